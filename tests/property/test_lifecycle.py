@@ -203,16 +203,16 @@ def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataOb
             continue
         assert ray.active
         assert ray.ready
-        assert seen.service is not None
+        assert seen.subject is not None
         assert seen.problems == ()
         assert decision.status.observed_generation == seen.manifest["metadata"]["generation"]
         assert {model.name for model in decision.status.models} == {
-            model.name for model in seen.service.spec.models
+            model.name for model in seen.subject.spec.models
         }
         for model in decision.status.models:
             as_what = Fingerprint.parse(model.answered or "")
             if as_what is None or as_what.cluster != ray.active:
-                assert (seen.service.spec.replicas, model.state) == (0, "Asleep")
+                assert (seen.subject.spec.replicas, model.state) == (0, "Asleep")
             elif not ray.upgrading and model.state != "Asleep":
                 assert as_what.configuration == ray.configuration
 
@@ -253,7 +253,7 @@ def test_nobody_who_sleeps_and_has_answered_is_asked(data: st.DataObject) -> Non
         for model in decision.status.models:
             if model.state == "Asleep":
                 assert model.name not in decision.ask
-        assert seen.service is not None or decision.ask == ()
+        assert seen.subject is not None or decision.ask == ()
 
 
 def everything() -> Manifest:
@@ -341,7 +341,7 @@ def test_no_shape_of_what_others_write_is_an_error(changes: list[tuple[tuple[Any
     )
     seen = Observed(
         manifest=parts["manifest"],
-        service=LLMService.from_manifest(manifest(CPU_MODEL, OTHER_MODEL)),
+        subject=LLMService.from_manifest(manifest(CPU_MODEL, OTHER_MODEL)),
         problems=(),
         kuberay_installed=True,
         ray_service=parts["ray_service"],
@@ -351,7 +351,7 @@ def test_no_shape_of_what_others_write_is_an_error(changes: list[tuple[tuple[Any
         now=START,
     )
     before = copy.deepcopy(seen)
-    for variant in (seen, replace(seen, service=None), replace(seen, answers=(Answer("tiny", True),))):
+    for variant in (seen, replace(seen, subject=None), replace(seen, answers=(Answer("tiny", True),))):
         decide(variant).status.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert seen == before, "what is read is left as it is"
 

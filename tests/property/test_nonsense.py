@@ -161,12 +161,12 @@ class Nonsense(RuleBasedStateMachine):
         """What a reconcile writes, when the status is written."""
         self.world._observe({})
         seen = self.world.seen
-        assert seen.service is not None
+        assert seen.subject is not None
         if seen.asleep is SleepDepth.CLUSTER:
             self.ray, self.clusters, self.active, self.pending = None, {}, "", ""
             return
         if seen.rollout is None or not seen.rollout.replaces:
-            made = build(seen.service, PLATFORM)
+            made = build(seen.subject, PLATFORM)
             was = self.ray["metadata"]["generation"] if self.ray is not None else 0
             differs = self.ray is None or self.ray["spec"] != made["spec"]
             made["metadata"]["generation"] = was + differs
@@ -183,7 +183,7 @@ class Nonsense(RuleBasedStateMachine):
 
     def _make(self) -> str:
         assert self.ray is not None
-        service, built = self.world.seen.service, BuiltWith.of(self.ray)
+        service, built = self.world.seen.subject, BuiltWith.of(self.ray)
         assert service is not None
         assert built is not None
         self.count += 1

@@ -14,6 +14,7 @@ from daybreak.controller.asking.model_client import HttpModelClient
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.writer import FRESH_SECONDS
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe import copy_reports
 from daybreak.kinds.llmservice.observe.adapter_reports import adapter_prober, http_reporter
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
@@ -27,6 +28,7 @@ from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from tests.api.admin import Admin, Refused
 from tests.api.objects.llmservice import NAMES, everything, tiny
+from tests.parts import parts
 
 HELD = "tests.daybreak.dev/held"
 
@@ -134,7 +136,7 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     watches.kuberay.installed = True
     prober = Prober(HttpModelClient(), lambda _: None)
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
-    observer = Observer(cache, watches, None)
+    observer = Observer(parts(cache, watches, platform, api), None, PortAllocator(cache))
     adapters = adapter_prober(http_reporter(), lambda _: None)
     copies = CopyProber(copy_reports.http_reporter(), lambda _: None)
     applier, others = Applier(api, cache), OtherPods(api)

@@ -8,23 +8,16 @@ import pytest
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.asking.model_client import ModelClient
-from daybreak.controller.asking.other_pods import OtherPods
-from daybreak.controller.parts import Parts
-from daybreak.controller.watching.booked_watch import BookedWatch
-from daybreak.controller.watching.node_watch import NodeWatch
-from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.decide import defaults
 from daybreak.kinds.llmservice.kind import llm_services
 from daybreak.kinds.llmservice.objects import desired
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
-from daybreak.kinds.llmservice.observe.observer import GatewaySource
-from daybreak.kube.client import Api
 from daybreak.kube.resources import NODES, PODS
 from daybreak.kube.watching import cache
 from daybreak.kube.watching.cache import Key
-from daybreak.kube.watching.watches import Watches
-from daybreak.kube.writing.apply import Applier
+from daybreak.workloads.observer import GatewaySource
+from tests.parts import parts
 from tests.unit.clock import Clock
 from tests.unit.kube.counted import Counted
 from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, PLATFORM, Manifest, manifest, pod
@@ -92,24 +85,11 @@ async def _cost(clock: Clock, others: int, waited: float = 0.0) -> tuple[int, in
     allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
     node = {"metadata": {"name": "a"}, "status": {"allocatable": allocatable}}
     known.put(NODES, server.stored(node))
-    watches = cast(Watches, SimpleNamespace(kuberay_installed=True, nodes_known=True))
-    api, nodes = cast(Api, server), NodeWatch(known, watches)
-    nodes.nodes()
-    parts = Parts(
-        api=api,
-        cache=known,
-        watches=watches,
-        platform=PLATFORM,
-        applier=Applier(api, known),
-        nodes=nodes,
-        turns=TurnWatch(nodes, lambda *_: None),
-        booked=BookedWatch(known),
-        others=OtherPods(api),
-        enqueue=lambda *_: None,
-        may_act=lambda: True,
-    )
+    watches = SimpleNamespace(kuberay_installed=True, nodes_known=True)
+    around = parts(known, watches, PLATFORM, server)
+    around.nodes.nodes()
     ports = PortAllocator(known)
-    kind = llm_services(parts, cast(ModelClient, None), cast(GatewaySource, NoGateway()), ports)
+    kind = llm_services(around, cast(ModelClient, None), cast(GatewaySource, NoGateway()), ports)
     known.read = known.named = 0
     clock.now += waited
     await kind.reconcile(ONE)

@@ -87,8 +87,8 @@ class Surroundings:
 
 
 def _service(world: World) -> Any:
-    assert world.seen.service is not None
-    return world.seen.service
+    assert world.seen.subject is not None
+    return world.seen.subject
 
 
 def _stored(manifest: Manifest) -> Manifest:

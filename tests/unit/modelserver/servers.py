@@ -8,12 +8,12 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import profiles
-from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import as_built, read
 from daybreak.rollouts.revisions import Revision
+from daybreak.workloads.observed import GatewayView
 from tests import installed
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
@@ -87,7 +87,8 @@ def seen(
     whole = manifest(status, **(spec or {}))
     whole["metadata"]["annotations"] = dict(annotations or {})
     one, problems = read(whole)
-    gateway = None if traffic is None else GatewayView(20000, traffic)
+    heard = {one.spec.model.name: traffic} if one is not None and traffic is not None else {}
+    gateway = None if traffic is None else GatewayView(20000, heard)
     found = as_built(Observed(whole, one, problems, now, gateway), known, profiles())
     made = {"deployment": live(found.subject) if found.subject is not None else None, "pods": pods, **more}
     return replace(found, **made)

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.idle_status import IdleStatus
-from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Pause, Traffic
 from daybreak.kinds.modelserver.decide.decision import Decision, decide
 from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.workloads.observed import GatewayView
 from tests.unit.modelserver.servers import NOW, manifest, pod, seen, server
 from tests.unit.modelserver.test_decision import ANSWERED, after, said
 
@@ -18,7 +18,8 @@ MINUTE = timedelta(minutes=1)
 
 def quiet(idle: timedelta) -> GatewayView:
     """Nobody has asked for so long."""
-    return GatewayView(20000, Traffic(known=True, idle=idle, asked=idle, acknowledged=10**15, routed=True))
+    asked = Traffic(known=True, idle=idle, asked=idle, acknowledged=10**15, routed=True)
+    return GatewayView(20000, {"tiny": asked})
 
 
 def idle(decision: Decision) -> IdleStatus:
@@ -40,7 +41,7 @@ def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
     assert idle(decide(one)).after_idle == "15m"
     ended = Traffic(known=True, in_flight=1, acknowledged=10**15, asked=timedelta(0), routed=True)
     asked = replace(ended, pause=Pause(5 * MINUTE, timedelta(0)))
-    counted = decide(replace(one, gateway=GatewayView(20000, asked)))
+    counted = decide(replace(one, gateway=GatewayView(20000, {"tiny": asked})))
     assert sum(idle(counted).pauses) == 1
 
     later = replace(one, now=NOW + timedelta(hours=1), gateway=quiet(2 * MINUTE))

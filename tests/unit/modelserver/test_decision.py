@@ -133,7 +133,7 @@ def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
 
 
 def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
-    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     woken = decide(one)
     assert woken.sleep_state is not None
     assert woken.sleep_state.asleep is None
@@ -154,7 +154,7 @@ def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
 
 
 def test_a_wake_that_lasts_longer_than_requests_are_held_is_told() -> None:
-    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     up = after(decide(one), one, now=one.now + timedelta(hours=1))
     assert told(decide(up), "Ready") == ("False", "WakeOverdue")
 
@@ -273,13 +273,13 @@ def test_state_asleep_refuses_and_is_not_ready() -> None:
 
 def test_no_gateway_heard_is_not_ready() -> None:
     one = awake()
-    silent = replace(one, gateway=replace(one.gateway, traffic=Traffic(known=False)))  # type: ignore[type-var]
+    silent = replace(one, gateway=replace(one.gateway, traffic={"tiny": Traffic(known=False)}))  # type: ignore[type-var]
     assert told(decide(silent), "Ready") == ("False", "GatewayMissing")
 
 
 def test_rejected_pods_of_the_gateway_are_quoted() -> None:
     one = awake()
-    view = replace(one.gateway, traffic=Traffic(known=False), rejected="pods are forbidden: quota")  # type: ignore[type-var]
+    view = replace(one.gateway, traffic={"tiny": Traffic(known=False)}, rejected="pods are forbidden: quota")  # type: ignore[type-var]
     decision = decide(replace(one, gateway=view))
     assert told(decision, "Ready") == ("False", "GatewayMissing")
     assert any("pods are forbidden: quota" in each.message for each in decision.status.conditions)
@@ -288,7 +288,7 @@ def test_rejected_pods_of_the_gateway_are_quoted() -> None:
 def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:
     one = awake()
     lost = replace(ASKED, routed=False, unrouted=timedelta(minutes=1))
-    apart = replace(one, gateway=replace(one.gateway, traffic=lost))  # type: ignore[type-var]
+    apart = replace(one, gateway=replace(one.gateway, traffic={"tiny": lost}))  # type: ignore[type-var]
     assert told(decide(apart), "Ready") == ("True", "Answering"), "they are still looking"
     later = replace(apart, now=NOW + timedelta(minutes=2))
     assert told(decide(later), "Ready") == ("False", "NotRouted")
@@ -306,8 +306,8 @@ def test_first_start_waits_until_a_gateway_finds_its_pods() -> None:
 
 
 def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
-    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
-    waits = after(decide(one), one, turn=Turn(after=("default/other",)))
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
+    waits = after(decide(one), one, turns={"tiny": Turn(after=("default/other",))})
     decision = decide(waits)
     assert told(decision, "Active") == ("False", "WaitingForAccelerators")
     assert decision.status.gate is not None
@@ -315,29 +315,33 @@ def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
 
 
 def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> None:
-    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     assert one.subject is not None
     pending = pod(one.subject, ready=False)
     del pending["spec"]["nodeName"]
     first = after(decide(one), one, pods=(pending,))
-    assert told(decide(replace(first, turn=Turn())), "Active") == ("False", "Starting"), (
+    assert told(decide(replace(first, turns={"tiny": Turn()})), "Active") == ("True", "Awake"), (
         "it may be placed at once"
     )
-    waits = decide(replace(first, turn=Turn(place=1, held_by=("default/other",))))
+    waits = decide(replace(first, turns={"tiny": Turn(place=1, held_by=("default/other",))}))
     assert told(waits, "Active") == ("False", "WaitingForAccelerators")
     [active] = [each for each in waits.status.conditions if each.type == "Active"]
     assert active.message == "it waits for accelerators; they are held by default/other; its place is 1"
 
 
 def test_who_waits_for_accelerators_and_has_no_clients_any_more_leaves_the_queue() -> None:
-    one = replace(asleep(), gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
-    waits = after(decide(one), one, turn=Turn(after=("default/other",)), now=NOW + timedelta(hours=3))
+    one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
+    waits = after(
+        decide(one), one, turns={"tiny": Turn(after=("default/other",))}, now=NOW + timedelta(hours=3)
+    )
     assert decide(waits).status.phase is Phase.WAKING
     gone = replace(HELD, held=0, idle=timedelta(seconds=2))
-    left = replace(waits, gateway=replace(waits.gateway, traffic=gone))  # type: ignore[type-var]
+    left = replace(waits, gateway=replace(waits.gateway, traffic={"tiny": gone}))  # type: ignore[type-var]
     assert decide(left).status.phase is Phase.DRAINING
-    assert decide(replace(left, turn=Turn())).status.phase is Phase.WAKING, "nobody wants what it waits for"
-    down = after(decide(left), left, turn=Turn())
+    assert decide(replace(left, turns={"tiny": Turn()})).status.phase is Phase.WAKING, (
+        "nobody wants what it waits for"
+    )
+    down = after(decide(left), left, turns={"tiny": Turn()})
     assert decide(down).status.phase is Phase.ASLEEP
 
 
@@ -360,7 +364,7 @@ def test_what_runs_of_one_without_a_rollout_ends_in_the_time_that_its_spec_says(
     first = seen(None, pod(server(**spec)), traffic=ASKED, answers=ANSWERED, spec=spec)
     one = after(decide(first), first, answers=(), foreign=("Deployment/chat-server",))
     one.manifest["status"].pop("rollout")
-    leaves = replace(one, turn=Turn(gives_way_to="default/other", preempted=True))
+    leaves = replace(one, turns={"tiny": Turn(gives_way_to="default/other", preempted=True)})
     begun = decide(leaves)
     assert begun.sleep_state is not None
     assert begun.sleep_state.phase is Phase.DRAINING

@@ -133,7 +133,7 @@ def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests
     assert conditions(found)["Ready"] == ("True", "Asleep")
     assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
     assert conditions(found)["Stalled"] == ("False", "Steady")
-    held = replace(one, gateway=replace(awake().gateway, traffic=HELD))  # type: ignore[type-var]
+    held = replace(one, gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     waking = after(decide(held), held)
     assert conditions(decide(waking))["Ready"] == ("True", "Waking"), "its pods may bring a node"
     assert conditions(decide(waking))["Stalled"] == ("False", "Steady")

@@ -6,7 +6,6 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.controller.asking.answer import Answer
-from daybreak.gates.one_gate.claims import claims
 from daybreak.kinds.modelserver.decide.decision import decide, view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
@@ -14,6 +13,7 @@ from daybreak.kinds.modelserver.reconciler import question
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_awake, accelerators_per_pod, pods_per_replica
+from daybreak.workloads.claims import claims
 from tests.unit.modelserver.rolling import ANSWERS, Rolling, replaced
 from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, SGLANG, live, pod, seen, server
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from daybreak.api.common.config_map import Content
 from daybreak.api.serveapplication.definition import ServeApplication
-from daybreak.gates.one_gate.observed import GatewayView
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.objects.ray_service import ray_service
 from daybreak.kinds.serveapplication.observe.history import built, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import read
 from daybreak.rollouts.revisions import Revision
+from daybreak.workloads.observed import GatewayView
 from tests import installed
 
 CODE = "pipeline-code"
@@ -105,7 +105,8 @@ def seen(
     whole = manifest(status, **(spec or {}))
     whole["metadata"]["annotations"] = annotations or {}
     one, problems = read(whole)
-    gateway = None if traffic is None else GatewayView(20000, traffic)
+    heard = {one.name: traffic} if one is not None and traffic is not None else {}
+    gateway = None if traffic is None else GatewayView(20000, heard)
     contents = {CODE: code} if isinstance(code, Content) else code or {}
     history = history_of(one, whole, kept, contents, ray, ray_clusters) if one is not None else None
     subject = built(one, history) if one is not None else None

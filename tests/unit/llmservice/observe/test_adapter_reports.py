@@ -116,7 +116,7 @@ async def test_a_change_is_asked_for_and_what_is_known_stays(
 def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
     with_lora = {**CPU_MODEL, "lora": {"adapters": [ADAPTER]}}
     world = World(manifest(with_lora, {**CPU_MODEL, "name": "plain"}))
-    assert world.seen.service is not None
+    assert world.seen.subject is not None
 
     def at(ip: str, **fields: Any) -> dict[str, Any]:
         made = pod(f"pod-{ip}", **fields)
@@ -135,7 +135,7 @@ def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
             HEAD,
         ),
     )
-    lora = world.seen.service.spec.models[0].lora
+    lora = world.seen.subject.spec.models[0].lora
     assert lora is not None
     wanted = frozenset({("fr", identity(lora.adapters[0]))})
     assert replicas(seen, "chat-aaaaa") == (Replica("pod-1", "1", wanted),)

@@ -1,14 +1,16 @@
 """Looking a second time within one reconcile: the objects of now, with the spec of the first look."""
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
+from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kube.resources import RAY_SERVICES
 from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.watching.watches import Watches
+from daybreak.platform import Platform
+from tests.parts import parts
 
 KEY = Key("ns", "s")
 
@@ -25,7 +27,9 @@ def _around(uid: str) -> tuple[Cache, Observer]:
     _put(cache, LLM_SERVICES, 1, uid, spec={"models": [model]})
     _put(cache, RAY_SERVICES, 2, "ray", status={"serviceStatus": "WaitForServeDeploymentReady"})
     watches = SimpleNamespace(kuberay_installed=True, nodes_known=False)
-    return cache, Observer(cache, cast(Watches, watches), None)
+    return cache, Observer(
+        parts(cache, watches, Platform(ray_image="ray", ray_cpu_image="ray-cpu")), None, PortAllocator(cache)
+    )
 
 
 def test_what_has_changed_is_seen() -> None:
@@ -38,7 +42,7 @@ def test_what_has_changed_is_seen() -> None:
     assert second.ray_service is not None
     assert second.ray_service["status"] == {"serviceStatus": "Running"}
     assert second.now >= first.now
-    assert (second.manifest, second.service) == (first.manifest, first.service)
+    assert (second.manifest, second.subject) == (first.manifest, first.subject)
 
 
 def test_a_successors_objects_are_not_looked_at() -> None:

@@ -17,10 +17,10 @@ from daybreak.gates.state_machine import FORCED_ASLEEP, SleepState
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.decide.model_health import judge
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
-from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.kinds.llmservice.status import gated_conditions
 from daybreak.kinds.llmservice.status.condition_list import Said
 from daybreak.problems.problem import Problem
+from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import START, World, service
 from tests.unit.llmservice.decide.scenes.sleeping import view
 

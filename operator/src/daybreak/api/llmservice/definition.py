@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from daybreak.api.common import names
+from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import Sleep
 from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.ray.model import Model
@@ -60,6 +61,16 @@ class LLMService:
         )
 
     @property
+    def owner(self) -> str:
+        """Value of the owner label of its objects."""
+        return self.name
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """API that its models speak; None: OpenAI's."""
+        return None
+
+    @property
     def workload(self) -> RayWorkload:
         """What Ray is to run."""
         spec = self.spec
@@ -82,10 +93,16 @@ class LLMService:
             return sleep
         return sleep.model_copy(update={"after_idle": _at_least_a_second(own.downscale_to_zero_delay)})
 
-    def starts_asleep(self, model: Model) -> bool:
-        """Whether a model of a new service has no replica until it is asked."""
+    @property
+    def sleeps(self) -> Mapping[str, Sleep | None]:
+        """When each model sleeps, by its name, which is its gate's; None: never by itself."""
+        return {model.name: self.sleep_of(model) for model in self.spec.models}
+
+    def starts_asleep(self, gate: str) -> bool:
+        """Return whether the model of a new service has no replica until a client asks it."""
         fixed = self.spec.replicas
-        return fixed == 0 if fixed is not None else model.replicas.initial == 0
+        initial = {model.name: model.replicas.initial for model in self.spec.models}
+        return (fixed if fixed is not None else initial.get(gate)) == 0
 
 
 def _at_least_a_second(duration: str) -> str:

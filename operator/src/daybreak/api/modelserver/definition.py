@@ -8,6 +8,7 @@ from urllib.parse import quote
 from daybreak.api.common import names
 from daybreak.api.common.engine_args import nearest
 from daybreak.api.gates.protocol import Protocol
+from daybreak.api.gates.sleep import Sleep
 from daybreak.api.modelserver.profiles import CUSTOM, EngineProfile, Engines, filled, profiles
 from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.spec import ModelServerSpec
@@ -71,9 +72,13 @@ class ModelServer:
         return names.of_owner(KIND, self.name)
 
     @property
-    def gate_name(self) -> str:
-        """Name of its gate: its model's."""
-        return self.spec.model.name
+    def sleeps(self) -> Mapping[str, Sleep | None]:
+        """When it sleeps, by the name of its one gate; None: never by itself."""
+        return {self.spec.model.name: self.spec.sleep}
+
+    def starts_asleep(self, gate: str) -> bool:
+        """Return False: a new one starts awake."""
+        return False
 
     @property
     def profile(self) -> EngineProfile:

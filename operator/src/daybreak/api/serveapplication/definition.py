@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from daybreak.api.common import names
 from daybreak.api.gates.protocol import Protocol
+from daybreak.api.gates.sleep import Sleep
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.custom_object import identity, read_spec
@@ -54,9 +55,13 @@ class ServeApplication:
         return names.of_owner(KIND, self.name)
 
     @property
-    def gate_name(self) -> str:
-        """Name of its one gate."""
-        return self.name
+    def sleeps(self) -> Mapping[str, Sleep | None]:
+        """When it sleeps, by the name of its one gate; None: never by itself."""
+        return {self.name: self.spec.sleep}
+
+    def starts_asleep(self, gate: str) -> bool:
+        """Return False: a new one starts awake."""
+        return False
 
     @property
     def protocol(self) -> Protocol:

@@ -8,9 +8,10 @@ from daybreak.controller.owner_kind import Closes, OwnerKind
 from daybreak.controller.parts import Parts
 from daybreak.gates.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe import adapter_reports, copy_reports
-from daybreak.kinds.llmservice.observe.observer import GatewaySource, Observer
+from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
 from daybreak.kube.resources import NODES, OWNED, PODS, RAY_CLUSTERS
+from daybreak.workloads.observer import GatewaySource
 
 
 def llm_services(
@@ -29,17 +30,7 @@ def llm_services(
     adapters = adapter_reports.adapter_prober(adapter_reports.http_reporter(), enqueue)
     copies = copy_reports.CopyProber(copy_reports.http_reporter(), enqueue)
     events = JobEvents(parts.api, enqueue)
-    observer = Observer(
-        cache,
-        parts.watches,
-        gateways,
-        bool(platform.gateway_image),
-        enqueue,
-        parts.nodes,
-        parts.turns,
-        ports,
-        parts.booked,
-    )
+    observer = Observer(parts, gateways, ports)
     reconciler = Reconciler(
         parts.api,
         cache,

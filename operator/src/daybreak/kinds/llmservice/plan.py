@@ -44,7 +44,7 @@ class ServicePlan(Plan):
 
 async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> ServicePlan | None:
     """The plan for a service; None when its spec cannot be built, or nothing shall be built of it."""
-    service = seen.service
+    service = seen.subject
     if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):
         return None
     owner = Owner(LLM_SERVICES, Key(service.namespace, service.name), service.uid)

@@ -128,8 +128,8 @@ class Reconciler:
         if led_past(seen, decision.sleep_states) and not (seen.gateway and seen.gateway.past):
             # The same: its address is changed when it is written that clients are answered.
             again.at_once()
-        if seen.service is not None and any(
-            copy.complete and not copy.noted for copy in caches(seen, seen.service)
+        if seen.subject is not None and any(
+            copy.complete and not copy.noted for copy in caches(seen, seen.subject)
         ):
             # It is written now: its Job is not needed any more.
             again.at_once()
@@ -151,18 +151,18 @@ class Reconciler:
         return await self._writer.call_off(seen.ray_service, pending)
 
     def _answers(self, key: Key, seen: Observed, decision: Decision) -> tuple[Any, ...]:
-        if not decision.ask or seen.service is None:
+        if not decision.ask or seen.subject is None:
             self._prober.forget(key)
             return ()
-        base = base_url(seen, seen.service)
+        base = base_url(seen, seen.subject)
         if base is None:
             self._prober.forget(key)
             return ()
         revision = seen.own_revision.name if seen.own_revision is not None else ""
-        about = (seen.service.uid, seen.service.generation, revision, active_cluster(seen.ray_service))
+        about = (seen.subject.uid, seen.subject.generation, revision, active_cluster(seen.ray_service))
         questions = [
-            Question(seen.service, model, base, about, waking=_held(decision, model.name))
-            for model in seen.service.spec.models
+            Question(seen.subject, model, base, about, waking=_held(decision, model.name))
+            for model in seen.subject.spec.models
             if model.name in decision.ask
         ]
         return self._prober.answers(key, questions)

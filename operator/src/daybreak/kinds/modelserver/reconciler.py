@@ -8,8 +8,6 @@ from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.plan import Plan
-from daybreak.gates.one_gate import reconciler
-from daybreak.gates.one_gate.decision import held
 from daybreak.kinds.modelserver.decide.decision import Decision, decide, view_of
 from daybreak.kinds.modelserver.decide.rollout import unproven
 from daybreak.kinds.modelserver.decide.view import View
@@ -21,6 +19,8 @@ from daybreak.kube.resources import OF_SERVERS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
+from daybreak.workloads import reconciler
+from daybreak.workloads.decision import held
 
 
 class Reconciler(reconciler.Reconciler[Observed, ModelServerStatus]):

@@ -4,11 +4,11 @@ from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.parts import Parts
 from daybreak.gates.gateways.port_allocator import PortAllocator
-from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.reconciler import Reconciler
 from daybreak.kube.resources import OF_APPLICATIONS, PODS, RAY_CLUSTERS
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
+from daybreak.workloads.observer import GatewaySource
 
 
 def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocator) -> OwnerKind:

@@ -6,7 +6,6 @@ from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.controller.again import SOON_SECONDS
 from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.plan import Plan
-from daybreak.gates.one_gate import reconciler
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
 from daybreak.kinds.serveapplication.decide.ray_clusters import (
@@ -22,6 +21,7 @@ from daybreak.kube.resources import OF_APPLICATIONS
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
+from daybreak.workloads import reconciler
 
 
 class Reconciler(reconciler.Reconciler[Observed, ServeApplicationStatus]):

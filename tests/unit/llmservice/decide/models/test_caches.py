@@ -155,8 +155,8 @@ def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
     assert conditions(done)["Ready"] == "Unknown/Progressing"
     kept = world.step(jobs=(), pods=())
     assert cache(kept) == cache(done)
-    assert world.seen.service is not None
-    assert unfilled(caches(world.seen, world.seen.service)) == ()
+    assert world.seen.subject is not None
+    assert unfilled(caches(world.seen, world.seen.subject)) == ()
 
 
 def test_the_end_of_a_job_is_believed_when_its_pod_has_ended_too() -> None:

@@ -42,7 +42,7 @@ def built(llm: Mapping[str, Any], platform: Any = PLATFORM) -> Manifest:
 
 def chosen(world: World, live: Mapping[str, Any] | None, platform: Any = NEW) -> Choice:
     """What an operator chooses."""
-    svc = world.seen.service
+    svc = world.seen.subject
     assert svc is not None
     svc = replace(svc, asleep=world.seen.given_back)
 
@@ -156,7 +156,7 @@ def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
 def test_asleep_the_ray_service_is_replaced() -> None:
     """Its head has the old image too. A second one would be no use to anybody."""
     world = sleeping.asleep()
-    svc = world.seen.service
+    svc = world.seen.subject
     assert svc is not None
     live = ray_service(replace(svc, asleep=world.seen.given_back), PLATFORM)
     assert chosen(world, live, PLATFORM) == Choice(live, chosen(world, live, PLATFORM).own)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
-from daybreak.kinds.llmservice.observe.observed import GatewayView, Observed
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import World, running
 from tests.unit.llmservice.decide.scenes.sleeping import up
 

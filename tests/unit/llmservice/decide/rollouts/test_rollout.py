@@ -59,8 +59,8 @@ def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
     assert world.phase == ("Progressing", "Waking", 2)
     waking = world.step(ray_service=world.built(active=NEW), pods=(NEW_HEAD, NEW_POD))
     assert conditions(waking)["Ready"] == "True/Waking", "requests are held, and will be answered"
-    assert world.seen.service is not None
-    assert world.seen.service.spec.runtime.image == "ray:2"
+    assert world.seen.subject is not None
+    assert world.seen.subject.spec.runtime.image == "ray:2"
     up = world.step(answers={"tiny": True})
     assert gate(up) == ("Awake", "Open", None)
     assert world.phase == ("Complete", "Awake", 2)
@@ -148,9 +148,9 @@ def test_what_cannot_start_goes_back_and_who_is_held_stays_held() -> None:
     assert "the engine says no" in message(told, ConditionType.STALLED)
     vacate(world)
     assert world.phase == ("RollingBack", "Waking", 1)
-    assert world.seen.service is not None
+    assert world.seen.subject is not None
     back = world.step(ray_service=world.built(), pods=(HEAD, WORKER))
-    assert world.seen.service.spec.runtime.image is None
+    assert world.seen.subject.spec.runtime.image is None
     assert gate(back) == ("Waking", "Closed", None)
     up = world.step(answers={"tiny": True})
     assert gate(up) == ("Awake", "Open", None)
@@ -292,6 +292,6 @@ def test_paused_begins_nothing(how: str) -> None:
 def test_a_spec_that_cannot_be_read_keeps_what_was_said() -> None:
     world = Rolling().up()
     before = world.rollout
-    world.seen = replace(world.seen, service=None, written=None, problems=("spec.models: broken",))
+    world.seen = replace(world.seen, subject=None, written=None, problems=("spec.models: broken",))
     status = super(Rolling, world).step().status.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert status["rollout"] == before

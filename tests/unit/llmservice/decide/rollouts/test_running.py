@@ -33,7 +33,7 @@ def pods(count: int, cluster: str = "chat-aaaaa") -> tuple[Manifest, ...]:
 
 def write(world: World, platform: Any = PLATFORM) -> bool:
     """Do with the RayService what the operator does. Returns whether that is a write."""
-    svc, live = world.seen.service, world.seen.ray_service
+    svc, live = world.seen.subject, world.seen.ray_service
     assert svc is not None
     svc = replace(svc, asleep=world.seen.given_back)
     wanted = choose(world.seen, svc, platform, live, lambda manifest: False).wanted
@@ -164,7 +164,7 @@ def test_an_operator_that_builds_other_pods_leaves_the_number_alone(monkeypatch:
     assert edit(world, runtime=OTHER)
     monkeypatch.setattr(head, "ROUTER_TIMEOUT_SECONDS", 7)
     world.step(pods=pods(7))
-    svc = world.seen.service
+    svc = world.seen.subject
     assert svc is not None
     choice = choose(world.seen, svc, PLATFORM, world.seen.ray_service, lambda manifest: False)
     assert choice.wanted is None

@@ -52,7 +52,7 @@ class Rolling(World):
         service = applied(written, decided.revision, self.known) if decided is not None and there else None
         self.seen = replace(
             self.seen,
-            service=service or written,
+            subject=service or written,
             written=written if service is not None else None,
             known_revisions=self.known,
             **{
@@ -84,10 +84,10 @@ class Rolling(World):
     def built(self, **status: Any) -> Manifest:
         """The RayService of what is decided to run, as KubeRay has carried it out."""
         self._observe({})
-        assert self.seen.service is not None
-        models = {model.name: "HEALTHY" for model in self.seen.service.spec.models}
+        assert self.seen.subject is not None
+        models = {model.name: "HEALTHY" for model in self.seen.subject.spec.models}
         said = {"active": "chat-aaaaa", "ready": True, "app": "RUNNING", "models": models, **status}
-        found = build(self.seen.service, PLATFORM)
+        found = build(self.seen.subject, PLATFORM)
         found["metadata"]["generation"] = said.get("generation", 1)
         return {**found, "status": ray_status(**said)}
 

@@ -209,7 +209,7 @@ class World:
         found, problems = read(llm)
         self.seen = Observed(
             manifest=llm,
-            service=found,
+            subject=found,
             problems=problems,
             kuberay_installed=True,
             nodes=(node(gpus=8),),
@@ -240,7 +240,7 @@ class World:
         if "status" in self.seen.manifest:
             llm["status"] = self.seen.manifest["status"]
         found, problems = read(llm)
-        self.seen = replace(self.seen, manifest=llm, service=found, problems=problems)
+        self.seen = replace(self.seen, manifest=llm, subject=found, problems=problems)
 
     def _write(self, decision: Decision) -> None:
         status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -6,7 +6,7 @@ from typing import Any
 from daybreak.api.gates.gate_status import WakeStatus
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.decide.decision import Decision
-from daybreak.kinds.llmservice.observe.observed import GatewayView
+from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     HEAD,
     WORKER,

@@ -8,8 +8,8 @@ import pytest
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN as HOLD
-from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.kinds.llmservice.status import gated_conditions
+from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     GPU_MODEL,
     HEAD,

@@ -8,7 +8,7 @@ from typing import Any
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.gates.traffic import Pause
 from daybreak.kinds.llmservice.decide.decision import Decision
-from daybreak.kinds.llmservice.observe.observed import GatewayView
+from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, HEAD, WORKER, World, manifest, running
 from tests.unit.llmservice.decide.scenes.sleeping import LONG, gate, up, view
 

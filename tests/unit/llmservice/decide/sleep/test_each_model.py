@@ -10,7 +10,7 @@ from daybreak.gates.sleep_policy import HOLD_UNKNOWN as HOLD
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.llmservice.decide.decision import Decision
-from daybreak.kinds.llmservice.observe.observed import GatewayView
+from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     GPU_MODEL,

@@ -9,9 +9,9 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.api.common.unstructured import written
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.llmservice.decide.decision import Decision
-from daybreak.kinds.llmservice.observe.claims import claims
-from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.scheduling.claim import Turn
+from daybreak.workloads.claims import claims
+from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     GPU_MODEL,

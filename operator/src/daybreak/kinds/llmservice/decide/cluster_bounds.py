@@ -30,9 +30,9 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     `maxReplicas` Ray's autoscaler stops one at once, whatever is in progress in it. Serve takes a replica
     away when its requests have ended; then the autoscaler removes the idle pod after `idleTimeout`.
     """
-    if seen.service is None:
+    if seen.subject is None:
         return {}
-    bounds, ray = group_bounds(seen.service, seen.given_back), ray_view(seen.ray_service)
+    bounds, ray = group_bounds(seen.subject, seen.given_back), ray_view(seen.ray_service)
     bounds |= {names.worker_group(model): (0, 0) for model, turn in seen.turns.items() if turn.after}
     waking = [
         names.worker_group(model)

@@ -54,7 +54,7 @@ class Decision:
 
 def decide(seen: Observed) -> Decision:
     """Decide on a service."""
-    service = seen.service
+    service = seen.subject
     if at(seen.manifest, "metadata").get("deletionTimestamp"):
         return Decision(False, (), carried_over.terminating(seen), {}, None)
     misfits = _misfits(seen)
@@ -118,7 +118,7 @@ def _earliest(*pauses: timedelta | None) -> timedelta | None:
 
 def _blocked(seen: Observed) -> Problem | None:
     """What keeps the spec from being applied; None when nothing does."""
-    if seen.service is None or seen.problems:
+    if seen.subject is None or seen.problems:
         said = "; ".join(seen.problems) or "the spec cannot be read"
         return Problem(Reason.INVALID_SPEC, said, stalled=True)
     if not seen.kuberay_installed:
@@ -128,7 +128,7 @@ def _blocked(seen: Observed) -> Problem | None:
             stalled=True,
         )
     if seen.foreign:
-        return Problem(Reason.NAME_TAKEN, _taken(seen.service, seen.foreign), stalled=True)
+        return Problem(Reason.NAME_TAKEN, _taken(seen.subject, seen.foreign), stalled=True)
     if seen.refusal:
         return Problem(
             Reason.REFUSED, f"the API server refused {excerpt(seen.refusal, _REFUSAL_LIMIT)}", stalled=True
@@ -148,9 +148,9 @@ def _taken(service: LLMService, foreign: tuple[str, ...]) -> str:
 
 def _misfits(seen: Observed) -> tuple[fit.Misfit, ...] | None:
     """What fits on no node; None when that is not known, or not asked."""
-    if seen.service is None or seen.nodes is None or not seen.fit_checked:
+    if seen.subject is None or seen.nodes is None or not seen.fit_checked:
         return None
-    return fit.fit(seen.service.workload, seen.nodes)
+    return fit.fit(seen.subject.workload, seen.nodes)
 
 
 def _again(snapshot: Snapshot, models: list[ModelHealth]) -> timedelta | None:

@@ -98,9 +98,9 @@ def change(seen: Observed, svc: LLMService, platform: Platform, live: Manifest |
 
     None: no RayService is there.
     """
-    if live is None or seen.service is None:
+    if live is None or seen.subject is None:
         return None
-    was = BuiltWith.of(live) or adopted(seen.service, live)
+    was = BuiltWith.of(live) or adopted(seen.subject, live)
     record = _record(ray_service(svc, platform, _known_ray_version(svc, was)))
     if was.wishes == record.wishes:
         return Change(pods=False, restarts=False)

@@ -95,10 +95,10 @@ def limit(seen: Observed) -> timedelta:
 
 def _carried_out(seen: Observed) -> bool:
     """Whether the RayService is what the revision asks for."""
-    if seen.service is None or seen.ray_service is None:
+    if seen.subject is None or seen.ray_service is None:
         return False
     was = BuiltWith.of(seen.ray_service)
-    return was is None or was.wishes == wishes(seen.service)
+    return was is None or was.wishes == wishes(seen.subject)
 
 
 def _no_room(seen: Observed, snapshot: Snapshot) -> str:

@@ -46,11 +46,11 @@ AdapterProber = PodProber[str, Replica, Mapping[str, AdapterReport]]
 
 def replicas(seen: Observed, cluster: str | None) -> tuple[Replica, ...]:
     """Who is to be asked about a service: the ready worker pods of models that take adapters."""
-    if seen.service is None or not cluster:
+    if seen.subject is None or not cluster:
         return ()
     wanted = {
         names.worker_group(model.name): frozenset((each.name, identity(each)) for each in model.lora.adapters)
-        for model in seen.service.spec.models
+        for model in seen.subject.spec.models
         if model.lora is not None
     }
     if not wanted:

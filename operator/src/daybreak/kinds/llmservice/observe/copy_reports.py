@@ -36,10 +36,10 @@ class Copying:
 
 def copying(seen: Observed) -> tuple[Copying, ...]:
     """Who is to be asked about a service: the pods that copy weights for its models at this moment."""
-    if seen.service is None:
+    if seen.subject is None:
         return ()
     models = {
-        names.worker_group(each.name): each for each in seen.service.spec.models if each.cache is not None
+        names.worker_group(each.name): each for each in seen.subject.spec.models if each.cache is not None
     }
     found = []
     for pod in seen.pods:

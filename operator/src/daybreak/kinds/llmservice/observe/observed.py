@@ -1,32 +1,28 @@
 """What one reconcile has seen of a service, gathered once: the only input of every decision."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from decimal import Decimal
+from datetime import timedelta
 from functools import cached_property
-from typing import Any
 
-from daybreak.api.common.unstructured import Manifest, mapping
-from daybreak.api.gates.gate_status import ModelGate
-from daybreak.api.gates.sleep import SleepDepth, State
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import Manifest
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.schema.scalars import seconds
-from daybreak.controller.asking.answer import Answer
-from daybreak.gates.sleep_policy import depth, gates_before, sleep_policy, sleep_state_of
-from daybreak.gates.state_machine import SleepPolicy, SleepState, start
-from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.revisions import built_of, with_own
+from daybreak.ray.views.ray_pods import pod_views
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.record import state_of
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change
-from daybreak.scheduling.claim import NO_MATTER, Turn
+from daybreak.scheduling import fit
+from daybreak.scheduling.fit import Misfit
 from daybreak.scheduling.nodes import Node
-from daybreak.scheduling.schedulable import check_off
+from daybreak.workloads import observed
+from daybreak.workloads.claimant import Claimant
 
 
 @dataclass(frozen=True)
@@ -61,135 +57,56 @@ Reports = Mapping[str, Mapping[str, AdapterReport]]
 
 
 @dataclass(frozen=True)
-class GatewayView:
-    """The gateway of the service's namespace, as far as it concerns the service."""
+class Observed(observed.Observed[LLMService]):
+    """An LLMService and its surroundings at one moment."""
 
-    port: int
-    """The gateway's port for the service."""
-    traffic: Mapping[str, Traffic] = field(default_factory=dict)
-    """What gateways say of the requests to each model."""
-    clusters: frozenset[str] | None = None
-    """The RayClusters that gateways send requests to, or have requests at; None: that is not known."""
-    leaving: bool = False
-    """Whether gateways are switched off: this one goes once no service is reached through it."""
-    past: bool = False
-    """Whether the service's address leads past it already. It finishes what it streams."""
-    rejected: str = ""
-    """Why the API server rejects pods of the gateway; empty if it does not."""
-
-    def of(self, model: str) -> Traffic:
-        """What gateways say of the requests to a model."""
-        return self.traffic.get(model, UNKNOWN)
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Everything seen of one LLMService at one moment."""
-
-    manifest: Manifest
-    """The LLMService itself, status included."""
-    service: LLMService | None
-    """The same, read; None when the spec cannot be read."""
-    problems: tuple[str, ...]
-    """What is wrong with the spec, each as one sentence with the field's path; empty when it can be built."""
-    kuberay_installed: bool
+    kuberay_installed: bool = True
     """Whether the API server serves ray.io/v1 RayServices."""
-    foreign: tuple[str, ...] = ()
-    """Objects that bear a name Daybreak needs and belong to somebody else, as `Kind/name`."""
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
-    pods: tuple[Manifest, ...] = ()
-    """The Ray pods, of every RayCluster of the service, and those of its Jobs."""
     jobs: tuple[Manifest, ...] = ()
     """The Jobs that copy weights into claims; their pods are among `pods`."""
     claims: tuple[Manifest, ...] = ()
     """The PersistentVolumeClaims that Daybreak has made."""
-    nodes: tuple[Node, ...] | None = None
-    """None: the operator may not see nodes."""
     written: LLMService | None = None
-    """The LLMService as the person has written it, where `service` is built of another revision; None: it is
+    """The LLMService as the person has written it, where `subject` is built of another revision; None: it is
     as written."""
     known_revisions: tuple[Revision, ...] = ()
     """The revisions that are kept."""
     changes: Mapping[str, Change] = field(default_factory=dict)
     """What it takes to come from what runs to another revision, by its name; only of those that are asked
     for, and where a RayService is there."""
-    booked: Mapping[str, Mapping[str, Decimal]] | None = None
-    """What pods hold on each node; None: nobody has asked."""
     own: BuiltWith | None = None
     """What this operator builds the RayService with; None: that is not known, or there is none to be."""
-    refusal: str = ""
-    """What the API server said when it refused the last apply of an owned object; empty when it took all."""
-    answers: tuple[Answer, ...] = ()
-    """Answers asked for in this reconcile."""
     reports: Reports = field(default_factory=dict)
     """What the replicas that have been heard say of their adapters."""
     copies: Mapping[str, CopyReport] = field(default_factory=dict)
     """What the Jobs that fill claims say of themselves, by model; those that were not heard are not in it."""
     rejections: Mapping[str, str] = field(default_factory=dict)
     """What the API server reported when it rejected the last pod of a Job without pods, by the Job's name."""
-    turns: Mapping[str, Turn] = field(default_factory=dict)
-    """By model, whose turn it is, where accelerators are scarce."""
-    gateway: GatewayView | None = None
-    """None: services are reached without a gateway, and never sleep."""
-    now: datetime = field(kw_only=True)
 
-    @cached_property
-    def gates(self) -> Mapping[str, ModelGate]:
-        """The gates as the status says them, by model; empty without a gateway."""
-        return gates_before(self.status) if self.gateway is not None else {}
+    def misfits_of(self, subject: LLMService, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+        """Return what of a service fits on no node."""
+        return fit.fit(subject.workload, nodes)
 
-    @cached_property
-    def sleep_policies(self) -> Mapping[str, SleepPolicy]:
-        """What the person wants of each model's sleep at this time."""
-        if self.service is None:
-            return {}
-        service = self.service
-        if self.gateway is not None and self.gateway.leaving:
-            # Nothing sleeps without a gateway, and there soon is none.
-            awake = SleepPolicy(None, forced=State.AWAKE)
-            return {model.name: awake for model in service.spec.models}
-        return {
-            model.name: sleep_policy(
-                self.manifest,
-                service.sleep_of(model),
-                service.spec.state,
-                self.gates.get(model.name),
-                self.now,
-            )
-            for model in service.spec.models
-        }
-
-    @cached_property
-    def sleep_states(self) -> Mapping[str, SleepState]:
-        """What was decided of each model's sleep, or the beginning; empty without a gateway.
-
-        A model that comes to a service that sleeps sleeps with the others.
-        """
-        if self.service is None or self.gateway is None:
-            return {}
-        before = {name: sleep_state_of(gate, self.now) for name, gate in self.gates.items()}
-        together, states = depth(before.values()), {}
-        for model in self.service.spec.models:
-            policy = self.sleep_policies[model.name]
-            alone = policy.depth if self.service.starts_asleep(model) else None
-            states[model.name] = before.get(model.name) or start(self.now, policy, together or alone)
-        return states
-
-    @cached_property
-    def asleep(self) -> SleepDepth | None:
-        """What is given back of the whole service; None: nothing, or the workers of some models only."""
-        return depth(self.sleep_states.values())
+    def claimants(self) -> Iterable[Claimant]:
+        """Return the worker pods of each model."""
+        begins, found = not ray_view(self.ray_service).active, []
+        pods = [pod for pod in pod_views(self.pods) if not pod.over]
+        for model in self.subject.spec.models if self.subject is not None else ():
+            own = [pod for pod in pods if pod.group == names.worker_group(model.name)]
+            found.append(Claimant(model.name, model, own, begins))
+        return found
 
     @cached_property
     def given_back(self) -> frozenset[str]:
         """The models whose workers are given back. Without a gateway nobody could wake one: only a person
         who scales the service to 0 takes them."""
-        if self.service is None:
+        if self.subject is None:
             return frozenset()
         if self.gateway is None:
-            scaled_to_zero = self.service.spec.replicas == 0
-            return frozenset(model.name for model in self.service.spec.models if scaled_to_zero)
+            scaled_to_zero = self.subject.spec.replicas == 0
+            return frozenset(model.name for model in self.subject.spec.models if scaled_to_zero)
         return frozenset(name for name, state in self.sleep_states.items() if state.asleep is not None)
 
     @property
@@ -204,7 +121,7 @@ class Observed:
     @property
     def asked_for(self) -> LLMService | None:
         """The LLMService as the person has written it."""
-        return self.written or self.service
+        return self.written or self.subject
 
     @cached_property
     def history(self) -> History | None:
@@ -246,25 +163,6 @@ class Observed:
     @property
     def longest_shutdown(self) -> timedelta:
         """How long requests of any of its models may take at the end of a pod."""
-        models = self.service.spec.models if self.service is not None else ()
+        models = self.subject.spec.models if self.subject is not None else ()
         waits = (seconds(model.serve.graceful_shutdown_timeout) for model in models)
         return timedelta(seconds=max(waits, default=0))
-
-    def turn(self, model: str) -> Turn:
-        """A model's turn."""
-        return self.turns.get(model, NO_MATTER)
-
-    @property
-    def fit_check_off(self) -> bool:
-        """Whether the service says that nodes come when they are asked for."""
-        return check_off(self.manifest)
-
-    @property
-    def fit_checked(self) -> bool:
-        """Whether the nodes are compared with what the service needs, as far as they are known."""
-        return self.service is not None and not self.problems and not self.fit_check_off
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """The LLMService's status as it stands; empty when it has none."""
-        return mapping(self.manifest.get("status"))

@@ -12,10 +12,10 @@ from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
-from daybreak.kinds.llmservice.observe.observed import GatewayView
 from daybreak.kinds.llmservice.status import conditions
 from daybreak.kinds.llmservice.status.condition_list import Said, Truth
 from daybreak.problems.problem import Problem
+from daybreak.workloads.observed import GatewayView
 
 FINDING = timedelta(seconds=10)
 """How long gateways may take to find the Ray head after the gate has opened: the status reports no blocked

@@ -47,7 +47,7 @@ def scaled(view: View, *, asleep: bool) -> AutoscalingStatus | None:
     if spec.autoscaling is None or asleep:
         return None
     before = _read(view.seen.status) or Scale(spec.replicas)
-    after = step(before, spec, gateway.traffic, view.seen.now) if gateway is not None else before
+    after = step(before, spec, view.seen.traffic, view.seen.now) if gateway is not None else before
     since = None if after.since is None else written(after.since)
     return AutoscalingStatus(replicas=after.replicas, wanted=after.wanted, since=since)
 

@@ -5,13 +5,13 @@ from datetime import timedelta
 from daybreak.api.common.conditions import Reason
 from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.status import ModelServerStatus
-from daybreak.gates.one_gate import decision
 from daybreak.kinds.modelserver.decide import autoscaling
 from daybreak.kinds.modelserver.decide.rollout import rolled
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.status import report
 from daybreak.problems.problem import Problem
+from daybreak.workloads import decision
 
 Decision = decision.Decision[ModelServerStatus]
 

@@ -8,7 +8,6 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.rollout import RolloutPhase, RolloutStatus, RolloutStrategy
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.gates.one_gate.outcome import Rolled
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe import fit
 from daybreak.kinds.modelserver.observe.observed import Observed
@@ -21,6 +20,7 @@ from daybreak.rollouts.machine import RolloutState, Situation, Wish, look_again,
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change, Surroundings
 from daybreak.scheduling import claim
+from daybreak.workloads.outcome import Rolled
 
 _REFUSAL_LIMIT = 2000
 _ONE_MORE = "one more pod"
@@ -72,8 +72,8 @@ def _situation(view: View, history: History, built: Revision, wish: Wish, limit:
             misfit=_misfit(seen) if wish.revision != built.name else "",
         ),
         answers=view.carried_out and bool(view.ready_now) and view.answered == view.current,
-        asleep=seen.asleep and not replacing,
-        vacated=seen.asleep and replacing and _vacated(view),
+        asleep=seen.asleep is not None and not replacing,
+        vacated=seen.asleep is not None and replacing and _vacated(view),
         beside=view.relieved,
         no_room=no_room[1] if no_room is not None and _scheduler_has(view) is None else "",
         stuck=_stuck(view),
@@ -95,7 +95,7 @@ def _apart(view: View) -> str:
 
 
 def _asked_at(server: ModelServer) -> tuple[str, str, int, str]:
-    return server.gate_name, server.protocol, server.profile.port, server.readiness_path
+    return server.spec.model.name, server.protocol, server.profile.port, server.readiness_path
 
 
 def _scheduler_has(view: View) -> timedelta | None:

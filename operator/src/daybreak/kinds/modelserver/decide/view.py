@@ -12,8 +12,6 @@ from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.status import CrashStatus
 from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.schema.scalars import seconds
-from daybreak.gates.one_gate import view
-from daybreak.gates.one_gate.view import address
 from daybreak.kinds.modelserver.decide import groups
 from daybreak.kinds.modelserver.decide.groups import takes_requests
 from daybreak.kinds.modelserver.objects.deployment import configuration, wishes
@@ -24,6 +22,8 @@ from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling.turn_words import waiting
+from daybreak.workloads import view
+from daybreak.workloads.view import address
 
 FIELDS = {ENGINE_CONTAINER: PodFields("spec.podTemplate", ENGINE_CONTAINER, "spec.resources")}
 """Fields of its pods, by container."""
@@ -157,7 +157,7 @@ class View(view.View[Observed, ModelServer]):
     def doing(self) -> str:
         """What is waited for."""
         if self.in_line:
-            return waiting(self.seen.turn.after, self.seen.turn)
+            return waiting(self.seen.own_turn.after, self.seen.own_turn)
         if self.seen.deployment is None or not self.current_pods:
             return "its pods are being made"
         if self.ready_now:

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.gates.one_gate import observed
 from daybreak.kinds.modelserver.observe import fit
 from daybreak.rollouts.history import History
 from daybreak.scheduling.fit import Misfit
 from daybreak.scheduling.nodes import Node
+from daybreak.workloads import observed
 
 
 @dataclass(frozen=True)
-class Observed(observed.Observed[ModelServer]):
+class Observed(observed.OneGate[ModelServer]):
     """What is seen of a ModelServer at one moment. `subject` is what it is built of: not what is written,
     where that waits or could not start."""
 

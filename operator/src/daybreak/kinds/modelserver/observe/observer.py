@@ -1,6 +1,6 @@
 """What is seen of a ModelServer beside what is seen of any workload with one gate."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -14,11 +14,8 @@ from daybreak.api.modelserver.profiles import Engines
 from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.custom_object import read_object
 from daybreak.controller.parts import Parts
-from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.gates import reads
 from daybreak.gates.gateways.port_allocator import PortAllocator
-from daybreak.gates.one_gate import observer
-from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
 from daybreak.kinds.modelserver.observe import fit
 from daybreak.kinds.modelserver.observe.observed import Observed
@@ -26,6 +23,9 @@ from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from daybreak.kube.watching.cache import Key
 from daybreak.rollouts.history import History
 from daybreak.rollouts.revisions import Revision
+from daybreak.scheduling.fit import Question
+from daybreak.workloads import observer
+from daybreak.workloads.observer import GatewaySource
 
 
 class Observer(observer.Observer[Observed]):
@@ -47,24 +47,12 @@ class Observer(observer.Observer[Observed]):
         ports: PortAllocator,
         engines: Engines,
     ) -> None:
-        super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
+        super().__init__(parts, gateways, ports)
         self._engines = engines
-        self._watches = parts.watches
-        self._booked = parts.booked
-        self._fit = FitWatch()
 
-    def observe(self, key: Key) -> Observed | None:
-        """What is seen of one, or None when there is none."""
-        seen = super().observe(key)
-        if seen is None:
-            self._fit.forget(key)
-            return None
-        self._fit.note(key, seen.subject if seen.fit_checked else None, seen.nodes, fit.questions)
-        return seen
-
-    async def concerned_by_nodes(self) -> Collection[Key]:
-        """Those of which the fit check says something else now than when they were observed."""
-        return await self._fit.concerned(self._nodes.nodes())
+    def questions(self, subject: ModelServer) -> Sequence[Question]:
+        """Return what the fit check asks of the nodes for a server."""
+        return fit.questions(subject)
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """What its manifest says, and the revisions that are kept."""
@@ -77,15 +65,11 @@ class Observer(observer.Observer[Observed]):
     def objects(self, key: Key, seen: Observed) -> Observed:
         """With what makes its pods."""
         name = Key(key.namespace, names.server_deployment(key.name))
-        booked = None
-        if seen.history is not None and seen.history.wanted != seen.history.built:
-            booked = self._booked.booked()
         several = seen.subject is not None and seen.subject.spec.nodes > 1
         return replace(
             seen,
             deployment=self._cache.get(LEADER_WORKER_SETS if several else DEPLOYMENTS, name),
             leader_worker_set_installed=self._watches.leader_worker_set_installed,
-            booked=booked,
         )
 
 

@@ -8,13 +8,13 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import text, whole
 from daybreak.api.gates.gate_status import GateBackend, WakePhases
 from daybreak.api.modelserver.status import ModelServerStatus
-from daybreak.gates.one_gate import report
-from daybreak.gates.one_gate.outcome import Outcome
-from daybreak.gates.one_gate.view import View as AnyView
 from daybreak.kinds.modelserver.decide import autoscaling, groups, rollout
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.rollouts import record
+from daybreak.workloads import report
+from daybreak.workloads.outcome import Outcome
+from daybreak.workloads.view import View as AnyView
 
 
 def status(view: View, outcome: Outcome) -> ModelServerStatus:

@@ -3,12 +3,12 @@
 from daybreak.api.common.conditions import Reason
 from daybreak.api.serveapplication.resource import KIND
 from daybreak.api.serveapplication.status import ServeApplicationStatus
-from daybreak.gates.one_gate import decision
 from daybreak.kinds.serveapplication.decide.rollout import rolled
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.status import report
 from daybreak.problems.problem import Problem
+from daybreak.workloads import decision
 
 Decision = decision.Decision[ServeApplicationStatus]
 

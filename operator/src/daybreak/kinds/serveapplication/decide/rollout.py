@@ -8,7 +8,6 @@ from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
-from daybreak.gates.one_gate.outcome import Rolled
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.marks import Marks
 from daybreak.kinds.serveapplication.objects.revisions import built_of, files_of
@@ -23,6 +22,7 @@ from daybreak.rollouts.machine import SETTLE, Situation, Wish, look_again, step
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change, Surroundings
 from daybreak.scheduling import claim
+from daybreak.workloads.outcome import Rolled
 
 _REFUSAL_LIMIT = 2000
 """How much is told of what the API server says, in characters."""
@@ -66,7 +66,7 @@ def _situation(view: View, history: History, wish: Wish, built: Revision, limit:
             misfit=_misfit(view, target) if wish.revision != built.name else "",
         ),
         answers=carried_out and _answers(view, history, built),
-        asleep=seen.asleep and not replacing,
+        asleep=seen.asleep is not None and not replacing,
         vacated=sleep is not None and sleep.asleep is SleepDepth.CLUSTER and (not ray.exists or ray.leaving),
         beside=ray.upgrading,
         no_room=no_room[1] if no_room is not None and short else "",

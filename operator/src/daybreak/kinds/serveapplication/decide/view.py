@@ -9,8 +9,6 @@ from daybreak.api.common.unstructured import text
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.resource import KIND
-from daybreak.gates.one_gate import view
-from daybreak.gates.one_gate.view import address
 from daybreak.kinds.serveapplication.objects.groups import fewest_pods
 from daybreak.kinds.serveapplication.objects.pods import drain_seconds
 from daybreak.kinds.serveapplication.objects.serve_config import application_names
@@ -22,6 +20,8 @@ from daybreak.problems.serve_problems import deployment_problem, service_problem
 from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, NOT_STARTED, RUNNING, Application, RayView, ray_view
 from daybreak.scheduling.turn_words import waiting
+from daybreak.workloads import view
+from daybreak.workloads.view import address
 
 WORKER = PodFields("spec.workerGroups[].podTemplate", "ray", "spec.workerGroups[]")
 """Fields of an application's worker pods."""
@@ -167,7 +167,7 @@ class View(view.View[Observed, ServeApplication]):
     def doing(self) -> str:
         """What is waited for."""
         if self.in_line:
-            return waiting(self.seen.turn.after, self.seen.turn)
+            return waiting(self.seen.own_turn.after, self.seen.own_turn)
         if self.without_code and not self.made:
             return "its code is being looked for"
         heads = [pod for pod in self.current_pods if pod.role == HEAD]

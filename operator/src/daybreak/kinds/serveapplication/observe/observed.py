@@ -2,22 +2,21 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from daybreak.api.common.config_map import Content
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
-from daybreak.gates.one_gate import observed
 from daybreak.gates.state_machine import SleepPolicy
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.rollouts.history import History
 from daybreak.scheduling.fit import Misfit
 from daybreak.scheduling.nodes import Node
+from daybreak.workloads import observed
 
 
 @dataclass(frozen=True)
-class Observed(observed.Observed[ServeApplication]):
+class Observed(observed.OneGate[ServeApplication]):
     """What is seen of a ServeApplication at one moment."""
 
     kuberay_installed: bool = True
@@ -56,10 +55,9 @@ class Observed(observed.Observed[ServeApplication]):
         """What of one fits on no node."""
         return fit.misfits(subject, nodes)
 
-    @cached_property
-    def sleep_policy(self) -> SleepPolicy:
-        """What the person wants at this time. Also by force the whole Ray cluster goes."""
-        policy = super().sleep_policy
+    def policy(self, gate: str, sleep: Sleep | None) -> SleepPolicy:
+        """Return when it may sleep at this time. Also by force the whole Ray cluster goes."""
+        policy = super().policy(gate, sleep)
         if policy.sleep is None and policy.must_sleep:
             return replace(policy, sleep=Sleep(depth=SleepDepth.CLUSTER))
         return policy

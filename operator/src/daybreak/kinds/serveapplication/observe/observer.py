@@ -1,6 +1,6 @@
 """What is seen of a ServeApplication beside what is seen of any workload with one gate."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -12,17 +12,17 @@ from daybreak.api.serveapplication import validation
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.parts import Parts
-from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.gates import reads
 from daybreak.gates.gateways.port_allocator import PortAllocator
-from daybreak.gates.one_gate import observer
-from daybreak.gates.one_gate.observer import GatewaySource
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.history import built, config_maps, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
 from daybreak.kube.watching.cache import Key
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
+from daybreak.scheduling.fit import Question
+from daybreak.workloads import observer
+from daybreak.workloads.observer import GatewaySource
 
 
 class Observer(observer.Observer[Observed]):
@@ -40,25 +40,16 @@ class Observer(observer.Observer[Observed]):
     def __init__(
         self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator, code: ConfigMapWatch
     ) -> None:
-        super().__init__(parts.cache, gateways, ports, parts.nodes, parts.turns)
-        self._watches = parts.watches
-        self._booked = parts.booked
-        self._fit = FitWatch()
+        super().__init__(parts, gateways, ports)
         self._code = code
 
-    def observe(self, key: Key) -> Observed | None:
-        """What is seen of one, or None when there is none."""
-        seen = super().observe(key)
-        if seen is None:
-            self._fit.forget(key)
-            self._code.forget(key)
-            return None
-        self._fit.note(key, seen.subject if seen.fit_checked else None, seen.nodes, fit.questions)
-        return seen
+    def forget(self, key: Key) -> None:
+        """Drop what is kept of an application that is gone."""
+        self._code.forget(key)
 
-    async def concerned_by_nodes(self) -> Collection[Key]:
-        """Those of which the fit check says something else now than when they were observed."""
-        return await self._fit.concerned(self._nodes.nodes())
+    def questions(self, subject: ServeApplication) -> Sequence[Question]:
+        """Return what the fit check asks of the nodes for an application."""
+        return fit.questions(subject)
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """The application as it is built at present, with the revisions that it has."""
@@ -72,14 +63,12 @@ class Observer(observer.Observer[Observed]):
         ray_service, ray_clusters = self._ray(key)
         history = history_of(written, manifest, kept, contents, ray_service, ray_clusters)
         subject = built(written, history)
-        turns = history is not None and history.wanted != history.built
         return replace(
             seen,
             subject=subject,
             written=written if subject is not written else None,
             history=history,
             contents=contents,
-            booked=self._booked.booked() if turns else None,
         )
 
     def objects(self, key: Key, seen: Observed) -> Observed:

@@ -8,13 +8,13 @@ from daybreak.api.common.unstructured import at, mappings, parse_time, text, who
 from daybreak.api.gates.gate_status import GateBackend, WakePhases
 from daybreak.api.gates.rollout import RolloutStatus
 from daybreak.api.serveapplication.status import DeploymentStatus, ServeApplicationStatus
-from daybreak.gates.one_gate import report
-from daybreak.gates.one_gate.outcome import Outcome, Rolled
-from daybreak.gates.one_gate.view import View as AnyView
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.ray.views.ray_pods import HEAD
 from daybreak.rollouts import record
+from daybreak.workloads import report
+from daybreak.workloads.outcome import Outcome, Rolled
+from daybreak.workloads.view import View as AnyView
 
 _MOST = 64
 

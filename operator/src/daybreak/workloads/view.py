@@ -13,8 +13,6 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.protocol import Protocol
 from daybreak.controller.conditions import Made
-from daybreak.gates.one_gate.observed import Observed
-from daybreak.gates.one_gate.subject import Subject
 from daybreak.gates.sleep_policy import node_wait, overdue
 from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.problem import Problem, lasting
@@ -22,8 +20,10 @@ from daybreak.problems.serve_problems import worst
 from daybreak.ray.views.accelerator_pods import no_room_since
 from daybreak.ray.views.ray_pods import HEAD, PodView, accelerators, pod_views
 from daybreak.scheduling.schedulable import schedulable
+from daybreak.workloads.observed import OneGate
+from daybreak.workloads.subject import Subject
 
-S = TypeVar("S", bound=Observed[Any])
+S = TypeVar("S", bound=OneGate[Any])
 T = TypeVar("T", bound=Subject)
 
 
@@ -160,7 +160,7 @@ class View(ABC, Generic[S, T]):
     @property
     def no_room(self) -> bool:
         """Whether it wakes from sleep, and has not found room for one pod."""
-        stuck = no_room_since(self.pods) is not None or bool(self.seen.turn.after)
+        stuck = no_room_since(self.pods) is not None or bool(self.seen.own_turn.after)
         return self.wakes_from_sleep and not self.has_room and stuck
 
     @property
@@ -171,13 +171,13 @@ class View(ABC, Generic[S, T]):
     @property
     def queued(self) -> bool:
         """Whether it makes no pods, since others come before it where accelerators are scarce."""
-        return bool(self.seen.turn.after) and self._waking
+        return bool(self.seen.own_turn.after) and self._waking
 
     @property
     def in_line(self) -> bool:
         """Whether it waits for accelerators that others hold, or want before it: `queued`, or as the first
         one, whose pods the scheduler has found no room for."""
-        return self.queued or (bool(self.seen.turn.place) and self._waking and not self.has_room)
+        return self.queued or (bool(self.seen.own_turn.place) and self._waking and not self.has_room)
 
     @property
     def _waking(self) -> bool:

@@ -13,15 +13,15 @@ from daybreak.controller.events import transitions
 from daybreak.controller.plan import Plan
 from daybreak.controller.writer import Writer
 from daybreak.gates import loop
-from daybreak.gates.one_gate.decision import Decision
-from daybreak.gates.one_gate.observed import Observed
-from daybreak.gates.one_gate.observer import Observer
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
 from daybreak.scheduling.room import places
+from daybreak.workloads.decision import Decision
+from daybreak.workloads.observed import OneGate
+from daybreak.workloads.observer import Observer
 
-S = TypeVar("S", bound=Observed[Any])
+S = TypeVar("S", bound=OneGate[Any])
 R = TypeVar("R", bound=Any)
 
 
@@ -137,5 +137,5 @@ class Reconciler(ABC, Generic[S, R]):
         return not said.gone
 
 
-def _gates(seen: Observed[Any], decision: Decision[Any]) -> list[loop.Turned]:
+def _gates(seen: OneGate[Any], decision: Decision[Any]) -> list[loop.Turned]:
     return [(seen.sleep_state, decision.sleep_state)]

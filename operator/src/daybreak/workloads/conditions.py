@@ -14,8 +14,6 @@ from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.controller.conditions import Made, Truth
 from daybreak.gates.gateways.gateway_rejected import unheard
-from daybreak.gates.one_gate.outcome import Outcome, Rolled
-from daybreak.gates.one_gate.view import View
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.problems.problem import Problem
@@ -24,6 +22,8 @@ from daybreak.rollouts import words
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.words import Said
+from daybreak.workloads.outcome import Outcome, Rolled
+from daybreak.workloads.view import View
 
 AnyView = View[Any, Any]
 FINDING = timedelta(seconds=10)
@@ -56,7 +56,7 @@ def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> M
         return _ready(False, Reason.ASLEEP, state.reason)
     if state.phase is Phase.FAILED:
         return _awake(view)
-    traffic = seen.gateway.traffic
+    traffic = seen.traffic
     if traffic.acknowledged < 0:
         missing = unheard(seen.gateway.rejected)
         return _ready(False if was in ("True", "False") else None, Reason.GATEWAY_MISSING, missing)

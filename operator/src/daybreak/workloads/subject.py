@@ -1,5 +1,6 @@
-"""An object of ours with one gate, as far as sleep, wake and traffic concern it."""
+"""An object with one or more gates, as far as sleep, wake and traffic concern it."""
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from daybreak.api.gates.access import Access
@@ -10,11 +11,6 @@ from daybreak.api.ray.workload import RayWorkload
 
 class Wishes(Protocol):
     """What its spec says of that."""
-
-    @property
-    def sleep(self) -> Sleep | None:
-        """When it sleeps; None: never by itself."""
-        ...
 
     @property
     def state(self) -> State | None:
@@ -61,13 +57,17 @@ class Subject(Protocol):
         ...
 
     @property
-    def gate_name(self) -> str:
-        """Name of its gate."""
+    def sleeps(self) -> Mapping[str, Sleep | None]:
+        """When the model behind each gate sleeps, by the gate's name; None: never by itself."""
+        ...
+
+    def starts_asleep(self, gate: str) -> bool:
+        """Return whether the model of a new object has no replica until a client asks it."""
         ...
 
     @property
-    def protocol(self) -> Speaks:
-        """What it speaks."""
+    def protocol(self) -> Speaks | None:
+        """API that it speaks; None: OpenAI's."""
         ...
 
     @property

@@ -13,16 +13,16 @@ from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import GateStatus
 from daybreak.gates import idle_policy, room
-from daybreak.gates.one_gate import conditions
-from daybreak.gates.one_gate.observed import Observed
-from daybreak.gates.one_gate.outcome import Outcome, Rolled
-from daybreak.gates.one_gate.view import View
 from daybreak.gates.rolling import drain_left, rolled_out
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait, told_to_clients
 from daybreak.gates.state_machine import Health, SleepState, look_again, step
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
+from daybreak.workloads import conditions
+from daybreak.workloads.observed import OneGate
+from daybreak.workloads.outcome import Outcome, Rolled
+from daybreak.workloads.view import View
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
 """Shortest and longest pause before one that has not answered is asked again."""
@@ -44,7 +44,7 @@ class GatedStatus(Protocol):
         ...
 
 
-S = TypeVar("S", bound=Observed[Any])
+S = TypeVar("S", bound=OneGate[Any])
 V = TypeVar("V", bound=View[Any, Any])
 R = TypeVar("R", bound=GatedStatus)
 
@@ -120,13 +120,13 @@ def _step(view: View[Any, Any], stalled: Problem | None, rolled: Rolled | None) 
         updating=view.updating,
         hindered=view.problem is not None,
         waits=view.no_room,
-        queues=seen.turn.in_queue,
-        gives_way=bool(seen.turn.gives_way_to),
-        preempted=seen.turn.preempted,
+        queues=seen.own_turn.in_queue,
+        gives_way=bool(seen.own_turn.gives_way_to),
+        preempted=seen.own_turn.preempted,
     )
     if rolled is not None:
         health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure)
-    return step(seen.sleep_state, seen.sleep_policy, seen.gateway.traffic, health, seen.now)
+    return step(seen.sleep_state, seen.sleep_policy, seen.traffic, health, seen.now)
 
 
 def _look_again(
@@ -135,15 +135,15 @@ def _look_again(
     seen, of_change = view.seen, rolled.look_again if rolled is not None else None
     if state is None or seen.gateway is None:
         return of_change
-    policy, traffic = seen.sleep_policy, seen.gateway.traffic
+    policy, traffic = seen.sleep_policy, seen.traffic
     gates = status.gate.models if status.gate is not None else []
     return _earliest(
         look_again(state, policy, traffic, seen.now),
         conditions.look_again(state, traffic, seen.now),
         of_change,
-        drain_left(state, view.drain, seen.now, preempted=seen.turn.preempted),
+        drain_left(state, view.drain, seen.now, preempted=seen.own_turn.preempted),
         next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
-        seen.turn.look_again,
+        seen.own_turn.look_again,
         *(node_wait(gate, seen.now) for gate in gates),
         *(room.look_again(gate, seen.now) for gate in gates),
         *(idle_policy.look_again(seen.gate, gate) for gate in gates),

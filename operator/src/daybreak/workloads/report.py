@@ -14,16 +14,16 @@ from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller.conditions import Made, dated
 from daybreak.gates import idle_policy
 from daybreak.gates.ledger import Accelerators, count, savings_before
-from daybreak.gates.one_gate import conditions
-from daybreak.gates.one_gate.observed import Observed
-from daybreak.gates.one_gate.outcome import Outcome
-from daybreak.gates.one_gate.view import View
 from daybreak.gates.room import room_status, yielded_to
 from daybreak.gates.sleep_policy import kept_gate, model_gate
 from daybreak.gates.state_machine import SleepState
 from daybreak.gates.wake_history import wake_history
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling.replica_size import accelerators_awake
+from daybreak.workloads import conditions
+from daybreak.workloads.observed import OneGate
+from daybreak.workloads.outcome import Outcome
+from daybreak.workloads.view import View
 
 AnyView = View[Any, Any]
 Steps = Callable[[AnyView, datetime, WakePhases | None], WakePhases | None]
@@ -77,7 +77,7 @@ def common(
     )
 
 
-def as_before(seen: Observed[Any], reason: Reason, message: str) -> Common:
+def as_before(seen: OneGate[Any], reason: Reason, message: str) -> Common:
     """Of one that is being deleted, or cannot be read: what was there before stays."""
     stalled = reason is Reason.INVALID_SPEC
     before, generation = seen.status, max(0, whole(at(seen.manifest, "metadata").get("generation")))
@@ -146,13 +146,13 @@ def _gate(
         return None
     before = seen.gate.wake if seen.gate is not None else None
     wake = wake_history(before, seen.sleep_state, state, seen.now, partial(steps, view))
-    looked = idle_policy.Seen(seen.gateway.traffic, wake, seen.now)
+    looked = idle_policy.Seen(seen.traffic, wake, seen.now)
     idle = idle_policy.idle_status(seen.gate, subject.spec.sleep, seen.sleep_state, state, looked)
     after = _after(view, state)
-    traffic = seen.gateway.traffic
-    room = room_status(seen.gate, state, seen.turn, traffic, has_room=view.has_room, now=seen.now)
+    traffic = seen.traffic
+    room = room_status(seen.gate, state, seen.own_turn, traffic, has_room=view.has_room, now=seen.now)
     gate = model_gate(
-        subject.gate_name,
+        seen.gate_name,
         state,
         subject.spec.hold,
         wake,
@@ -160,7 +160,7 @@ def _gate(
         after=after,
         idle=idle,
         room=room,
-        yielded_to=yielded_to(seen.gate, state, seen.turn),
+        yielded_to=yielded_to(seen.gate, state, seen.own_turn),
     )
     return GateStatus(
         port=seen.gateway.port, protocol=subject.protocol, backends=list(backends), models=[gate]
@@ -169,7 +169,7 @@ def _gate(
 
 def _after(view: AnyView, state: SleepState) -> tuple[str, ...]:
     """Who comes before it while it is on the way up, or is asked in its sleep and has had its turn."""
-    turn = view.seen.turn
+    turn = view.seen.own_turn
     if state.asleep is not None and turn.gives_way_to:
         return (turn.gives_way_to,)
     return tuple(turn.after) if state.phase is Phase.WAKING and state.asleep is None else ()
@@ -180,7 +180,7 @@ def _savings(view: AnyView, state: SleepState | None) -> SavingsStatus | None:
     if state is None:
         return None
     before, held = savings_before(view.seen.status), view.gpus
-    waited_for = min(held, view.seen.turn.waited_for)
+    waited_for = min(held, view.seen.own_turn.waited_for)
     if state.asleep is not None and state.phase is not Phase.REPLACING:
         workload = view.subject.workload
         least = sum(accelerators_awake(workload, model) for model in workload.models)

@@ -1,0 +1,138 @@
+"""Observe a workload: read the cache and the gateways' reports, once for each reconcile."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Generic, Protocol, TypeVar
+
+from daybreak.api.common import names
+from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.resource import Resource
+from daybreak.controller.parts import Parts
+from daybreak.controller.plan import label_of
+from daybreak.controller.watching.fit_watch import FitWatch
+from daybreak.controller.watching.turn_watch import Workload
+from daybreak.gates.gateways.gateway_rejected import rejection
+from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gates.traffic import Heard, clusters_in_use, together
+from daybreak.kube.resources import DEPLOYMENTS, PODS
+from daybreak.kube.watching.cache import Key
+from daybreak.scheduling.fit import Question
+from daybreak.workloads.claims import claims
+from daybreak.workloads.observed import GatewayView, Observed
+
+S = TypeVar("S", bound=Observed[Any])
+
+
+class GatewaySource(Protocol):
+    """Reports of gateways."""
+
+    def heard(self, service: Key) -> tuple[Heard | None, ...]:
+        """Return what each gateway of the namespace reports of a workload; None: one without a report."""
+        ...
+
+    def remains(self, namespace: str) -> bool:
+        """Return whether an object of a namespace's gateway exists."""
+        ...
+
+
+class Observer(ABC, Generic[S]):
+    """Reads the cache and the gateways' reports; sends no request to the API server.
+
+    Args:
+        parts: What every kind is built with.
+        gateways: Reports of gateways; None: there are none.
+        ports: Assigns the gateways' ports.
+    """
+
+    resource: Resource
+    """The kind."""
+
+    def __init__(self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator) -> None:
+        self._cache = parts.cache
+        self._watches = parts.watches
+        self._gateways = gateways
+        self._ports = ports
+        self._nodes = parts.nodes
+        self._turns = parts.turns
+        self._booked = parts.booked
+        self._fit = FitWatch()
+
+    @abstractmethod
+    def read(self, manifest: Manifest, now: datetime) -> S:
+        """Read a manifest and the revisions that are kept."""
+
+    @abstractmethod
+    def objects(self, key: Key, seen: S) -> S:
+        """Add the objects that are the kind's own, as they are now."""
+
+    @abstractmethod
+    def questions(self, subject: Any) -> Sequence[Question]:
+        """Return what the fit check asks of the nodes for an object."""
+
+    def forget(self, key: Key) -> None:
+        """Drop what is kept of an object that is gone."""
+
+    def owner(self, key: Key) -> Key:
+        """Return the owner of an object's objects, in the cache and towards gateways."""
+        return label_of(self.resource, key)
+
+    def observe(self, key: Key) -> S | None:
+        """Observe one object; None: it is gone."""
+        owner, workload = self.owner(key), Workload(self.resource.kind, key)
+        manifest = self._cache.get(self.resource, key)
+        if manifest is None:
+            self._ports.forget(owner)
+            self._fit.forget(key)
+            self._turns.forget(workload)
+            self.forget(key)
+            return None
+        seen = self.read(manifest, datetime.now(UTC))
+        gateway = self.gateway(key, seen)
+        if gateway is not None and not gateway.port:
+            first, last = names.GATEWAY_PORTS
+            said = f"the namespace's gateway serves {last - first + 1} services, no more"
+            seen = replace(seen, problems=(*seen.problems, said))
+            gateway = replace(gateway, port=first)
+        seen = self._with_objects(key, replace(seen, gateway=gateway, nodes=self._nodes.nodes()))
+        if seen.changes_revision:
+            seen = replace(seen, booked=self._booked.booked())
+        self._fit.note(key, seen.subject if seen.fit_checked else None, seen.nodes, self.questions)
+        return replace(seen, turns=self._turns.turns(workload, claims(seen), seen.now))
+
+    def again(self, key: Key, seen: S) -> S:
+        """Observe the objects and the traffic again; a newer spec has a reconcile of its own."""
+        if self._cache.uid(self.resource, key) != seen.manifest["metadata"]["uid"]:
+            return seen  # the objects of now may be a successor's
+        gateway = seen.gateway
+        if gateway is not None and self._gateways is not None:
+            heard = self._gateways.heard(self.owner(key))
+            gateway = replace(gateway, traffic=_traffic(seen, heard), clusters=clusters_in_use(heard))
+        return self._with_objects(key, replace(seen, gateway=gateway, now=datetime.now(UTC)))
+
+    def gateway(self, key: Key, seen: S) -> GatewayView | None:
+        """Return the gateway before an object, with port 0 if no port is left; None: there is no gateway."""
+        if self._gateways is None:
+            return None
+        heard = self._gateways.heard(self.owner(key))
+        deployment = self._cache.get(DEPLOYMENTS, Key(key.namespace, names.GATEWAY))
+        return GatewayView(
+            port=self._ports.of(self.owner(key)) or 0,
+            traffic=_traffic(seen, heard),
+            clusters=clusters_in_use(heard),
+            rejected=rejection(deployment),
+        )
+
+    async def concerned_by_nodes(self) -> Collection[Key]:
+        """Return the objects whose fit check has another result now than when they were observed."""
+        return await self._fit.concerned(self._nodes.nodes())
+
+    def _with_objects(self, key: Key, seen: S) -> S:
+        pods = tuple(self._cache.of_service(PODS, self.owner(key)))
+        return self.objects(key, replace(seen, pods=pods))
+
+
+def _traffic(seen: Observed[Any], heard: Sequence[Heard | None]) -> dict[str, Any]:
+    gates = list(seen.subject.sleeps) if seen.subject is not None else []
+    return {gate: together(heard, gate, gates) for gate in gates}
