@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.controller.asking.answer import Answer
-from daybreak.kinds.llmservice.decide.decision import Decision, decide
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.ray_service_view import ray_view
@@ -35,6 +34,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     unplaced,
     waiting,
 )
+from tests.unit.llmservice.decision import Decision, decide
 
 A, B = "chat-aaaaa", "chat-bbbbb"
 SPECS = (

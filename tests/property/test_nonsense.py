@@ -13,7 +13,6 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.ray_service import ray_service as build
@@ -28,6 +27,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     pod,
     ray_status,
 )
+from tests.unit.llmservice.decision import Decision
 
 RENAMED: Manifest = {**CPU_MODEL, "name": "small"}
 GOOD, NONSENSE, HALF, MUTE = "ray:good", "ray:nonsense", "ray:half", "ray:mute"

@@ -11,7 +11,6 @@ from cluster import ControlPlane
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.asking.job_events import JobEvents
 from daybreak.controller.asking.model_client import HttpModelClient
-from daybreak.controller.asking.other_pods import OtherPods
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.writer import FRESH_SECONDS
 from daybreak.gates.gateways.port_allocator import PortAllocator
@@ -24,7 +23,6 @@ from daybreak.kube import resources
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.watching.watches import Watches
-from daybreak.kube.writing.apply import Applier
 from daybreak.platform import Platform
 from tests.api.admin import Admin, Refused
 from tests.api.objects.llmservice import NAMES, everything, tiny
@@ -136,11 +134,8 @@ def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
     watches.kuberay.installed = True
     prober = Prober(HttpModelClient(), lambda _: None)
     platform = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
-    observer = Observer(parts(cache, watches, platform, api), None, PortAllocator(cache))
+    around = parts(cache, watches, platform, api)
+    observer = Observer(around, None, PortAllocator(cache))
     adapters = adapter_prober(http_reporter(), lambda _: None)
     copies = CopyProber(copy_reports.http_reporter(), lambda _: None)
-    applier, others = Applier(api, cache), OtherPods(api)
-    events = JobEvents(api, lambda _: None)
-    return Reconciler(
-        api, cache, observer, platform, prober, adapters, copies, events, applier, others, lambda: True
-    )
+    return Reconciler(around, observer, prober, adapters, copies, JobEvents(api, lambda _: None))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.asking.job_events import JobEvents
-from daybreak.controller.asking.other_pods import OtherPods
+from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
@@ -23,6 +24,7 @@ from daybreak.kube.client import Api
 from daybreak.kube.resources import RAY_CLUSTERS, of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
+from tests.parts import parts
 from tests.unit.llmservice.decide.scenes.services import PLATFORM, Manifest, World, running
 from tests.unit.llmservice.decide.scenes.sleeping import IDLE, asleep, view
 
@@ -31,6 +33,8 @@ KEY = Key("default", "chat")
 
 class Surroundings:
     """What a reconciler has around it; keeps what it did, in order."""
+
+    resource = LLM_SERVICES
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -46,6 +50,10 @@ class Surroundings:
     def observe(self, key: Key) -> Observed:
         """What is seen, in place of the observer."""
         return self.world.seen
+
+    def owner(self, key: Key) -> Key:
+        """The owner of its objects, in place of the observer."""
+        return key
 
     def again(self, key: Key, seen: Observed) -> Observed:
         """The objects of now, in place of the observer."""
@@ -116,18 +124,14 @@ def _about_to_sleep(depth: str) -> World:
 
 
 def _reconciler(around: Surroundings) -> Reconciler:
+    known = parts(around.cache, SimpleNamespace(), PLATFORM, around)
     return Reconciler(
-        cast(Api, around),
-        around.cache,
+        replace(known, applier=cast(Applier, around)),
         cast(Observer, around),
-        PLATFORM,
-        cast(Prober, around),
+        Prober(cast(ModelClient, None), lambda _: None),
         adapter_prober(http_reporter(), lambda _: None),
         CopyProber(copy_reports.http_reporter(), lambda _: None),
         JobEvents(cast(Api, around), lambda _: None),
-        cast(Applier, around),
-        OtherPods(cast(Api, around)),
-        lambda: True,
     )
 
 

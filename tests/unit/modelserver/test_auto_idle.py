@@ -6,9 +6,9 @@ from datetime import timedelta
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.gates.traffic import Pause, Traffic
-from daybreak.kinds.modelserver.decide.decision import Decision, decide
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.workloads.observed import GatewayView
+from tests.unit.modelserver.decision import Decision, decide
 from tests.unit.modelserver.servers import NOW, manifest, pod, seen, server
 from tests.unit.modelserver.test_decision import ANSWERED, after, said
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.modelserver.decide.autoscaling import LOOK, Scale, step
-from daybreak.kinds.modelserver.decide.decision import decide
+from tests.unit.modelserver.decision import decide
 from tests.unit.modelserver.servers import ASKED, NOW, pod, seen, server
 
 RULES: dict[str, Any] = {"maxReplicas": 5, "targetOngoingRequests": 10}

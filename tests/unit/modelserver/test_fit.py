@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from daybreak.kinds.modelserver.decide.decision import Decision, decide
 from daybreak.scheduling.nodes import Node
 from tests.unit.llmservice.decide.scenes.services import node
+from tests.unit.modelserver.decision import Decision, decide
 from tests.unit.modelserver.servers import ASKED, seen
 from tests.unit.modelserver.test_decision import HELD, after, asleep, awake
 

@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.controller.asking.answer import Answer
-from daybreak.kinds.modelserver.decide.decision import decide, view_of
+from daybreak.kinds.modelserver.decide.decision import view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.reconciler import question
@@ -14,6 +14,7 @@ from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_awake, accelerators_per_pod, pods_per_replica
 from daybreak.workloads.claims import claims
+from tests.unit.modelserver.decision import decide
 from tests.unit.modelserver.rolling import ANSWERS, Rolling, replaced
 from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, SGLANG, live, pod, seen, server
 

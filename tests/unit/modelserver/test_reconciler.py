@@ -2,20 +2,22 @@
 
 from dataclasses import replace
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.controller.asking.other_pods import OtherPods
-from daybreak.controller.asking.prober import Prober
-from daybreak.kinds.modelserver.decide.decision import Decision
+from daybreak.controller.plan import Plan
+from daybreak.kinds.modelserver.decide.decision import WAYS
+from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
-from daybreak.kinds.modelserver.reconciler import Reconciler
-from daybreak.kube.client import Api
+from daybreak.kube.resources import OF_SERVERS
 from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing.apply import Applier
+from daybreak.problems.problem import Problem
+from daybreak.workloads.reconciler import Reconciler
+from tests.parts import parts
 from tests.unit.controller.asking.test_other_pods import PlayedApi, on, other
 from tests.unit.llmservice.decide.scenes.services import node
 from tests.unit.modelserver.servers import PLATFORM, seen
@@ -31,11 +33,16 @@ class Decides(Exception):
         self.seen = seen
 
 
-class Stops(Reconciler):
-    """Stops at its decision."""
+class Stops(Reconciler[Observed, View, Plan]):
+    """Has no objects."""
 
-    def decide(self, seen: Observed) -> Decision:
-        raise Decides(seen)
+    async def plan(self, seen: Observed) -> Plan:
+        return Plan((), (), (), leaving=False)
+
+
+def stop(seen: Observed, blocked: Problem | None) -> View:
+    """Stop at the decision."""
+    raise Decides(seen)
 
 
 class Sees:
@@ -55,9 +62,8 @@ class Sees:
 
 async def decided_on(what: Observed, api: PlayedApi) -> Observed:
     """What it decides on when this is observed."""
-    observer, nobody = cast(Observer, Sees(what)), cast(Prober, None)
-    asks, others = cast(Api, api), OtherPods(cast(Api, api))
-    one = Stops(asks, Cache(), observer, PLATFORM, nobody, cast(Applier, None), others, lambda: True)
+    around, observer = parts(Cache(), SimpleNamespace(), PLATFORM, api), cast(Observer, Sees(what))
+    one = Stops(around, observer, replace(WAYS, view=stop), OF_SERVERS)
     with pytest.raises(Decides) as stopped:
         await one.reconcile(ONE)
     return stopped.value.seen

@@ -8,7 +8,7 @@ from daybreak.api.common.config_map import Content
 from daybreak.controller.plan import Plan
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
-from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
+from daybreak.kinds.serveapplication.decide.decision import view_of
 from daybreak.kinds.serveapplication.decide.ray_clusters import needless
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.plan import make_plan
@@ -16,6 +16,7 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.rollouts.machine import SETTLE
 from daybreak.rollouts.revisions import Revision
 from tests.unit.serveapplication.applications import ASKED, NOW, PLATFORM, seen
+from tests.unit.serveapplication.decision import Decision, decide
 
 FIRST, SECOND = "pipeline-abcde", "pipeline-second"
 BROKEN = "Deploying app 'app' failed with exception:\nModuleNotFoundError: No module named 'pipelines'"

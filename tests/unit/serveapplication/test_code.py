@@ -8,11 +8,12 @@ from daybreak.api.common import names
 from daybreak.api.common.config_map import Content
 from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.controller.plan import Plan
-from daybreak.kinds.serveapplication.decide.decision import Decision, decide, view_of
+from daybreak.kinds.serveapplication.decide.decision import view_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.plan import make_plan
 from daybreak.kube.watching.cache import Cache
 from tests.unit.serveapplication.applications import ASKED, HELD, PLATFORM, application, live, seen
+from tests.unit.serveapplication.decision import Decision, decide
 from tests.unit.serveapplication.test_decision import after, conditions, said
 
 SPEC: dict[str, Any] = {"code": {"configMap": "pipeline-code"}}

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from daybreak.gates.traffic import Traffic
-from daybreak.kinds.serveapplication.decide.decision import Decision, decide
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from tests.unit.serveapplication.applications import (
     ASKED,
@@ -17,6 +16,7 @@ from tests.unit.serveapplication.applications import (
     live,
     seen,
 )
+from tests.unit.serveapplication.decision import Decision, decide
 
 LATER = NOW + timedelta(hours=1)
 

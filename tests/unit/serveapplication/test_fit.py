@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from daybreak.kinds.serveapplication.decide.decision import Decision, decide
 from daybreak.scheduling.nodes import Node
 from tests.unit.llmservice.decide.scenes.services import node
 from tests.unit.serveapplication.applications import ASKED, HELD, NOW, QUIET, application, live, seen
+from tests.unit.serveapplication.decision import Decision, decide
 from tests.unit.serveapplication.test_decision import after, conditions
 
 HEAD_NODE = node("head", cpu="4", memory="16Gi")

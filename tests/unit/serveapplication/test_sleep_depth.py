@@ -119,12 +119,12 @@ async def test_the_rest_goes_later(world: Rolling) -> None:
 async def test_as_long_as_others_come_first_it_has_no_worker(world: Rolling) -> None:
     await asleep(world)
     world.traffic = HELD
-    world.more["turn"] = Turn(after=("default/other",))
+    world.more["turns"] = {"pipeline": Turn(after=("default/other",))}
     await world.steps(1)
     assert world.gate == ("Waking", "Closed")
     assert world.bounds == {FIRST: {"cpu": (0, 0)}}
     assert deployments(world.ray)["Pipeline"]["autoscaling_config"]["max_replicas"] == 1
-    world.more["turn"] = Turn()
+    world.more["turns"] = {}
     await world.steps(1)
     assert world.bounds == {FIRST: {"cpu": (1, 2)}}
 

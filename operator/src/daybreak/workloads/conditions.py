@@ -4,7 +4,6 @@ The words hold no time and no count of attempts, so that the same state is the s
 """
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import Any
 
 from daybreak.api.common.conditions import ConditionType, Reason
@@ -15,25 +14,24 @@ from daybreak.api.gates.sleep import SleepDepth
 from daybreak.controller.conditions import Made, Truth
 from daybreak.gates.gateways.gateway_rejected import unheard
 from daybreak.gates.state_machine import SleepState
-from daybreak.gates.traffic import Traffic
 from daybreak.problems.problem import Problem
 from daybreak.ray.views.ray_pods import HEAD
 from daybreak.rollouts import words
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.words import Said
-from daybreak.workloads.outcome import Outcome, Rolled
+from daybreak.workloads import routing
+from daybreak.workloads.outcome import Outcome
+from daybreak.workloads.rolled import Rolled
 from daybreak.workloads.view import View
 
 AnyView = View[Any, Any]
-FINDING = timedelta(seconds=10)
-"""How long gateways may take to find a pod that answers, before it is said that none does."""
 
 
 def made(view: AnyView, outcome: Outcome) -> list[Made]:
     """All conditions."""
-    blocked, state, rolled = outcome.blocked, outcome.sleep, outcome.rolled
-    stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
+    blocked, rolled, stalled = outcome.blocked, outcome.rolled, view.stalled
+    state = outcome.gates.states.get(view.seen.gate_name)
     found = ready(view, blocked, state)
     reconciling, acts = _reconciling(view, stalled, state, found), _stalled(stalled)
     if rolled is not None and blocked is None:
@@ -67,14 +65,14 @@ def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> M
         return _ready(True, Reason.ANSWERING, "falling asleep: a request turns it round")
     if not view.answering:
         return _waking(view, state, came_from_ready=was == "True")
-    if state.gate is GateState.OPEN and not traffic.routed:
-        unready = False if was in ("True", "False") else None
-        if not _finding(state, traffic, seen.now):
-            said = f"its {view.noun} answers, but no gateway reaches its pods: requests are held; "
-            return _ready(unready, Reason.NOT_ROUTED, f"{said}see whether a NetworkPolicy is in the way")
-        if was != "True":
-            said = f"its {view.noun} answers, and no gateway has found its pods yet: "
-            return _ready(unready, Reason.PROGRESSING, f"{said}requests are held until one does")
+    if (
+        state.gate is GateState.OPEN
+        and not traffic.routed
+        and not routing.is_searching(state, traffic, seen.now)
+    ):
+        said = f"its {view.noun} answers, but no gateway reaches its pods: requests are held; see whether a "
+        unknown = was not in ("True", "False")
+        return _ready(None if unknown else False, Reason.NOT_ROUTED, f"{said}NetworkPolicy is in the way")
     return _awake(view)
 
 
@@ -112,18 +110,6 @@ def _waking(view: AnyView, state: SleepState, *, came_from_ready: bool) -> Made:
         doing = "its pods are asked for" if view.seen.asleep else said.message
         return _ready(True, Reason.WAKING, f"waking, requests are held until it is up: {doing}")
     return said
-
-
-def _finding(state: SleepState, traffic: Traffic, now: datetime) -> bool:
-    return now - state.since < FINDING or traffic.unrouted < FINDING
-
-
-def look_again(state: SleepState, traffic: Traffic, now: datetime) -> timedelta | None:
-    """When time alone may change what is said; None: never."""
-    if state.gate is not GateState.OPEN or traffic.routed:
-        return None
-    left = max(state.since + FINDING - now, FINDING - traffic.unrouted)
-    return left if left > timedelta(0) else None
 
 
 def _ready(holds: bool | None, reason: Reason, message: str) -> Made:

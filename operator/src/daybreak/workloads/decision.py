@@ -1,10 +1,11 @@
-"""What to do next about a workload with one gate, and what to say of it: a pure function of what is seen.
+"""Decide on a workload and describe it: pure functions of what is observed.
 
-The only memory is the status itself.
+Every decision starts from what is there, never from what was done before, so it may be taken any number of
+times. The only memory is the status itself.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -12,23 +13,23 @@ from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import GateStatus
-from daybreak.gates import idle_policy, room
-from daybreak.gates.rolling import drain_left, rolled_out
-from daybreak.gates.schedule import next_change
-from daybreak.gates.sleep_policy import node_wait, told_to_clients
-from daybreak.gates.state_machine import Health, SleepState, look_again, step
+from daybreak.gates.state_machine import SleepState
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
-from daybreak.workloads import conditions
-from daybreak.workloads.observed import OneGate
-from daybreak.workloads.outcome import Outcome, Rolled
-from daybreak.workloads.view import View
+from daybreak.workloads.asking import Asking
+from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.gate_report import Timeline, gates_of
+from daybreak.workloads.observed import Observed
+from daybreak.workloads.outcome import Outcome
+from daybreak.workloads.rolled import Rolled
+from daybreak.workloads.transition import earliest, look_again, next_states
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
-"""Shortest and longest pause before one that has not answered is asked again."""
+"""Shortest and longest pause before models that have not answered are asked again."""
+REFUSAL_LIMIT = 2000
+"""How much is told of what the API server says, in characters: it names every field that is wrong."""
 _PATIENCE = 8
-"""The pause is this fraction of the time for which it has been silent."""
-_REFUSAL_LIMIT = 2000
+"""The pause is this fraction of the time for which a model has been silent."""
 
 
 class GatedStatus(Protocol):
@@ -44,24 +45,35 @@ class GatedStatus(Protocol):
         ...
 
 
-S = TypeVar("S", bound=OneGate[Any])
-V = TypeVar("V", bound=View[Any, Any])
+S = TypeVar("S", bound=Observed[Any])
+V = TypeVar("V", bound="Assessed")
 R = TypeVar("R", bound=GatedStatus)
 
 
-@dataclass(frozen=True)
-class Decision(Generic[R]):
-    """What to do, and what to say."""
+class Assessed(Protocol):
+    """A workload that can be read, with what follows from what was observed."""
 
-    apply: bool
-    """Whether its objects shall be made what they should be."""
-    ask: bool
-    """Whether it is to be asked for an answer."""
-    status: R
-    sleep_state: SleepState | None
-    """Its sleep and wake from here on; None without a gateway."""
-    requeue_after: timedelta | None
-    """When to look again although nothing has happened; None: not before something happens."""
+    @property
+    def seen(self) -> Any:
+        """What was observed."""
+        ...
+
+    @property
+    def blocked(self) -> Problem | None:
+        """What keeps the spec from being applied; None: nothing."""
+        ...
+
+    def assess(self) -> Mapping[str, Assessment]:
+        """Return what is known of the model behind each gate, by the gate's name."""
+        ...
+
+    def asking(self) -> Asking:
+        """Return which models are to be asked for an answer."""
+        ...
+
+    def timeline(self) -> Timeline:
+        """Return the steps of a wake."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -70,117 +82,125 @@ class Ways(Generic[S, V, R]):
 
     kind: str
     """Its name."""
-    view: Callable[[S], V]
-    """How one is, that can be read."""
+    view: Callable[[S, Problem | None], V]
+    """Reads what was observed, with what keeps the spec from being applied."""
     status: Callable[[V, Outcome], R]
-    """What to say of one, after what was decided."""
+    """The status of one that can be read, after what was decided."""
     as_before: Callable[[S, Reason, str], R]
-    """The same of one that is being deleted, or cannot be read: what was there before stays."""
+    """The status of one that is being deleted, or cannot be read: what was there before stays."""
     hinders: Callable[[S], Problem | None] = lambda _: None
     """What the cluster lacks for it; None: nothing."""
-    rolled: Callable[[V, Problem | None], Rolled | None] = lambda *_: None
-    """What becomes of a change of one, where something may keep its spec from being applied; None: the kind
-    keeps no revisions, or has none yet."""
+    rolled: Callable[[V], Rolled | None] = lambda _: None
+    """What becomes of a change of one; None: the kind keeps no revisions, or has none yet."""
     look_again: Callable[[V, R], timedelta | None] = lambda *_: None
     """When to look again for what is its own."""
 
+    def read(self, seen: S) -> V | None:
+        """Assess what was observed; None: the spec cannot be read, or the object is being deleted."""
+        if at(seen.manifest, "metadata").get("deletionTimestamp") or seen.subject is None:
+            return None
+        return self.view(seen, self.blocked(seen))
 
-def decide(seen: S, ways: Ways[S, V, R]) -> Decision[R]:
-    """Decide on one."""
-    if at(seen.manifest, "metadata").get("deletionTimestamp"):
-        gone = ways.as_before(seen, Reason.TERMINATING, "it is being deleted")
-        return Decision(False, False, gone, seen.sleep_state, None)
-    blocked = _blocked(seen, ways)
-    if seen.subject is None:
-        said = blocked.message if blocked is not None else ""
-        return Decision(False, False, ways.as_before(seen, Reason.INVALID_SPEC, said), None, None)
-    view = ways.view(seen)
-    stalled = blocked or (view.problem if view.problem is not None and view.problem.stalled else None)
-    rolled = ways.rolled(view, blocked)
-    state = _step(view, stalled, rolled)
-    status = ways.status(view, Outcome(blocked, state, rolled))
-    again = _earliest(_look_again(view, state, rolled, status), ways.look_again(view, status))
-    if blocked is not None:
-        return Decision(False, False, status, state, again)
-    if view.ask:
-        shortest, longest = ASK_AGAIN
-        again = _earliest(again, min(max(_silent_for(view) / _PATIENCE, shortest), longest))
-    return Decision(True, view.ask, status, state, again)
-
-
-def _step(view: View[Any, Any], stalled: Problem | None, rolled: Rolled | None) -> SleepState | None:
-    seen = view.seen
-    if seen.gateway is None or seen.sleep_state is None:
+    def blocked(self, seen: S) -> Problem | None:
+        """Return what keeps the spec from being applied; None: nothing."""
+        if seen.subject is None or seen.problems:
+            said = "; ".join(seen.problems) or "the spec cannot be read"
+            return Problem(Reason.INVALID_SPEC, said, stalled=True)
+        lacking = self.hinders(seen)
+        if lacking is not None:
+            return lacking
+        if seen.foreign:
+            said = _taken(self.kind, seen.subject.namespace, seen.foreign)
+            return Problem(Reason.NAME_TAKEN, said, stalled=True)
+        if seen.refusal:
+            said = f"the API server refused {excerpt(seen.refusal, REFUSAL_LIMIT)}"
+            return Problem(Reason.REFUSED, said, stalled=True)
         return None
-    failed = "" if view.answering or stalled is None else told_to_clients([stalled.message])
-    health = Health(
-        answers=view.answering,
-        drain=view.drain,
-        failed=failed,
-        updating=view.updating,
-        hindered=view.problem is not None,
-        waits=view.no_room,
-        queues=seen.own_turn.in_queue,
-        gives_way=bool(seen.own_turn.gives_way_to),
-        preempted=seen.own_turn.preempted,
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What was decided on a workload."""
+
+    apply: bool = False
+    """Whether its objects are to be made what they should be."""
+    asking: Asking = field(default_factory=Asking)
+    """Which models are to be asked for an answer, past the gateway."""
+    states: Mapping[str, SleepState] = field(default_factory=dict)
+    """Sleep and wake of each gate from here on, by its name; empty without a gateway."""
+    rolled: Rolled | None = None
+    """What becomes of a change of it."""
+
+    def holds(self, gate: str) -> bool:
+        """Return whether requests to a gate are held."""
+        state = self.states.get(gate)
+        return state is not None and state.gate is not GateState.OPEN
+
+
+@dataclass(frozen=True)
+class Report(Generic[R]):
+    """What is said of a workload."""
+
+    status: R
+    look_again: timedelta | None
+    """When to look again although nothing has happened; None: not before something happens."""
+
+
+def decide(view: V | None, ways: Ways[S, V, R]) -> Decided:
+    """Decide on the sleep of each gate, and on a change of the spec."""
+    if view is None:
+        return Decided()
+    blocked, rolled = view.blocked, ways.rolled(view)
+    states = next_states(view.seen, view.assess(), rolled)
+    # What the API server has refused is tried again.
+    apply = blocked is None or blocked.reason is Reason.REFUSED
+    return Decided(apply, view.asking() if blocked is None else Asking(), states, rolled)
+
+
+def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:
+    """Describe a workload, and when to look at it again.
+
+    Args:
+        seen: What was observed last, after objects were written.
+        view: The same, assessed; None: it cannot be read, or is being deleted.
+        decided: What was decided on what was observed before.
+        ways: What the kind makes of it.
+    """
+    if view is None:
+        if at(seen.manifest, "metadata").get("deletionTimestamp"):
+            return Report(ways.as_before(seen, Reason.TERMINATING, "it is being deleted"), None)
+        blocked = ways.blocked(seen)
+        said = blocked.message if blocked is not None else ""
+        return Report(ways.as_before(seen, Reason.INVALID_SPEC, said), None)
+    assessed = view.assess()
+    gates = gates_of(seen, assessed, decided.states, view.timeline())
+    status = ways.status(view, Outcome(view.blocked, gates, decided.rolled))
+    written = status.gate.models if status.gate is not None else []
+    again = earliest(
+        look_again(seen, assessed, decided.states, written),
+        decided.rolled.look_again if decided.rolled is not None else None,
+        ways.look_again(view, status),
+        decided.asking.later,
     )
-    if rolled is not None:
-        health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure)
-    return step(seen.sleep_state, seen.sleep_policy, seen.traffic, health, seen.now)
+    if decided.asking.now:
+        shortest, longest = ASK_AGAIN
+        again = earliest(again, min(max(_silent_for(seen) / _PATIENCE, shortest), longest))
+    return Report(status, again)
 
 
-def _look_again(
-    view: View[Any, Any], state: SleepState | None, rolled: Rolled | None, status: GatedStatus
-) -> timedelta | None:
-    seen, of_change = view.seen, rolled.look_again if rolled is not None else None
-    if state is None or seen.gateway is None:
-        return of_change
-    policy, traffic = seen.sleep_policy, seen.traffic
-    gates = status.gate.models if status.gate is not None else []
-    return _earliest(
-        look_again(state, policy, traffic, seen.now),
-        conditions.look_again(state, traffic, seen.now),
-        of_change,
-        drain_left(state, view.drain, seen.now, preempted=seen.own_turn.preempted),
-        next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
-        seen.own_turn.look_again,
-        *(node_wait(gate, seen.now) for gate in gates),
-        *(room.look_again(gate, seen.now) for gate in gates),
-        *(idle_policy.look_again(seen.gate, gate) for gate in gates),
-    )
-
-
-def _earliest(*pauses: timedelta | None) -> timedelta | None:
-    return min((pause for pause in pauses if pause is not None), default=None)
-
-
-def _silent_for(view: View[Any, Any]) -> timedelta:
-    """For how long it has been unready because it did not answer when it was asked."""
-    ready = condition(view.seen.status, ConditionType.READY)
+def _silent_for(seen: Observed[Any]) -> timedelta:
+    """For how long it has been unready because a model did not answer when it was asked."""
+    ready = condition(seen.status, ConditionType.READY)
     since = parse_time(text(ready.get("lastTransitionTime")))
     if since is None or ready.get("reason") != Reason.NOT_ANSWERING:
         return timedelta(0)
-    passed: timedelta = view.seen.now - since
-    return passed
+    return seen.now - since
 
 
-def held(decision: Decision[R]) -> bool:
-    """Whether requests are held."""
-    return decision.sleep_state is not None and decision.sleep_state.gate is not GateState.OPEN
-
-
-def _blocked(seen: S, ways: Ways[S, V, R]) -> Problem | None:
-    """What keeps the spec from being applied; None when nothing does."""
-    if seen.subject is None or seen.problems:
-        said = "; ".join(seen.problems) or "the spec cannot be read"
-        return Problem(Reason.INVALID_SPEC, said, stalled=True)
-    lacking = ways.hinders(seen)
-    if lacking is not None:
-        return lacking
-    if seen.foreign:
-        said = f"{', '.join(seen.foreign)} belongs to somebody else: remove it, or rename the {ways.kind}"
-        return Problem(Reason.NAME_TAKEN, said, stalled=True)
-    if seen.refusal:
-        said = f"the API server refused {excerpt(seen.refusal, _REFUSAL_LIMIT)}"
-        return Problem(Reason.REFUSED, said, stalled=True)
-    return None
+def _taken(kind: str, namespace: str, foreign: Sequence[str]) -> str:
+    one = len(foreign) == 1
+    return (
+        f"{', '.join(foreign)} already {'exists' if one else 'exist'} in {namespace} and "
+        f"{'belongs' if one else 'belong'} to somebody else: remove {'it' if one else 'them'}, "
+        f"or give the {kind} another name"
+    )

@@ -131,6 +131,11 @@ class Observed(ABC, Generic[T]):
         return None
 
     @property
+    def target(self) -> T | None:
+        """The object as it is asked for; None: that cannot be read."""
+        return self.subject
+
+    @property
     def changes_revision(self) -> bool:
         """Whether another revision is asked for than the one that is built."""
         return self.history is not None and self.history.wanted != self.history.built

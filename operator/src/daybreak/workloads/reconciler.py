@@ -1,80 +1,89 @@
-"""One reconcile of a workload with one gate: observe → plan → decide → apply → ask → decide → status."""
+"""One reconcile of a workload: observe → plan → assess → decide → apply → report, each once.
+
+A decision is written into the status before the next reconcile carries it out, so that an operator that goes
+on after a crash knows of it. A plan therefore needs only what was observed, the status among it.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
-from daybreak.controller.asking.answer import Answer
-from daybreak.controller.asking.other_pods import OtherPods
+from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.events import transitions
+from daybreak.controller.parts import Parts
 from daybreak.controller.plan import Plan
 from daybreak.controller.writer import Writer
 from daybreak.gates import loop
-from daybreak.kube.client import Api
-from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing.apply import Applier
+from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.room import places
-from daybreak.workloads.decision import Decision
-from daybreak.workloads.observed import OneGate
+from daybreak.workloads.decision import Assessed, Decided, Report, Ways, decide, report
+from daybreak.workloads.observed import Observed
 from daybreak.workloads.observer import Observer
 
-S = TypeVar("S", bound=OneGate[Any])
-R = TypeVar("R", bound=Any)
+S = TypeVar("S", bound=Observed[Any])
+V = TypeVar("V", bound=Assessed)
+P = TypeVar("P", bound=Plan)
 
 
-class Reconciler(ABC, Generic[S, R]):
-    """Makes the cluster what an object of the kind says, and says what came of it.
+class Reconciler(ABC, Generic[S, V, P]):
+    """Makes the cluster what an object of the kind says, and reports what came of it.
 
     Args:
-        api: The API server.
-        cache: What is known of the cluster.
-        observer: Reads it.
+        parts: What every kind is built with.
+        observer: Observes an object.
+        ways: What the kind makes of it.
         owned: The kinds of objects that are made.
-        applier: Writes objects.
-        others: Asks what pods of others hold on nodes.
-        may_act: Whether the lease is held this moment.
+        prober: Asks models for an answer; None: the kind asks none.
     """
 
     def __init__(
         self,
-        api: Api,
-        cache: Cache,
+        parts: Parts,
         observer: Observer[S],
+        ways: Ways[S, V, Any],
         owned: Collection[Resource],
-        applier: Applier,
-        others: OtherPods,
-        may_act: Callable[[], bool],
+        prober: Prober | None = None,
     ) -> None:
         self._observer = observer
+        self._ways = ways
         self._owned = owned
-        self._applier = applier
-        self._others = others
-        self._writer = Writer(api, cache, applier, observer.resource, may_act)
+        self._prober = prober
+        self._cache = parts.cache
+        self._platform = parts.platform
+        self._applier = parts.applier
+        self._others = parts.others
+        self._writer = Writer(parts.api, parts.cache, parts.applier, observer.resource, parts.may_act)
+        self._refusals: dict[Key, str] = {}
+        """What the API server said when it refused an object last, by the workload."""
 
     @abstractmethod
-    def decide(self, seen: S) -> Decision[R]:
-        """What to do about it."""
+    async def plan(self, seen: S) -> P:
+        """Return what the objects of a workload should be; its spec can be built."""
 
-    @abstractmethod
-    async def plan(self, seen: S) -> Plan:
-        """What its objects should be; it can be read."""
+    def prepare(self, key: Key, seen: S) -> S:
+        """Add what is observed outside the cache."""
+        return seen
 
-    async def applied(self, seen: S) -> list[float]:
-        """Do what is beside the objects, once they are what they should be. Returns when to look again."""
-        return []
+    def with_plan(self, seen: S, plan: P) -> S:
+        """Add what the plan found: names that others have taken."""
+        return replace(seen, foreign=plan.foreign)
 
-    def answers(self, key: Key, seen: S, decision: Decision[R]) -> tuple[Answer, ...]:
-        """What it answers when it is asked; nothing where it is not."""
+    async def carry_on(self, seen: S, plan: P) -> Sequence[float]:
+        """Do what is beside the objects, once they are what they should be; returns when to look again."""
+        return ()
+
+    def questions(self, seen: S) -> Sequence[Question]:
+        """Return how each model is asked for an answer that can be asked at present."""
         return ()
 
     def forget(self, key: Key) -> None:
-        """It has gone."""
+        """Drop what is kept of an object that is gone."""
 
-    def to_carry_out(self, seen: S, decision: Decision[R]) -> bool:
-        """Whether more than sleep was decided on that the next reconcile carries out."""
+    def is_due(self, seen: S, decided: Decided, status: Any) -> bool:
+        """Return whether something of the kind's own was decided that the next reconcile carries out."""
         return False
 
     async def reconcile(self, key: Key) -> float | None:
@@ -82,60 +91,104 @@ class Reconciler(ABC, Generic[S, R]):
         return await past_races(self._once, key, self._owned)
 
     async def _once(self, key: Key) -> float | None:
-        owner = self._observer.owner(key)
-        seen = self._observer.observe(key)
-        if seen is None:
-            self.forget(key)
-            self._applier.forget(owner)
-            loop.see(owner, None, None)
-            return None
         again = Again()
-        seen = await self._with_others(seen)
-        decision = self.decide(seen)
-        if decision.apply and seen.subject is not None and not loop.turned_awake(_gates(seen, decision)):
-            uid = str(seen.subject.uid)
-            plan = await self.plan(seen)
-            if plan.foreign:
-                seen = replace(seen, foreign=plan.foreign)
-                again.after(FOREIGN_SECONDS)
-            elif plan.leaving:
-                again.after(SOON_SECONDS)
-            else:
-                applied = await self._writer.carry_out(key, uid, plan)
-                if applied is None:
-                    return None  # the owner is gone
-                if applied.refusal:
-                    again.after(REFUSED_SECONDS)
-                seen = replace(self._observer.again(key, seen), refusal=applied.refusal, booked=seen.booked)
-                again.after(*await self.applied(seen))
-            decision = self.decide(seen)
-        answers = self.answers(key, seen, decision)
-        if answers:
-            seen = replace(seen, answers=answers)
-            decision = self.decide(seen)
-        if not await self._say(key, seen, decision):
+        seen = await self._observe(key)
+        if seen is None:
             return None
-        if loop.sleep_differs(_gates(seen, decision)) or self.to_carry_out(seen, decision):
+        plan: P | None = None
+        if self._can_be_planned(seen):
+            plan = await self.plan(seen)
+            again.after(*[FOREIGN_SECONDS] * bool(plan.foreign))
+            seen = await self._with_others(self.with_plan(seen, plan))
+        view = self._ways.read(seen)
+        decided = decide(view, self._ways)
+        gates = [(seen.sleep_states.get(gate), state) for gate, state in decided.states.items()]
+        if plan is not None and decided.apply and not loop.turned_awake(gates):
+            applied = await self._apply(key, seen, plan, again)
+            if applied is None:
+                return None  # the object is gone
+            if applied is not seen:
+                seen, view = applied, self._ways.read(applied)
+        found: Report[Any] = report(seen, view, decided, self._ways)
+        self._ask(key, seen, decided)
+        if not await self._write(key, seen, found):
+            return None
+        if loop.sleep_differs(gates) or _is_taken(seen, decided) or self.is_due(seen, decided, found.status):
             again.at_once()
-        again.within(decision.requeue_after)
+        again.within(found.look_again)
         return again.seconds
 
-    async def _with_others(self, seen: S) -> S:
-        """With what pods of others hold, where it matters what is taken of nodes."""
-        if seen.booked is None or seen.nodes is None or seen.subject is None:
+    async def _observe(self, key: Key) -> S | None:
+        seen = self._observer.observe(key)
+        if seen is None:
+            owner = self._observer.owner(key)
+            self.forget(key)
+            self._refusals.pop(key, None)
+            self._applier.forget(owner)
+            loop.see(owner, None, None)
+            if self._prober is not None:
+                self._prober.forget(key)
+            return None
+        seen = replace(self.prepare(key, seen), refusal=self._refusals.get(key, ""))
+        if self._prober is None:
             return seen
-        asked = places(seen.subject.workload, seen.nodes)
+        return replace(seen, answers=self._prober.answers(key, self.questions(seen)))
+
+    def _can_be_planned(self, seen: S) -> bool:
+        if seen.manifest["metadata"].get("deletionTimestamp") or seen.subject is None:
+            return False
+        return self._ways.blocked(replace(seen, refusal="")) is None
+
+    async def _with_others(self, seen: S) -> S:
+        """Add what pods of others hold, where a change may need room beside what runs."""
+        if seen.booked is None or seen.nodes is None or seen.target is None:
+            return seen
+        asked = places(seen.target.workload, seen.nodes)
         return replace(seen, booked=await self._others.beside(seen.booked, asked))
 
-    async def _say(self, key: Key, seen: S, decision: Decision[R]) -> bool:
-        """Write the status if it has changed, post what has turned. False: it is gone."""
+    async def _apply(self, key: Key, seen: S, plan: P, again: Again) -> S | None:
+        """Write what differs, and observe again if something did; None: the object is gone."""
+        if plan.leaving:
+            again.after(SOON_SECONDS)
+            return seen
+        applied = await self._writer.carry_out(key, seen.manifest["metadata"]["uid"], plan)
+        if applied is None:
+            return None
+        again.after(*[REFUSED_SECONDS] * bool(applied.refusal))
+        if applied.refusal != seen.refusal:
+            again.at_once()  # the next decision is taken with it
+        self._refusals[key] = applied.refusal
+        if applied.refusal or applied.wrote:
+            # An answer may be of what was there before.
+            answers = () if applied.wrote else seen.answers
+            now = self._observer.again(key, seen)
+            seen = replace(now, refusal=applied.refusal, answers=answers)
+        again.after(*await self.carry_on(seen, plan))
+        return seen
+
+    def _ask(self, key: Key, seen: S, decided: Decided) -> None:
+        if self._prober is None:
+            return
+        asked = [each for each in self.questions(seen) if each.model.name in decided.asking.now]
+        self._prober.ask(key, asked)
+
+    async def _write(self, key: Key, seen: S, found: Report[Any]) -> bool:
+        """Write the status if it has changed, and post events; False: the object is gone."""
         owner = self._observer.owner(key)
-        loop.see(owner, decision.status.savings, decision.status.gate)
-        said = await self._writer.say(key, seen.manifest, decision.status, transitions, seen.now)
+        loop.see(owner, found.status.savings, found.status.gate)
+        said = await self._writer.say(key, seen.manifest, found.status, transitions, seen.now)
         if said.new:
             loop.count(owner, said)
         return not said.gone
 
 
-def _gates(seen: OneGate[Any], decision: Decision[Any]) -> list[loop.Turned]:
-    return [(seen.sleep_state, decision.sleep_state)]
+def _is_taken(seen: Observed[Any], decided: Decided) -> bool:
+    """Return whether it has just been decided to build another revision than was observed.
+
+    What was decided before counts only once: a spec that is refused is never built, whatever stands there.
+    """
+    history = seen.history
+    if history is None or history.built is None or decided.rolled is None:
+        return False
+    revision = decided.rolled.state.revision
+    return revision != history.built.name and (history.state is None or revision != history.state.revision)

@@ -1,9 +1,9 @@
 """How a workload with one gate is, read off what is seen: what every kind shares, and what it says itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from daybreak.api.common import names
@@ -13,13 +13,19 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.protocol import Protocol
 from daybreak.controller.conditions import Made
-from daybreak.gates.sleep_policy import node_wait, overdue
+from daybreak.gates.sleep_policy import node_wait, overdue, told_to_clients
+from daybreak.gates.state_machine import SleepState
 from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import worst
 from daybreak.ray.views.accelerator_pods import no_room_since
 from daybreak.ray.views.ray_pods import HEAD, PodView, accelerators, pod_views
+from daybreak.scheduling.replica_size import accelerators_awake
 from daybreak.scheduling.schedulable import schedulable
+from daybreak.workloads import wake_steps
+from daybreak.workloads.asking import Asking
+from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.gate_report import Timeline
 from daybreak.workloads.observed import OneGate
 from daybreak.workloads.subject import Subject
 
@@ -38,6 +44,7 @@ class View(ABC, Generic[S, T]):
     Args:
         seen: What is seen.
         subject: The object of ours.
+        blocked: What keeps its spec from being applied; None: nothing.
     """
 
     noun: str
@@ -47,9 +54,10 @@ class View(ABC, Generic[S, T]):
     fits: str
     """What of it stands on nodes, in a person's words."""
 
-    def __init__(self, seen: S, subject: T) -> None:
+    def __init__(self, seen: S, subject: T, blocked: Problem | None = None) -> None:
         self.seen = seen
         self.subject = subject
+        self.blocked = blocked
 
     @property
     @abstractmethod
@@ -105,6 +113,46 @@ class View(ABC, Generic[S, T]):
     @abstractmethod
     def current_pods(self) -> Sequence[PodView]:
         """Its pods that are what they should be, ready or not."""
+
+    @property
+    def stalled(self) -> Problem | None:
+        """What a person has to act on; None: nothing."""
+        stalled = self.problem if self.problem is not None and self.problem.stalled else None
+        return self.blocked or stalled
+
+    def assess(self) -> dict[str, Assessment]:
+        """Return what is known of the model behind its gate, by the gate's name."""
+        workload, stalled = self.subject.workload, self.stalled
+        found = Assessment(
+            answering=self.answering,
+            drain=self.drain,
+            failed="" if self.answering or stalled is None else told_to_clients([stalled.message]),
+            updating=self.updating,
+            hindered=self.problem is not None,
+            has_room=self.has_room,
+            lacks_room=self.no_room,
+            gpus=self.gpus,
+            gpus_awake=sum(accelerators_awake(workload, model) for model in workload.models),
+        )
+        return {self.seen.gate_name: found}
+
+    def sleeps(self, states: Mapping[str, SleepState]) -> bool:
+        """Return whether its pods are given back from here on; `states` are what was decided."""
+        state = states.get(self.seen.gate_name)
+        return state is not None and state.asleep is not None
+
+    def asking(self) -> Asking:
+        """Return whether its model is to be asked for an answer."""
+        return Asking((self.seen.gate_name,) if self.ask else ())
+
+    def timeline(self) -> Timeline:
+        """Return the steps of a wake."""
+        return lambda _: partial(wake_steps.of_pods, self.waking_pods)
+
+    @property
+    def waking_pods(self) -> Sequence[PodView]:
+        """Pods whose steps are those of a wake."""
+        return [pod for pod in self.current_pods if pod.counts]
 
     @property
     def schedulable(self) -> Made:

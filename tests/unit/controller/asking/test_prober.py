@@ -83,6 +83,13 @@ async def prober(client: ModelClient, called: list[Key]) -> AsyncIterator[Prober
     await prober.close()
 
 
+def look(prober: Prober, questions: list[Question]) -> tuple[Answer, ...]:
+    """Take the answers that have come, and ask, as one reconcile does."""
+    found = prober.answers(KEY, questions)
+    prober.ask(KEY, questions)
+    return found
+
+
 async def settle() -> None:
     """Let what is ready run."""
     for _ in range(10):
@@ -90,15 +97,15 @@ async def settle() -> None:
 
 
 async def test_asked_once_and_called_back(prober: Prober, client: ModelClient, called: list[Key]) -> None:
-    assert prober.answers(KEY, questions("now")) == ()
+    assert look(prober, questions("now")) == ()
     await settle()
-    assert prober.answers(KEY, questions("now")) == ()
+    assert look(prober, questions("now")) == ()
     assert client.asked == ["one", "two"]
     client.may_answer.set()
     await settle()
     assert set(called) == {KEY}
-    assert prober.answers(KEY, questions("now")) == (Answer("one", True), Answer("two", True))
-    assert prober.answers(KEY, questions("now")) == (), "each answer is given once"
+    assert look(prober, questions("now")) == (Answer("one", True), Answer("two", True))
+    assert look(prober, questions("now")) == (), "each answer is given once"
     await settle()
     assert client.asked == ["one", "two"] * 2
 
@@ -108,11 +115,11 @@ async def test_an_answer_is_given_while_another_model_is_silent(
 ) -> None:
     client.slow = {"two"}
     client.may_answer.set()
-    prober.answers(KEY, questions("now"))
+    look(prober, questions("now"))
     await settle()
     assert called == [KEY]
-    assert prober.answers(KEY, questions("now")) == (Answer("one", True),)
-    assert prober.answers(KEY, questions("now")) == ()
+    assert look(prober, questions("now")) == (Answer("one", True),)
+    assert look(prober, questions("now")) == ()
     await settle()
     assert client.asked.count("two") == 1, "nobody is asked twice at a time"
 
@@ -123,34 +130,34 @@ async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
     """The question to a model that wakes hangs for minutes: the next one must not wait for it."""
     client.slow = {"one"}
     client.may_answer.set()
-    prober.answers(KEY, questions("now", models=1, waking="one"))
+    look(prober, questions("now", models=1, waking="one"))
     await settle()
-    prober.answers(KEY, questions("now", waking="one"))
+    look(prober, questions("now", waking="one"))
     await settle()
-    assert prober.answers(KEY, questions("now", waking="one")) == (Answer("two", True),)
+    assert look(prober, questions("now", waking="one")) == (Answer("two", True),)
     assert client.asked == ["one", "two"]
 
 
 async def test_who_need_not_be_asked_any_more_is_not(prober: Prober, client: ModelClient) -> None:
-    prober.answers(KEY, questions("now"))
+    look(prober, questions("now"))
     await settle()
-    prober.answers(KEY, questions("now", models=1))
+    look(prober, questions("now", models=1))
     client.may_answer.set()
     await settle()
-    assert prober.answers(KEY, questions("now")) == (Answer("one", True),)
+    assert look(prober, questions("now")) == (Answer("one", True),)
 
 
 async def test_answers_about_something_else_are_thrown_away(
     prober: Prober, client: ModelClient, called: list[Key]
 ) -> None:
-    prober.answers(KEY, questions("the old cluster"))
+    look(prober, questions("the old cluster"))
     await settle()
-    assert prober.answers(KEY, questions("the new cluster")) == ()
+    assert look(prober, questions("the new cluster")) == ()
     client.may_answer.set()
     await settle()
     assert set(called) == {KEY}
     assert len(called) == 2, "only the new question calls back"
-    assert len(prober.answers(KEY, questions("the new cluster"))) == 2
+    assert len(look(prober, questions("the new cluster"))) == 2
 
 
 async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelClient) -> None:
@@ -159,9 +166,9 @@ async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelCl
 
     client.answer = broken
     client.may_answer.set()
-    prober.answers(KEY, questions("now", models=1))
+    look(prober, questions("now", models=1))
     await settle()
-    [answer] = prober.answers(KEY, questions("now", models=1))
+    [answer] = look(prober, questions("now", models=1))
     assert not answer.answered
     assert "a bug" in answer.message
 
@@ -171,16 +178,16 @@ async def test_a_pause_between_questions(
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
     client.may_answer.set()
-    prober.answers(KEY, questions("now"))
+    look(prober, questions("now"))
     await settle()
-    assert len(prober.answers(KEY, questions("now"))) == 2
-    assert prober.answers(KEY, questions("now")) == ()
+    assert len(look(prober, questions("now"))) == 2
+    assert look(prober, questions("now")) == ()
     await settle()
     assert client.asked == ["one", "two"]
 
 
 async def test_forgetting_ends_the_question(prober: Prober, client: ModelClient, called: list[Key]) -> None:
-    prober.answers(KEY, questions("now"))
+    look(prober, questions("now"))
     await settle()
     prober.forget(KEY)
     client.may_answer.set()

@@ -20,13 +20,14 @@ from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
 from daybreak.kinds.llmservice.status import gated_conditions
 from daybreak.kinds.llmservice.status.condition_list import Said
 from daybreak.problems.problem import Problem
+from daybreak.workloads import routing
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import START, World, service
 from tests.unit.llmservice.decide.scenes.sleeping import view
 
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
 JUST_LOST = replace(HEARD, routed=False)
-UNROUTED = replace(JUST_LOST, unrouted=gated_conditions.FINDING)
+UNROUTED = replace(JUST_LOST, unrouted=routing.FINDING)
 UP: Said = ("True", Reason.ANSWERING, "the model answers")
 STARTING: Said = ("False", Reason.PROGRESSING, "it waits for a worker pod")
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
@@ -65,7 +66,7 @@ def sleep_state(
 
 AWAKE = sleep_state(Phase.AWAKE, GateState.OPEN)
 """It has just opened its gate."""
-LONG_AWAKE = replace(AWAKE, since=START - gated_conditions.FINDING)
+LONG_AWAKE = replace(AWAKE, since=START - routing.FINDING)
 WAKING = sleep_state(Phase.WAKING, GateState.CLOSED)
 ASLEEP = sleep_state(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)
 FORCED = sleep_state(Phase.ASLEEP, GateState.FAILED, SleepDepth.WORKERS, FORCED_ASLEEP)
@@ -123,7 +124,7 @@ def test_words_say_what_is_waited_for_and_who_decided() -> None:
     ("now", "traffic", "expected"),
     [
         (AWAKE, HEARD, None),
-        (AWAKE, UNROUTED, gated_conditions.FINDING),
+        (AWAKE, UNROUTED, routing.FINDING),
         (replace(AWAKE, since=START - timedelta(seconds=4)), UNROUTED, timedelta(seconds=6)),
         (LONG_AWAKE, UNROUTED, None),
         (LONG_AWAKE, replace(JUST_LOST, unrouted=timedelta(seconds=7)), timedelta(seconds=3)),
@@ -133,7 +134,7 @@ def test_words_say_what_is_waited_for_and_who_decided() -> None:
 def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
     now: SleepState, traffic: Traffic, expected: timedelta | None
 ) -> None:
-    assert gated_conditions.look_again(now, traffic, START) == expected
+    assert routing.look_again(now, traffic, START) == expected
 
 
 @pytest.mark.parametrize(

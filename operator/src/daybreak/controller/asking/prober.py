@@ -65,33 +65,44 @@ class Prober:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def answers(self, key: Key, questions: Sequence[Question]) -> tuple[Answer, ...]:
-        """The answers that have come, each given once. A model whose answer was given is asked again."""
+        """Return the answers that have come to these questions, each once."""
+        found = []
+        for question in questions:
+            current = self._asked.get(key, {}).get(question.model.name)
+            if current is None or current.about != _about(question) or current.answer is None:
+                continue
+            found.append(current.answer)
+            current.answer = None
+        return tuple(found)
+
+    def ask(self, key: Key, questions: Sequence[Question]) -> None:
+        """Ask these and no others. A model that has answered is asked again, after a pause."""
+        if not questions:
+            self.forget(key)
+            return
         asked = self._asked.setdefault(key, {})
         models = {question.model.name for question in questions}
         for model in [model for model in asked if model not in models]:
             _cancel(asked.pop(model))
-        return tuple(
-            answer for question in questions if (answer := self._answer(key, asked, question)) is not None
-        )
+        for question in questions:
+            self._ask_again(key, asked, question)
 
     def forget(self, key: Key) -> None:
         """Stop asking a workload that has nothing (more) to be asked."""
         for current in self._asked.pop(key, {}).values():
             _cancel(current)
 
-    def _answer(self, key: Key, asked: dict[str, _State], question: Question) -> Answer | None:
-        about = (question.about, question.base, question.path, question.task, question.waking)
+    def _ask_again(self, key: Key, asked: dict[str, _State], question: Question) -> None:
+        about = _about(question)
         current = asked.get(question.model.name)
         if current is not None and current.about == about:
-            answer, current.answer = current.answer, None
-            resting = current.ended is None or time.monotonic() < current.ended + PAUSE_SECONDS
-            if answer is not None or resting:
-                return answer
+            waits = current.ended is None or time.monotonic() < current.ended + PAUSE_SECONDS
+            if current.answer is not None or waits:
+                return
         elif current is not None:
             _cancel(current)
         new = asked[question.model.name] = _State(about)
         new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key} {question.model.name}")
-        return None
 
     async def close(self) -> None:
         """Stop every question."""
@@ -119,6 +130,11 @@ class Prober:
             )
         except Exception as error:  # noqa: BLE001 -- whatever a stranger's server can cause, it is no answer
             return Answer(model.name, False, f"asking failed: {type(error).__name__} {error}")
+
+
+def _about(question: Question) -> object:
+    """Return what an answer is about: one to another question does not count."""
+    return question.about, question.base, question.path, question.task, question.waking
 
 
 def _cancel(current: _State) -> None:

@@ -25,25 +25,13 @@ def llm_services(
         gateways: Knows what gateways say.
         ports: Gives out the gateways' ports.
     """
-    cache, platform, enqueue = parts.cache, parts.platform, parts.enqueue_of(LLM_SERVICES)
+    enqueue = parts.enqueue_of(LLM_SERVICES)
     prober = Prober(client, enqueue)
     adapters = adapter_reports.adapter_prober(adapter_reports.http_reporter(), enqueue)
     copies = copy_reports.CopyProber(copy_reports.http_reporter(), enqueue)
     events = JobEvents(parts.api, enqueue)
     observer = Observer(parts, gateways, ports)
-    reconciler = Reconciler(
-        parts.api,
-        cache,
-        observer,
-        platform,
-        prober,
-        adapters,
-        copies,
-        events,
-        parts.applier,
-        parts.others,
-        parts.may_act,
-    )
+    reconciler = Reconciler(parts, observer, prober, adapters, copies, events)
     owned = (*OWNED, RAY_CLUSTERS, PODS, NODES)
     beside: list[Closes] = [prober, adapters, copies, events]
-    return OwnerKind(LLM_SERVICES, cache, owned, reconciler, beside, observer.concerned_by_nodes)
+    return OwnerKind(LLM_SERVICES, parts.cache, owned, reconciler, beside, observer.concerned_by_nodes)

@@ -42,11 +42,10 @@ class ServicePlan(Plan):
     """What it takes to come to another revision that is asked for, by its name."""
 
 
-async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> ServicePlan | None:
-    """The plan for a service; None when its spec cannot be built, or nothing shall be built of it."""
+async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> ServicePlan:
+    """The plan for a service whose spec can be built."""
     service = seen.subject
-    if service is None or seen.problems or seen.manifest["metadata"].get("deletionTimestamp"):
-        return None
+    assert service is not None  # noqa: S101 - checked by the caller
     owner = Owner(LLM_SERVICES, Key(service.namespace, service.name), service.uid)
     targets, foreign, leaving = [], [], False
     port = seen.gateway.port if seen.gateway else None
@@ -115,7 +114,7 @@ def _stays(seen: Observed) -> bool:
 
 def _ahead(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
     """What a revision needs that waits to take the place of another one: copies of its weights."""
-    target, state = seen.target_service, seen.rollout
+    target, state = seen.target, seen.rollout
     if target is None or state is None or state.target is None:
         return []
     views = caches(seen, target)

@@ -33,8 +33,6 @@ def model_servers(
     prober = Prober(client, parts.enqueue_of(MODEL_SERVERS))
     behind = gateways if platform.gateway_image else None
     observer = Observer(parts, behind, ports, engines)
-    reconciler = Reconciler(
-        parts.api, cache, observer, platform, prober, parts.applier, parts.others, parts.may_act
-    )
+    reconciler = Reconciler(parts, observer, prober)
     owned, by_nodes = (*OF_SERVERS, PODS), observer.concerned_by_nodes
     return OwnerKind(MODEL_SERVERS, cache, owned, reconciler, [prober], by_nodes)

@@ -22,9 +22,7 @@ def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocat
     behind = gateways if parts.platform.gateway_image else None
     code = ConfigMapWatch(parts.api, parts.enqueue_of(SERVE_APPLICATIONS))
     observer = Observer(parts, behind, ports, code)
-    reconciler = Reconciler(
-        parts.api, parts.cache, observer, parts.platform, parts.applier, parts.others, parts.may_act
-    )
+    reconciler = Reconciler(parts, observer)
     owned = (*OF_APPLICATIONS, RAY_CLUSTERS, PODS)
     by_nodes = observer.concerned_by_nodes
     return OwnerKind(SERVE_APPLICATIONS, parts.cache, owned, reconciler, [code], by_nodes)

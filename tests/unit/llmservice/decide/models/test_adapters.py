@@ -6,7 +6,6 @@ import pytest
 
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import AdapterState
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.observe.observed import AdapterReport, Reports
 from daybreak.ray.serve.adapter_origin import identity
 from tests.unit.llmservice.decide.scenes.services import (
@@ -23,6 +22,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     service,
 )
 from tests.unit.llmservice.decide.scenes.sleeping import IDLE, LONG, asleep, gate, up, view
+from tests.unit.llmservice.decision import Decision
 
 TWO = ("fr", "de")
 

@@ -12,7 +12,6 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import ModelState
 from daybreak.api.ray.cache import CachePhase
 from daybreak.kinds.llmservice.decide.caches import caches, unfilled
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.observe.observed import CopyReport
 from tests.unit.llmservice.decide.scenes.services import (
@@ -30,6 +29,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     started,
 )
 from tests.unit.llmservice.decide.scenes.sleeping import asleep, gate, view
+from tests.unit.llmservice.decision import Decision
 
 SOURCE = "s3://bucket/tiny"
 CACHED: Manifest = {**CPU_MODEL, "source": SOURCE, "cache": {"size": "1Gi"}}

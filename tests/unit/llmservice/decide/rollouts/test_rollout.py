@@ -6,7 +6,6 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import ConditionType
-from daybreak.kinds.llmservice.decide.decision import Decision
 from tests.unit.llmservice.decide.scenes.rolling import ARGUMENT, IMAGE, NEW_HEAD, NEW_POD, Rolling
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
@@ -19,6 +18,7 @@ from tests.unit.llmservice.decide.scenes.services import (
 )
 from tests.unit.llmservice.decide.scenes.services import pod as pod_of
 from tests.unit.llmservice.decide.scenes.sleeping import IDLE, gate, view
+from tests.unit.llmservice.decision import Decision
 
 REPLACE = {"rollout": {"strategy": "Replace"}}
 LATE = 11.0

@@ -6,7 +6,6 @@ from typing import Any
 
 from daybreak.api.common.conditions import ConditionType
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
 from tests.unit.llmservice.decide.scenes.rolling import IMAGE, Rolling
 from tests.unit.llmservice.decide.scenes.services import (
@@ -20,6 +19,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     unplaced,
 )
 from tests.unit.llmservice.decide.scenes.sleeping import gate, view
+from tests.unit.llmservice.decision import Decision
 
 FIRST, SECOND, THIRD = "chat-aaaaa", "chat-bbbbb", "chat-ccccc"
 RENAMED: Manifest = {**CPU_MODEL, "name": "small"}

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.kinds.llmservice.decide.defaults import change
 from daybreak.kinds.llmservice.objects.ray_service import ray_service as build
 from daybreak.kinds.llmservice.objects.revisions import applied, built_of
@@ -23,6 +22,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     ray_status,
 )
 from tests.unit.llmservice.decide.scenes.sleeping import view
+from tests.unit.llmservice.decision import Decision
 
 SMALL = (node(cpu="4"),)
 """A node that has no room for the service twice."""

@@ -5,7 +5,6 @@ from typing import Any
 
 from daybreak.api.gates.gate_status import WakeStatus
 from daybreak.gates.traffic import Traffic
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     HEAD,
@@ -16,6 +15,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     manifest,
     running,
 )
+from tests.unit.llmservice.decision import Decision
 
 LONG = 10_000.0
 """Seconds after which every service may sleep that nobody has asked."""

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from daybreak.api.gates.gate_status import MAX_GATES
-from daybreak.kinds.llmservice.decide.decision import Decision
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     GPU_MODEL,
@@ -20,6 +19,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     running,
 )
 from tests.unit.llmservice.decide.scenes.sleeping import IDLE, LONG, asleep, gate, up, view
+from tests.unit.llmservice.decision import Decision
 
 RENAMED = {**CPU_MODEL, "name": "small"}
 

@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN as HOLD
-from daybreak.kinds.llmservice.status import gated_conditions
+from daybreak.workloads import routing
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     GPU_MODEL,
@@ -279,11 +279,11 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
     assert conditions(opened)["Stalled"] == "False/Steady"
     found = world.step(gateway=view())
     assert conditions(found)["Ready"] == "True/Answering"
-    assert found.requeue_after is None or found.requeue_after > gated_conditions.FINDING
+    assert found.requeue_after is None or found.requeue_after > routing.FINDING
     missed = world.step(after=60, gateway=view(routed=False))
     assert conditions(missed)["Ready"] == "True/Answering", "a busy proxy may miss a look"
-    assert missed.requeue_after == gated_conditions.FINDING
-    lost = world.step(gateway=view(routed=False, unrouted=gated_conditions.FINDING))
+    assert missed.requeue_after == routing.FINDING
+    lost = world.step(gateway=view(routed=False, unrouted=routing.FINDING))
     assert conditions(lost)["Ready"] == "False/NotRouted"
     assert "NetworkPolicy" in message(lost)
     assert gate(lost) == ("Awake", "Open", None), "whoever is held waits on; the gate is not the matter"
@@ -309,8 +309,8 @@ def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
     opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
     assert conditions(opened)["Ready"] == "True/Waking"
-    assert opened.requeue_after == gated_conditions.FINDING
-    late = world.step(after=gated_conditions.FINDING.total_seconds())
+    assert opened.requeue_after == routing.FINDING
+    late = world.step(after=routing.FINDING.total_seconds())
     assert conditions(late)["Ready"] == "False/NotRouted"
 
 

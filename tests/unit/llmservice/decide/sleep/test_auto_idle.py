@@ -7,10 +7,10 @@ from typing import Any
 
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.gates.traffic import Pause
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, HEAD, WORKER, World, manifest, running
 from tests.unit.llmservice.decide.scenes.sleeping import LONG, gate, up, view
+from tests.unit.llmservice.decision import Decision
 
 AUTO: Any = {"afterIdle": "Auto"}
 HOUR = timedelta(hours=1)

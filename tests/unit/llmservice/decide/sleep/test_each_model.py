@@ -9,7 +9,6 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN as HOLD
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
@@ -27,6 +26,7 @@ from tests.unit.llmservice.decide.scenes.services import (
     unplaced,
     waiting,
 )
+from tests.unit.llmservice.decision import Decision
 
 OTHER_WORKER = pod("w-2", model="other")
 BUSY = Traffic(known=True, acknowledged=2**53, routed=True, in_flight=1)

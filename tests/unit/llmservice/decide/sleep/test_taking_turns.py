@@ -8,7 +8,6 @@ import pytest
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.common.unstructured import written
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
-from daybreak.kinds.llmservice.decide.decision import Decision
 from daybreak.scheduling.claim import Turn
 from daybreak.workloads.claims import claims
 from daybreak.workloads.observed import GatewayView
@@ -25,6 +24,7 @@ from tests.unit.llmservice.decide.scenes.services import (
 )
 from tests.unit.llmservice.decide.scenes.services import ray_service as made
 from tests.unit.llmservice.decide.scenes.sleeping import gate, view
+from tests.unit.llmservice.decision import Decision
 
 GIVES_WAY = {"qwen": Turn(gives_way_to="default/other")}
 COMES_AFTER = {"qwen": Turn(after=("default/other", "default/third", "default/fourth"))}

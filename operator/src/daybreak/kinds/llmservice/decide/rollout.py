@@ -6,6 +6,7 @@ from datetime import timedelta
 from decimal import Decimal
 
 from daybreak.api.common import names
+from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
@@ -14,7 +15,9 @@ from daybreak.kinds.llmservice.decide.caches import caches
 from daybreak.kinds.llmservice.decide.cluster_bounds import as_asked
 from daybreak.kinds.llmservice.decide.first_cluster import first_cluster, given_up, serves_there, still_go
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.problems import to_act_on
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.kinds.llmservice.decide.view import View
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith, wishes
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.problems.problem import Problem
@@ -23,32 +26,29 @@ from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_pods import HEAD, pod_views, requests_by_node, unschedulable
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts.deadline import deadline
-from daybreak.rollouts.machine import Errors, RolloutState, Situation, Wish, look_again, step
+from daybreak.rollouts.machine import Errors, Situation, Wish, look_again, step
 from daybreak.rollouts.strategy import Surroundings
 from daybreak.scheduling import claim, fit, room
 from daybreak.scheduling.replica_size import pods_per_replica
+from daybreak.workloads.rolled import Rolled
 
 REFUSAL_LIMIT = 2000
 """How much is told of what the API server says, in characters."""
 
 
-def decide_rollout(
-    seen: Observed, snapshot: Snapshot, models: Sequence[ModelHealth], stalled: Sequence[Problem]
-) -> tuple[RolloutState | None, timedelta | None]:
-    """What becomes of a change, and when to look again for its sake.
-
-    Args:
-        seen: What is seen of the service.
-        snapshot: The same, read.
-        models: Its models, judged.
-        stalled: What somebody has to act on, of what runs or starts.
-    """
-    own, wish = seen.own_revision, seen.history.wish if seen.history is not None else None
-    if seen.history is None or own is None or wish is None:
-        return seen.rollout, None
-    situation = _situation(seen, snapshot, models, stalled, own.name, wish)
-    state = step(seen.rollout, situation, wish)
-    return state, look_again(state, situation)
+def rolled(view: View) -> Rolled | None:
+    """What becomes of a change; as it was, where something keeps the spec from being applied."""
+    seen, blocked = view.seen, view.blocked
+    history, most = seen.history, limit(seen)
+    if history is None:
+        return None
+    held_up = blocked is not None and blocked.reason is not Reason.REFUSED
+    if held_up or history.wish is None or history.built is None:
+        return None if history.state is None else Rolled(history, history.state, most)
+    stalled = to_act_on(view.snapshot, view.models, None)
+    situation = _situation(seen, view.snapshot, view.models, stalled, history.built.name, history.wish)
+    state = step(history.state, situation, history.wish)
+    return Rolled(history, state, most, look_again(state, situation))
 
 
 def _situation(
@@ -145,7 +145,7 @@ def _serving(seen: Observed, models: Sequence[ModelHealth]) -> bool:
 
 def _preparing(seen: Observed) -> str:
     """The copies of weights that the revision which is asked for needs, and that are not there."""
-    target = seen.target_service
+    target = seen.target
     views = caches(seen, target) if target is not None else ()
     return "; ".join(
         f"model {view.model}: {view.problem.message if view.problem is not None else view.doing}"
@@ -161,7 +161,7 @@ def _crowded(seen: Observed) -> str | None:
 
     Where the fit check is off, nodes do not tell: new ones come, or they are held by other things than pods.
     """
-    target = seen.target_service
+    target = seen.target
     if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:
         return None
     ray, pods = ray_view(seen.ray_service), pod_views(seen.pods)
@@ -185,7 +185,7 @@ def _crowded(seen: Observed) -> str | None:
 
 def _misfit(seen: Observed) -> str:
     """What of the revision that is asked for fits on no node."""
-    target = seen.target_service
+    target = seen.target
     if target is None or seen.nodes is None or not seen.fit_checked:
         return ""
     return "; ".join(misfit.message for misfit in fit.fit(target.workload, seen.nodes))

@@ -153,7 +153,7 @@ class Observed(observed.Observed[LLMService]):
         return self.history.wanted if self.history is not None else None
 
     @cached_property
-    def target_service(self) -> LLMService | None:
+    def target(self) -> LLMService | None:
         """The service as it is asked for; None when that cannot be read."""
         if self.asked_for is None or self.history is None or self.wanted in (None, self.history.own):
             return self.asked_for

@@ -102,14 +102,15 @@ def active_cluster(ray_service: Mapping[str, Any] | None) -> str | None:
     return str(name) if name else None
 
 
-def base_url(seen: Observed, service: LLMService) -> str | None:
+def base_url(seen: Observed) -> str | None:
     """Where models are asked; None when there is nobody to ask.
 
     Behind a gateway it is the head of the active cluster itself: a question must get through while the gate
     holds everybody else's.
     """
     if seen.gateway is None:
-        return names.url(service.name, service.namespace)
+        service = seen.subject
+        return names.url(service.name, service.namespace) if service is not None else None
     cluster = active_cluster(seen.ray_service)
     for pod in pod_views(seen.pods):
         ip = text(at(pod.manifest, "status").get("podIP"))

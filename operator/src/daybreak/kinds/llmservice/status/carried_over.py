@@ -21,25 +21,16 @@ from daybreak.kinds.llmservice.decide.caches import kept as kept_cache
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status.condition_list import Conditions, Truth
 from daybreak.kinds.llmservice.status.defaults import kept as kept_defaults
-from daybreak.problems.problem import Problem
 from daybreak.rollouts.record import kept as kept_rollout
 
 MODEL_MESSAGE_LIMIT = 2000
 """Longest message of a model, in characters."""
 
 
-def unreadable(seen: Observed, problem: Problem | None) -> LLMServiceStatus:
-    """The status of a service whose spec cannot be read: what was there before stays, and is said so."""
-    said = problem.message if problem else "the spec cannot be read"
-    return _as_before(seen, Reason.INVALID_SPEC, said, stalled=True)
-
-
-def terminating(seen: Observed) -> LLMServiceStatus:
-    """The status of a service that is being deleted."""
-    return _as_before(seen, Reason.TERMINATING, "the service is being deleted", stalled=False)
-
-
-def _as_before(seen: Observed, reason: Reason, said: str, *, stalled: bool) -> LLMServiceStatus:
+def as_before(seen: Observed, reason: Reason, message: str) -> LLMServiceStatus:
+    """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    stalled = reason is Reason.INVALID_SPEC
+    said = message
     before = seen.status
     conditions = Conditions(seen)
     conditions.set(ConditionType.READY, "False", reason, said)

@@ -1,7 +1,6 @@
 """Conditions of a service behind a gateway, where a request may wait for its answer."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_state import GateState
@@ -9,18 +8,14 @@ from daybreak.api.gates.gate_status import Phase
 from daybreak.gates import sleep_policy
 from daybreak.gates.gateways.gateway_rejected import unheard
 from daybreak.gates.state_machine import SleepState
-from daybreak.gates.traffic import Traffic
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.status import conditions
 from daybreak.kinds.llmservice.status.condition_list import Said, Truth
 from daybreak.problems.problem import Problem
+from daybreak.workloads import routing
 from daybreak.workloads.observed import GatewayView
 
-FINDING = timedelta(seconds=10)
-"""How long gateways may take to find the Ray head after the gate has opened: the status reports no blocked
-network until then. They receive a new head with the gate, or just before it, and check every 250 ms. A
-service that was ready stays ready for as long if they lose it: a busy Serve proxy may miss two checks."""
 _HELD = "requests are held until one does"
 
 
@@ -107,14 +102,6 @@ def _overdue(snapshot: Snapshot, models: Sequence[str], said: Said) -> Said:
     return "False", reason if status == "False" else Reason.WAKE_OVERDUE, told
 
 
-def look_again(sleep_state: SleepState, traffic: Traffic, now: datetime) -> timedelta | None:
-    """When time alone may change what is said; None: never."""
-    if sleep_state.gate is not GateState.OPEN or traffic.routed:
-        return None
-    left = max(sleep_state.since + FINDING - now, FINDING - traffic.unrouted)
-    return left if left > timedelta(0) else None
-
-
 def _not_routed(
     snapshot: Snapshot,
     gateway: GatewayView,
@@ -133,11 +120,9 @@ def _not_routed(
         return said
     was = snapshot.before.ready.get("status")
     opened = max(states[model].since for model in unseen)
-    unready: Truth = "False" if was in ("True", "False") else "Unknown"
-    if snapshot.now - opened < FINDING:
-        told = f"up, and no gateway has found the Ray head yet: {_HELD}"
-        return ("True", Reason.WAKING, told) if was == "True" else (unready, Reason.PROGRESSING, told)
-    if was == "True" and max(gateway.of(model).unrouted for model in unseen) < FINDING:
+    if was == "True" and snapshot.now - opened < routing.FINDING:
+        return "True", Reason.WAKING, f"up, and no gateway has found the Ray head yet: {_HELD}"
+    if was == "True" and max(gateway.of(model).unrouted for model in unseen) < routing.FINDING:
         return said
     told = (
         f"the models answer, but no gateway of the namespace reaches the Ray head: {_HELD}; "

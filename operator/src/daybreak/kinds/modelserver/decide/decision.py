@@ -1,4 +1,4 @@
-"""What to do next about a ModelServer, and what to say of it: a pure function of what is seen."""
+"""How the shared loop decides on a ModelServer, and describes it."""
 
 from datetime import timedelta
 
@@ -13,18 +13,11 @@ from daybreak.kinds.modelserver.status import report
 from daybreak.problems.problem import Problem
 from daybreak.workloads import decision
 
-Decision = decision.Decision[ModelServerStatus]
 
-
-def decide(seen: Observed) -> Decision:
-    """Decide on a ModelServer."""
-    return decision.decide(seen, _WAYS)
-
-
-def view_of(seen: Observed) -> View:
-    """How one is, that can be read."""
+def view_of(seen: Observed, blocked: Problem | None = None) -> View:
+    """How one is, that can be read; `blocked` keeps its spec from being applied."""
     assert seen.subject is not None  # noqa: S101 - checked by whoever decides
-    return View(seen, seen.subject)
+    return View(seen, seen.subject, blocked)
 
 
 def _without_leader_worker_set(seen: Observed) -> Problem | None:
@@ -42,7 +35,7 @@ def _look_again(view: View, status: ModelServerStatus) -> timedelta | None:
     return autoscaling.LOOK if status.autoscaling is not None and view.seen.gateway is not None else None
 
 
-_WAYS = decision.Ways(
+WAYS = decision.Ways(
     KIND,
     view_of,
     report.status,

@@ -11,7 +11,6 @@ from daybreak.api.modelserver.definition import ModelServer
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe import fit
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import unschedulable
 from daybreak.rollouts.deadline import deadline
@@ -20,7 +19,7 @@ from daybreak.rollouts.machine import RolloutState, Situation, Wish, look_again,
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change, Surroundings
 from daybreak.scheduling import claim
-from daybreak.workloads.outcome import Rolled
+from daybreak.workloads.rolled import Rolled
 
 _REFUSAL_LIMIT = 2000
 _ONE_MORE = "one more pod"
@@ -28,13 +27,14 @@ _NODES = timedelta(seconds=15)
 """How often it is looked for nodes for a change that fits on none: what runs is what it is told of."""
 
 
-def rolled(view: View, blocked: Problem | None) -> Rolled | None:
+def rolled(view: View) -> Rolled | None:
     """What becomes of a change; as it was, where something keeps the spec from being applied."""
     seen, history = view.seen, view.seen.history
     if history is None:
         return None
     limit = deadline(history.rollout.deadline, [seen.gate.wake if seen.gate is not None else None])
     wish, built = history.wish, history.built
+    blocked = view.blocked
     held_up = blocked is not None and blocked.reason is not Reason.REFUSED
     if held_up or wish is None or built is None:
         return None if history.state is None else Rolled(history, history.state, limit)

@@ -148,6 +148,11 @@ class View(view.View[Observed, ModelServer]):
         return self.told(found)
 
     @property
+    def waking_pods(self) -> Sequence[PodView]:
+        """Pods whose steps are those of a wake, whatever they run."""
+        return [pod for pod in self.pods if pod.counts]
+
+    @property
     def missing(self) -> str:
         """How many of its replicas are ready, where they are not all."""
         ready, wanted = len(self.ready), self.server.spec.replicas

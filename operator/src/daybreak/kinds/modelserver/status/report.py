@@ -1,12 +1,9 @@
 """The status of a ModelServer, put together from what was decided."""
 
-from datetime import datetime
-from typing import Any
-
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import text, whole
-from daybreak.api.gates.gate_status import GateBackend, WakePhases
+from daybreak.api.gates.gate_status import GateBackend
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.kinds.modelserver.decide import autoscaling, groups, rollout
 from daybreak.kinds.modelserver.decide.view import View
@@ -14,13 +11,12 @@ from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.rollouts import record
 from daybreak.workloads import report
 from daybreak.workloads.outcome import Outcome
-from daybreak.workloads.view import View as AnyView
 
 
 def status(view: View, outcome: Outcome) -> ModelServerStatus:
     """The status as it should be."""
     server, rolled = view.server, outcome.rolled
-    asleep = outcome.sleep is not None and outcome.sleep.asleep is not None
+    asleep = view.sleeps(outcome.gates.states)
     proven = view.answered if rolled is not None and rollout.unproven(rolled.state) else ""
     pods = GateBackend(
         cluster=server.owner,
@@ -29,7 +25,7 @@ def status(view: View, outcome: Outcome) -> ModelServerStatus:
         configuration=proven or None,
     )
     return ModelServerStatus(
-        **report.common(view, outcome, [pods], _steps).fields(),
+        **report.common(view, outcome, [pods]).fields(),
         url=view.url,
         replicas=len(view.ready),
         autoscaling=autoscaling.scaled(view, asleep=asleep),
@@ -55,8 +51,3 @@ def as_before(seen: Observed, reason: Reason, message: str) -> ModelServerStatus
         crash=groups.as_before(before),
         rollout=record.kept(before),
     )
-
-
-def _steps(view: AnyView[Any, Any], started: datetime, before: WakePhases | None) -> WakePhases | None:
-    """The steps of a wake that are done."""
-    return report.pod_steps(view, view.pods, started, before)

@@ -12,7 +12,6 @@ from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.marks import Marks
 from daybreak.kinds.serveapplication.objects.revisions import built_of, files_of
 from daybreak.kinds.serveapplication.observe import fit
-from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import unschedulable
 from daybreak.ray.views.ray_service_view import RUNNING
@@ -22,13 +21,13 @@ from daybreak.rollouts.machine import SETTLE, Situation, Wish, look_again, step
 from daybreak.rollouts.revisions import Revision
 from daybreak.rollouts.strategy import Change, Surroundings
 from daybreak.scheduling import claim
-from daybreak.workloads.outcome import Rolled
+from daybreak.workloads.rolled import Rolled
 
 _REFUSAL_LIMIT = 2000
 """How much is told of what the API server says, in characters."""
 
 
-def rolled(view: View, blocked: Problem | None) -> Rolled | None:
+def rolled(view: View) -> Rolled | None:
     """What becomes of a change; as it was, where something keeps the spec from being applied."""
     history = view.seen.history
     if history is None:
@@ -36,6 +35,7 @@ def rolled(view: View, blocked: Problem | None) -> Rolled | None:
     gate = view.seen.gate
     limit = deadline(history.rollout.deadline, (gate.wake if gate is not None else None,))
     wish, built = history.wish, history.built
+    blocked = view.blocked
     held_up = blocked is not None and blocked.reason is not Reason.REFUSED
     if held_up or wish is None or built is None:
         return None if history.state is None else Rolled(history, history.state, limit)

@@ -1,0 +1,53 @@
+"""What stands in the way of a service, and what of it a person has to act on."""
+
+from collections.abc import Sequence
+
+from daybreak.api.common.conditions import Reason
+from daybreak.api.llmservice.resource import KIND
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot
+from daybreak.problems.no_node_fits import no_node_fits
+from daybreak.problems.problem import Problem
+from daybreak.scheduling import fit
+
+
+def in_the_way(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Problem]:
+    """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
+    found = [] if snapshot.problem is None else [snapshot.problem]
+    # What sleeps need not fit: the nodes may have been given back as well.
+    misfits = {
+        name: _no_room(snapshot, misfit)
+        for name, misfit in snapshot.misfits.items()
+        if name is None or not snapshot.sleeps(name)
+    }
+    head = misfits.get(None)
+    if (
+        head is not None
+        and not snapshot.asleep
+        and not snapshot.ray.ready
+        and (snapshot.problem is None or not snapshot.problem.stalled)
+    ):
+        found.append(head)
+    for model in models:
+        misfit = misfits.get(model.name)
+        stuck = model.problem is None or model.problem.reason is Reason.UNSCHEDULABLE
+        if misfit is not None and stuck and not model.answering and not model.replicas:
+            found.append(misfit)
+        elif model.problem is not None and model.problem is not snapshot.problem:
+            said = f"model {model.name}: {model.problem.message}"
+            found.append(Problem(model.problem.reason, said, model.problem.stalled))
+    return sorted(found, key=lambda problem: not problem.stalled)
+
+
+def _no_room(snapshot: Snapshot, misfit: fit.Misfit) -> Problem:
+    models = [model.name for model in snapshot.service.spec.models]
+    waking = models if misfit.model is None else [misfit.model]
+    waits = any(snapshot.node_wait(model) is not None for model in waking)
+    return no_node_fits(misfit.message, KIND, waking=waits)
+
+
+def to_act_on(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> list[Problem]:
+    """What somebody has to act on."""
+    if blocked is not None:
+        return [blocked]
+    return [problem for problem in in_the_way(snapshot, models) if problem.stalled]

@@ -1,0 +1,69 @@
+"""How a service is, read off what is seen: the service as a whole, and each of its models."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from daybreak.api.llmservice.status import ModelState
+from daybreak.gates.sleep_policy import told_to_clients
+from daybreak.kinds.llmservice.decide.model_health import ModelHealth
+from daybreak.kinds.llmservice.decide.problems import to_act_on
+from daybreak.kinds.llmservice.decide.second_cluster import judge_all
+from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
+from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
+from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.problems.problem import Problem
+from daybreak.scheduling.replica_size import accelerators_awake
+from daybreak.workloads.asking import Asking
+from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.gate_report import Timeline
+
+
+@dataclass(frozen=True)
+class View:
+    """A service that can be read."""
+
+    seen: Observed
+    snapshot: Snapshot
+    models: Sequence[ModelHealth]
+    blocked: Problem | None
+    """What keeps its spec from being applied; None: nothing."""
+
+    def assess(self) -> dict[str, Assessment]:
+        """Return what is known of each model, by its name."""
+        return {model.name: self._assess(model) for model in self.models}
+
+    def asking(self) -> Asking:
+        """Return which models are to be asked for an answer."""
+        waits = [model.wait for model in self.models if model.wait is not None]
+        return Asking(tuple(model.name for model in self.models if model.ask), min(waits, default=None))
+
+    def timeline(self) -> Timeline:
+        """Return the steps of a wake of each model."""
+        models = {model.name: model for model in self.snapshot.service.spec.models}
+        return lambda name: partial(wake_timeline, self.snapshot, models[name])
+
+    def _assess(self, model: ModelHealth) -> Assessment:
+        snapshot, workload = self.snapshot, self.snapshot.service.workload
+        [own] = [each for each in snapshot.service.spec.models if each.name == model.name]
+        stalled = to_act_on(snapshot, [model], self.blocked)
+        return Assessment(
+            answering=model.answering,
+            drain=self.seen.longest_shutdown,
+            failed="" if model.answering else told_to_clients([problem.message for problem in stalled]),
+            updating=snapshot.ray.upgrading or model.state is ModelState.UPDATING,
+            hindered=snapshot.problem is not None or any(each.problem is not None for each in self.models),
+            has_room=model.has_room,
+            lacks_room=snapshot.wakes_from_sleep(model.name) and not model.has_room,
+            gpus=model.gpus,
+            gpus_awake=accelerators_awake(workload, own),
+        )
+
+
+def view_of(seen: Observed, blocked: Problem | None = None) -> View:
+    """Read what is seen of a service; `blocked` keeps its spec from being applied."""
+    assert seen.subject is not None  # noqa: S101 - checked by whoever decides
+    # What is not asked has no answer, even if one was on its way.
+    answers = seen.answers if blocked is None else ()
+    snapshot, models = judge_all(snapshot_of(seen, seen.subject, seen.misfits or (), answers))
+    return View(seen, snapshot, models, blocked)

@@ -1,0 +1,155 @@
+"""What the status says of the gates of a workload, of its sleep and of its accelerators."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from daybreak.api.common.unstructured import parse_time, text, written
+from daybreak.api.gates.gate_state import GateState
+from daybreak.api.gates.gate_status import GateBackend, GateStatus, ModelGate, Phase, WakeStatus
+from daybreak.api.gates.savings_status import SavingsStatus
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.gates import idle_policy, sleep_policy
+from daybreak.gates.ledger import Accelerators, count, savings_before
+from daybreak.gates.room import room_status, yielded_to
+from daybreak.gates.state_machine import SleepState
+from daybreak.gates.wake_history import Steps, wake_history
+from daybreak.scheduling.claim import Turn
+from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.observed import Observed
+
+Timeline = Callable[[str], Steps]
+"""The steps of a wake of one gate, by the gate's name."""
+
+
+@dataclass(frozen=True)
+class Gates:
+    """The gates of a workload after a decision.
+
+    Attributes:
+        seen: What was observed.
+        assessed: The model behind each gate, by the gate's name.
+        states: What was decided on the sleep of each; empty without a gateway.
+        wakes: What its wakes have taken, after this decision.
+    """
+
+    seen: Observed[Any]
+    assessed: Mapping[str, Assessment]
+    states: Mapping[str, SleepState]
+    wakes: Mapping[str, WakeStatus | None]
+
+    def status(
+        self,
+        backends: Sequence[GateBackend],
+        adapters: Mapping[str, Sequence[str]] | None = None,
+        displaced: Sequence[ModelGate] = (),
+    ) -> GateStatus | None:
+        """Return what gateways read of the gates; None without a gateway.
+
+        Args:
+            backends: Where requests go.
+            adapters: Names of LoRA adapters that can be asked for, by gate.
+            displaced: Gates of models that the spec has no more.
+        """
+        seen = self.seen
+        if seen.gateway is None or seen.subject is None or not self.states:
+            return None
+        gates = [self._gate(gate, (adapters or {}).get(gate, ())) for gate in self.states]
+        return GateStatus(
+            port=seen.gateway.port,
+            protocol=seen.subject.protocol,
+            backends=list(backends),
+            models=[*gates, *displaced],
+        )
+
+    def savings(self) -> SavingsStatus | None:
+        """Return accelerator seconds; None without accelerators, or without a gateway."""
+        if not self.states:
+            return None
+        waited_for = sum(self.seen.turn(gate).waited_for for gate in self.states)
+        before, now = savings_before(self.seen.status), replace(self.accelerators(), waited_for=waited_for)
+        return None if before is None and now == Accelerators() else count(before, now, self.seen.now)
+
+    def accelerators(self) -> Accelerators:
+        """Return what the models hold at this moment, and what they do not because they sleep."""
+        held = waking = given_back = 0
+        for gate, state in self.states.items():
+            found = self.assessed[gate]
+            if state.asleep is not None and state.phase is not Phase.REPLACING:
+                held += found.gpus  # its pods are on their way out
+                given_back += max(0, found.gpus_awake - found.gpus)
+            elif state.gate is GateState.OPEN:
+                held += found.gpus
+            else:
+                waking += found.gpus
+        return Accelerators(held, waking, given_back)
+
+    def access(self) -> Literal["Open", "ApiKeys"] | None:
+        """Return which clients the gateway lets through; None without a gateway."""
+        access = self.seen.subject.spec.access if self.seen.subject is not None else None
+        if not self.states:
+            return None
+        return "ApiKeys" if access is not None and access.api_keys else "Open"
+
+    def phase_since(self, phase: Phase) -> str:
+        """Return since when the workload is in a phase."""
+        before = self.seen.status
+        since = parse_time(text(before.get("phaseSince"))) if before.get("phase") == phase else None
+        return written(since or self.seen.now)
+
+    def _gate(self, gate: str, adapters: Sequence[str]) -> ModelGate:
+        seen, state, before, turn = (
+            self.seen,
+            self.states[gate],
+            self.seen.gates.get(gate),
+            self.seen.turn(gate),
+        )
+        assert seen.gateway is not None and seen.subject is not None  # noqa: S101, PT018 - checked by the caller
+        traffic, wake = seen.gateway.of(gate), self.wakes[gate]
+        looked = idle_policy.Seen(traffic, wake, seen.now)
+        sleep, was = seen.subject.sleeps[gate], seen.sleep_states[gate]
+        has_room = self.assessed[gate].has_room
+        return sleep_policy.model_gate(
+            gate,
+            state,
+            seen.subject.spec.hold,
+            wake,
+            adapters,
+            after=_after(turn, state),
+            idle=idle_policy.idle_status(before, sleep, was, state, looked),
+            room=room_status(before, state, turn, traffic, has_room=has_room, now=seen.now),
+            yielded_to=yielded_to(before, state, turn),
+        )
+
+
+def gates_of(
+    seen: Observed[Any],
+    assessed: Mapping[str, Assessment],
+    states: Mapping[str, SleepState],
+    timeline: Timeline,
+) -> Gates:
+    """Return the gates after a decision, with what their wakes have taken.
+
+    Args:
+        seen: What was observed.
+        assessed: The model behind each gate, by the gate's name.
+        states: What was decided on the sleep of each.
+        timeline: The steps of a wake.
+    """
+    wakes = {}
+    for gate, state in states.items():
+        before, was = seen.gates.get(gate), seen.sleep_states[gate]
+        if was.asleep is not None:
+            # Where another model is awake the Ray cluster stays, whatever depth this one has reached.
+            whole = seen.asleep is SleepDepth.CLUSTER
+            was = replace(was, asleep=SleepDepth.CLUSTER if whole else SleepDepth.WORKERS)
+        history = before.wake if before is not None else None
+        wakes[gate] = wake_history(history, was, state, seen.now, timeline(gate))
+    return Gates(seen, assessed, states, wakes)
+
+
+def _after(turn: Turn, state: SleepState) -> tuple[str, ...]:
+    """Return the workloads before a model that wakes, or that is asked in its sleep and has had its turn."""
+    if state.asleep is not None and turn.gives_way_to:
+        return (turn.gives_way_to,)
+    return turn.after if state.phase is Phase.WAKING and state.asleep is None else ()

@@ -1,0 +1,87 @@
+"""Decide on the sleep of each gate, and when time alone may change a decision: pure functions."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from daybreak.api.gates.gate_status import ModelGate
+from daybreak.gates import idle_policy, room, state_machine
+from daybreak.gates.rolling import drain_left, rolled_out
+from daybreak.gates.schedule import next_change
+from daybreak.gates.sleep_policy import node_wait
+from daybreak.gates.state_machine import Health, SleepState
+from daybreak.workloads import routing
+from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.observed import Observed
+from daybreak.workloads.rolled import Rolled
+
+
+def next_states(
+    seen: Observed[Any], assessed: Mapping[str, Assessment], rolled: Rolled | None
+) -> dict[str, SleepState]:
+    """Return the next sleep state of each gate, by its name; none without a gateway."""
+    if seen.gateway is None:
+        return {}
+    states = {}
+    for gate, before in seen.sleep_states.items():
+        health = _health(seen, gate, assessed[gate])
+        if rolled is not None:
+            health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure)
+        policy, traffic = seen.sleep_policies[gate], seen.gateway.of(gate)
+        states[gate] = state_machine.step(before, policy, traffic, health, seen.now)
+    return states
+
+
+def look_again(
+    seen: Observed[Any],
+    assessed: Mapping[str, Assessment],
+    states: Mapping[str, SleepState],
+    gates: Sequence[ModelGate],
+) -> timedelta | None:
+    """Return when time alone may change what was decided, or what the status says of it; None: never.
+
+    Args:
+        seen: What was observed.
+        assessed: The model behind each gate, by the gate's name.
+        states: What was decided on the sleep of each.
+        gates: The gates as the status says them.
+    """
+    pauses: list[timedelta | None] = []
+    for gate, state in states.items():
+        if seen.gateway is None:
+            continue
+        policy, traffic, turn = seen.sleep_policies[gate], seen.gateway.of(gate), seen.turn(gate)
+        pauses += [
+            state_machine.look_again(state, policy, traffic, seen.now),
+            routing.look_again(state, traffic, seen.now),
+            next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
+            drain_left(state, assessed[gate].drain, seen.now, preempted=turn.preempted),
+            turn.look_again,
+        ]
+    for each in gates:
+        pauses += [
+            node_wait(each, seen.now),
+            idle_policy.look_again(seen.gates.get(each.name), each),
+            room.look_again(each, seen.now),
+        ]
+    return earliest(*pauses)
+
+
+def earliest(*pauses: timedelta | None) -> timedelta | None:
+    """Return the shortest pause; None: there is none."""
+    return min((pause for pause in pauses if pause is not None), default=None)
+
+
+def _health(seen: Observed[Any], gate: str, found: Assessment) -> Health:
+    turn = seen.turn(gate)
+    return Health(
+        answers=found.answering,
+        drain=found.drain,
+        failed=found.failed,
+        updating=found.updating,
+        hindered=found.hindered,
+        waits=found.lacks_room,
+        queues=turn.in_queue,
+        gives_way=bool(turn.gives_way_to),
+        preempted=turn.preempted,
+    )

@@ -1,0 +1,41 @@
+"""Decide on a workload and describe it, with nothing applied between, as tests of decisions need it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from daybreak.gates.state_machine import SleepState
+from daybreak.workloads import decision
+from daybreak.workloads.decision import Assessed, GatedStatus, Ways
+from daybreak.workloads.observed import Observed
+
+S = TypeVar("S", bound=Observed[Any])
+V = TypeVar("V", bound=Assessed)
+R = TypeVar("R", bound=GatedStatus)
+
+
+@dataclass(frozen=True)
+class Decision(Generic[R]):
+    """What was decided, and what the status says of it."""
+
+    apply: bool
+    ask: tuple[str, ...]
+    """Gates whose models are asked for an answer."""
+    status: R
+    sleep_states: Mapping[str, SleepState]
+    requeue_after: timedelta | None
+
+    @property
+    def sleep_state(self) -> SleepState | None:
+        """The state of the only gate."""
+        return next(iter(self.sleep_states.values()), None)
+
+
+def decided(seen: S, ways: Ways[S, V, R]) -> Decision[R]:
+    """Decide on a workload, and describe it."""
+    view = ways.read(seen)
+    found = decision.decide(view, ways)
+    report = decision.report(seen, view, found, ways)
+    apply = found.apply and not seen.refusal
+    return Decision(apply, found.asking.now, report.status, found.states, report.look_again)

@@ -1,0 +1,13 @@
+"""Decide on a LLMService and describe it, with nothing applied between."""
+
+from daybreak.api.llmservice.status import LLMServiceStatus
+from daybreak.kinds.llmservice.decide.decision import WAYS
+from daybreak.kinds.llmservice.observe.observed import Observed
+from tests.unit import decisions
+
+Decision = decisions.Decision[LLMServiceStatus]
+
+
+def decide(seen: Observed) -> Decision:
+    """Decide on one, and describe it."""
+    return decisions.decided(seen, WAYS)
