@@ -290,7 +290,7 @@ def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:
     one = awake()
     lost = replace(ASKED, routed=False, unrouted=timedelta(minutes=1))
     apart = replace(one, gateway=replace(one.gateway, traffic={"tiny": lost}))  # type: ignore[type-var]
-    assert told(decide(apart), "Ready") == ("True", "Answering"), "they are still looking"
+    assert told(decide(apart), "Ready") == ("True", "Waking"), "they are still looking"
     later = replace(apart, now=NOW + timedelta(minutes=2))
     assert told(decide(later), "Ready") == ("False", "NotRouted")
 
@@ -321,7 +321,7 @@ def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> No
     pending = pod(one.subject, ready=False)
     del pending["spec"]["nodeName"]
     first = after(decide(one), one, pods=(pending,))
-    assert told(decide(replace(first, turns={"tiny": Turn()})), "Active") == ("True", "Awake"), (
+    assert told(decide(replace(first, turns={"tiny": Turn()})), "Active") == ("False", "Starting"), (
         "it may be placed at once"
     )
     waits = decide(replace(first, turns={"tiny": Turn(place=1, held_by=("default/other",))}))

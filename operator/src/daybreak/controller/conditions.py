@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
-from daybreak.api.common.conditions import Condition
+from daybreak.api.common.conditions import Condition, Said, Truth
 from daybreak.api.common.unstructured import mappings, text, written
 
 MESSAGE_LIMIT = 8000
-Truth = Literal["True", "False", "Unknown"]
+"""Longest message, in characters."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,12 @@ class Made:
     """None: that is not known."""
     reason: str
     message: str
+
+
+def made_of(kind: str, said: Said) -> Made:
+    """Return a condition of a kind, from what is said."""
+    status, reason, message = said
+    return Made(kind, None if status == "Unknown" else status == "True", reason, message)
 
 
 def dated(before: Mapping[str, Any], made: Sequence[Made], now: datetime, generation: int) -> list[Condition]:
@@ -43,9 +49,14 @@ def dated(before: Mapping[str, Any], made: Sequence[Made], now: datetime, genera
                 type=each.type,
                 status=truth,
                 reason=each.reason,
-                message=each.message[:MESSAGE_LIMIT],
+                message=_shortened(each.message),
                 last_transition_time=since or written(now),
                 observed_generation=generation,
             )
         )
     return found
+
+
+def _shortened(message: str) -> str:
+    """A message within the limit, with a sign where it was cut."""
+    return message if len(message) <= MESSAGE_LIMIT else f"{message[: MESSAGE_LIMIT - 1]}…"

@@ -1,14 +1,11 @@
 """What a change of what runs adds to the conditions of a workload."""
 
-from daybreak.api.common.conditions import Reason
+from daybreak.api.common.conditions import Reason, Said
 from daybreak.api.gates.rollout import RolloutPhase
-from daybreak.controller.conditions import Truth
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import UNDER_WAY, RolloutState
 from daybreak.rollouts.record import number
 
-Said = tuple[Truth, Reason, str]
-"""A condition in short: its status, its reason, its message."""
 _REASONS = {
     RolloutPhase.BLOCKED: Reason.ROLLOUT_BLOCKED,
     RolloutPhase.ROLLING_BACK: Reason.ROLLED_BACK,

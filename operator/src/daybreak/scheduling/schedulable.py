@@ -1,15 +1,12 @@
 """The condition Schedulable, of any kind: what the fit check says, or why nobody has looked."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import Reason
+from daybreak.api.common.conditions import Reason, Said
 from daybreak.api.common.unstructured import at, text
 from daybreak.scheduling.fit import Misfit
-
-Said = tuple[Literal["True", "False", "Unknown"], Reason, str]
-"""A condition in short: its status, its reason, its message."""
 
 
 def check_off(manifest: Mapping[str, Any]) -> bool:

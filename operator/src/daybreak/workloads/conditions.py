@@ -1,173 +1,228 @@
-"""What is true of a workload with one gate: each condition, by what is seen and was decided of its sleep.
+"""The conditions of a workload behind a gateway, where a request may wait for its answer.
 
 The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
-from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.conditions import ConditionType, Reason, Said
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
-from daybreak.api.gates.sleep import SleepDepth
-from daybreak.controller.conditions import Made, Truth
+from daybreak.controller.conditions import Made as Condition
+from daybreak.controller.conditions import made_of
+from daybreak.gates import sleep_policy
 from daybreak.gates.gateways.gateway_rejected import unheard
 from daybreak.gates.state_machine import SleepState
 from daybreak.problems.problem import Problem
-from daybreak.ray.views.ray_pods import HEAD
 from daybreak.rollouts import words
-from daybreak.rollouts.history import History
-from daybreak.rollouts.machine import RolloutState
-from daybreak.rollouts.words import Said
+from daybreak.scheduling.schedulable import schedulable as said_of_fit
 from daybreak.workloads import routing
-from daybreak.workloads.outcome import Outcome
+from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.observed import GatewayView, Observed
 from daybreak.workloads.rolled import Rolled
-from daybreak.workloads.view import View
 
-AnyView = View[Any, Any]
-
-
-def made(view: AnyView, outcome: Outcome) -> list[Made]:
-    """All conditions."""
-    blocked, rolled, stalled = outcome.blocked, outcome.rolled, view.stalled
-    state = outcome.gates.states.get(view.seen.gate_name)
-    found = ready(view, blocked, state)
-    reconciling, acts = _reconciling(view, stalled, state, found), _stalled(stalled)
-    if rolled is not None and blocked is None:
-        reconciling = _with(words.reconciling, rolled, reconciling)
-        acts = _with(words.stalled, rolled, acts)
-    return [found, _active(view, state), view.schedulable, reconciling, acts]
+States = Mapping[str, SleepState]
+"""What was decided on the sleep of each gate, by its name."""
+_HELD = "requests are held until one does"
+_STALLED = "stopped until somebody acts: see Stalled"
 
 
-def ready(view: AnyView, blocked: Problem | None, state: SleepState | None) -> Made:
-    """Ready: whether an answer comes, be it after a wake."""
-    seen, was = view.seen, condition(view.seen.status, ConditionType.READY).get("status")
-    if blocked is not None:
+class Described(Protocol):
+    """A workload, assessed, in the words of its kind."""
+
+    kind: str
+    """The object's kind."""
+    fits: str
+    """What of it stands on nodes."""
+    reached: str
+    """What gateways send requests to."""
+
+    @property
+    def answerer(self) -> str:
+        """What answers, with its verb."""
+        ...
+
+    @property
+    def seen(self) -> Any:
+        """What was observed."""
+        ...
+
+    @property
+    def blocked(self) -> Problem | None:
+        """What keeps the spec from being applied; None: nothing."""
+        ...
+
+    @property
+    def made(self) -> bool:
+        """Whether something was applied before, which goes on."""
+        ...
+
+    @property
+    def to_act_on(self) -> Sequence[Problem]:
+        """What a person has to act on."""
+        ...
+
+    def assess(self) -> Mapping[str, Assessment]:
+        """Return what is known of the model behind each gate, by the gate's name."""
+        ...
+
+    def answers(self, gates: Collection[str]) -> Said:
+        """Return whether the models of these gates answer, whatever the gateway does."""
+        ...
+
+
+def ready(view: Described, states: States) -> Said:
+    """Ready: whether a request is answered, if need be after a wake."""
+    if view.blocked is not None:
         kept = "; what was applied before stays as it is" if view.made else ""
-        return _ready(False, blocked.reason, f"{blocked.message}{kept}")
-    if state is None or seen.gateway is None:
-        return _awake(view)
-    if state.phase is Phase.REPLACING:
-        return _replacing(state, came_from_ready=was == "True")
-    if state.asleep is not None and state.gate is GateState.FAILED:
-        return _ready(False, Reason.ASLEEP, state.reason)
-    if state.phase is Phase.FAILED:
-        return _awake(view)
-    traffic = seen.traffic
-    if traffic.acknowledged < 0:
-        missing = unheard(seen.gateway.rejected)
-        return _ready(False if was in ("True", "False") else None, Reason.GATEWAY_MISSING, missing)
-    if state.asleep is not None:
-        said = "asleep: a request wakes it, and is answered when it is up"
-        return _ready(True, Reason.ASLEEP, said)
-    if state.phase is Phase.DRAINING:
-        return _ready(True, Reason.ANSWERING, "falling asleep: a request turns it round")
-    if not view.answering:
-        return _waking(view, state, came_from_ready=was == "True")
-    if (
-        state.gate is GateState.OPEN
-        and not traffic.routed
-        and not routing.is_searching(state, traffic, seen.now)
-    ):
-        said = f"its {view.noun} answers, but no gateway reaches its pods: requests are held; see whether a "
-        unknown = was not in ("True", "False")
-        return _ready(None if unknown else False, Reason.NOT_ROUTED, f"{said}NetworkPolicy is in the way")
-    return _awake(view)
-
-
-def _awake(view: AnyView) -> Made:
-    if view.answering:
-        return _ready(True, Reason.ANSWERING, f"the {view.noun} answers at {view.url}")
-    if view.problem is not None:
-        return _ready(False, view.problem.reason, view.problem.message)
-    if view.silent:
-        return _ready(False, Reason.NOT_ANSWERING, view.silent)
-    standing = condition(view.seen.status, ConditionType.READY)
-    if view.ask and standing.get("reason") == Reason.NOT_ANSWERING:
-        # It is being asked again; until it says something else this is true.
-        return _ready(False, Reason.NOT_ANSWERING, str(standing.get("message")))
-    return _ready(None, Reason.PROGRESSING, view.doing)
-
-
-def _replacing(state: SleepState, *, came_from_ready: bool) -> Made:
-    """Its pods are being replaced. It stays ready, if it was: a request is held, and answered."""
-    doing = "its pods go, and others come" if state.asleep is not None else "requests in progress end"
-    said = f"its pods are being replaced, and requests are held until the new ones answer: {doing}"
-    return _ready(came_from_ready, Reason.REPLACING, said)
-
-
-def _waking(view: AnyView, state: SleepState, *, came_from_ready: bool) -> Made:
-    said = _awake(view)
-    if state.gate is not GateState.CLOSED:
+        return "False", view.blocked.reason, f"{view.blocked.message}{kept}"
+    seen: Observed[Any] = view.seen
+    if seen.gateway is None or seen.gateway.past or not states:
+        return view.answers(list(seen.subject.sleeps) if seen.subject is not None else ())
+    up = [gate for gate, state in states.items() if state.asleep is None]
+    if any(state.phase is Phase.REPLACING for state in states.values()):
+        return _replacing(_was(view), up, states)
+    said = view.answers(up) if up else _asleep(states)
+    asleep = [gate for gate in states if gate not in up]
+    if up and asleep and said[0] == "True":
+        said = said[0], said[1], f"{said[2]}; asleep until a request comes: {', '.join(asleep)}"
+    forced = next((state for state in states.values() if _is_forced(state)), None)
+    if not up and forced is not None:
+        return "False", Reason.ASLEEP, forced.reason
+    if any(states[gate].gate is GateState.FAILED or states[gate].phase is Phase.FAILED for gate in up):
         return said
-    if view.overdue and view.seen.gate is not None:
-        held = view.seen.gate.hold_seconds
-        told = f"the wake has taken longer than requests are held, which is {held} s: {said.message}"
-        return _ready(False, Reason.WAKE_OVERDUE, told)
-    # In the decision to wake itself it still sleeps.
-    if came_from_ready and (view.wakes_from_sleep or view.seen.asleep):
-        doing = "its pods are asked for" if view.seen.asleep else said.message
-        return _ready(True, Reason.WAKING, f"waking, requests are held until it is up: {doing}")
+    if all(seen.gateway.of(gate).acknowledged < 0 for gate in states):
+        return _not_true(view), Reason.GATEWAY_MISSING, unheard(seen.gateway.rejected)
+    if up and all(states[gate].phase is Phase.DRAINING for gate in up):
+        return "True", Reason.ANSWERING, "falling asleep: a request turns it round"
+    if said[0] != "True":
+        return _waking(view, up, states, said)
+    return _not_routed(view, seen.gateway, up, states, said)
+
+
+def reconciling(view: Described, states: States, ready: Said, plain: Said) -> Said:
+    """Reconciling: whether a change of the spec is on its way; `plain` is what the pods alone make of it."""
+    if view.to_act_on:
+        return "False", view.to_act_on[0].reason, _STALLED
+    phase = sleep_policy.phase(states.values()) if states else None
+    if phase is Phase.ASLEEP:
+        return "False", Reason.STEADY, "asleep, as it should be"
+    if phase is Phase.REPLACING:
+        return "True", Reason.REPLACING, ready[2]
+    if ready[0] == "True" and phase in (Phase.DRAINING, Phase.WAKING):
+        # What traffic brings about is no change of the spec: nobody has to wait for its end.
+        return "False", Reason.STEADY, ready[2]
+    return plain
+
+
+def stalled(found: Sequence[Problem]) -> Said:
+    """Stalled, from what a person has to act on."""
+    if found:
+        return "True", found[0].reason, "; ".join(problem.message for problem in found)
+    return "False", Reason.STEADY, "nobody has to act"
+
+
+def made(view: Described, rolled: Rolled | None, ready: Said, active: Said, going: Said) -> list[Condition]:
+    """Return all conditions of a workload.
+
+    Args:
+        view: The workload.
+        rolled: What becomes of a change of it.
+        ready: Ready.
+        active: Active.
+        going: Reconciling, without that change.
+    """
+    seen: Observed[Any] = view.seen
+    acts = stalled(view.to_act_on)
+    if rolled is not None and view.blocked is None:
+        going = words.reconciling(rolled.history, rolled.state, going)
+        acts = words.stalled(rolled.history, rolled.state, acts)
+    valid, known = not seen.problems, seen.nodes is not None
+    fits = said_of_fit(seen.misfits, view.kind, view.fits, valid=valid, known=known)
+    return [
+        made_of(ConditionType.READY, ready),
+        made_of(ConditionType.ACTIVE, active),
+        made_of(ConditionType.SCHEDULABLE, fits),
+        made_of(ConditionType.RECONCILING, going),
+        made_of(ConditionType.STALLED, acts),
+    ]
+
+
+def _was(view: Described) -> str:
+    """What Ready was before."""
+    return str(condition(view.seen.status, ConditionType.READY).get("status"))
+
+
+def _not_true(view: Described) -> Any:
+    """Not ready: False, if that was known before."""
+    return "False" if _was(view) in ("True", "False") else "Unknown"
+
+
+def _replacing(was: str, up: Sequence[str], states: States) -> Said:
+    """Its pods are being replaced. It stays ready, if it was: a request is held, and answered."""
+    gone = all(states[gate].phase is not Phase.REPLACING for gate in up)
+    doing = "its pods go, and others come" if gone else "requests in progress end"
+    said = f"its pods are being replaced, and requests are held until the new ones answer: {doing}"
+    return ("True" if was == "True" else "False"), Reason.REPLACING, said
+
+
+def _asleep(states: States) -> Said:
+    which = "its model is" if len(states) > 1 else "it is"
+    return "True", Reason.ASLEEP, f"asleep: a request wakes it, and is answered when {which} up"
+
+
+def _is_forced(state: SleepState) -> bool:
+    """Whether a person keeps it asleep, so that no request wakes it."""
+    return state.phase is Phase.ASLEEP and state.gate is GateState.FAILED
+
+
+def _waking(view: Described, up: Sequence[str], states: States, said: Said) -> Said:
+    """What does not answer yet may be on its way up from sleep: for as long as requests are held for it the
+    workload stays ready, if it was. One that has never answered is not ready before it has."""
+    seen: Observed[Any] = view.seen
+    assessed = view.assess()
+    silent = [gate for gate in up if not assessed[gate].answering]
+    closed = [gate for gate in silent if states[gate].gate is GateState.CLOSED]
+    before = {gate: seen.gates[gate] for gate in closed if gate in seen.gates}
+    overdue = [gate for gate in before.values() if sleep_policy.overdue(gate, seen.now)]
+    if overdue:
+        # The wake goes on, and requests are held for as long again, but somebody ought to know.
+        held = max(gate.hold_seconds for gate in overdue)
+        told = f"the wake has taken longer than requests are held, which is {held} s: {said[2]}"
+        return "False", said[1] if said[0] == "False" else Reason.WAKE_OVERDUE, told
+    from_sleep = len(closed) == len(silent) and all(_is_from_sleep(seen, each) for each in silent)
+    if _was(view) == "True" and from_sleep:
+        # In the decision to wake itself the models still sleep.
+        asleep = all(seen.sleep_states[gate].asleep is not None for gate in silent)
+        doing = "its pods are asked for" if asleep else said[2]
+        return "True", Reason.WAKING, f"waking, requests are held until it is up: {doing}"
     return said
 
 
-def _ready(holds: bool | None, reason: Reason, message: str) -> Made:
-    return Made(ConditionType.READY, holds, reason, message)
+def _is_from_sleep(seen: Observed[Any], gate: str) -> bool:
+    """Whether a model is on the way up from sleep, or just about to."""
+    before = seen.gates.get(gate)
+    wakes = before is not None and before.wake is not None and before.wake.under_way
+    return wakes or seen.sleep_states[gate].asleep is not None
 
 
-def _active(view: AnyView, state: SleepState | None) -> Made:
-    # A pod uses nothing before it is on a node, and a Ray head uses nothing that is scarce: it counts only if
-    # no other pod is expected.
-    waits = view.in_line
-    there = [pod for pod in view.pods if pod.counts]
-    others = any(pod.role != HEAD for pod in there)
-    head_stays = waits or others or (state is not None and state.asleep is SleepDepth.WORKERS)
-    if any(pod.placed and not (head_stays and pod.role == HEAD) for pod in there):
-        return Made(ConditionType.ACTIVE, True, Reason.AWAKE, "its pods are there")
-    if state is not None and state.asleep is not None:
-        said = "it has no pod; a request wakes it"
-        if any(pod.counts for pod in view.pods):
-            said = "of its pods only the Ray head is there; a request wakes it"
-        return Made(ConditionType.ACTIVE, False, Reason.ASLEEP, said)
-    if waits:
-        return Made(ConditionType.ACTIVE, False, Reason.WAITING_FOR_ACCELERATORS, view.doing)
-    said = "its pods wait for a node" if others else "no pod is there yet"
-    return Made(ConditionType.ACTIVE, False, Reason.STARTING, said)
-
-
-def _reconciling(view: AnyView, stalled: Problem | None, state: SleepState | None, ready: Made) -> Made:
-    def said(holds: bool, reason: str, message: str) -> Made:
-        return Made(ConditionType.RECONCILING, holds, reason, message)
-
-    if stalled is not None:
-        return said(False, stalled.reason, "stopped until somebody acts: see Stalled")
-    if state is not None and state.phase is Phase.REPLACING:
-        return said(True, Reason.REPLACING, ready.message)
-    if state is not None and state.asleep is not None:
-        return said(False, Reason.STEADY, "asleep, as it should be")
-    if state is not None and ready.holds and state.phase in (Phase.DRAINING, Phase.WAKING):
-        # What traffic brings about is no change of the spec: nobody has to wait for its end.
-        return said(False, Reason.STEADY, ready.message)
-    if not ready.holds:
-        return said(True, Reason.PROGRESSING, ready.message)
-    if view.updating:
-        why = f": {view.problem.message}" if view.problem is not None else ""
-        return said(True, Reason.UPDATING, f"other pods take the place of those that run{why}")
-    if view.missing:
-        why = f", {view.problem.message}" if view.problem is not None else ""
-        return said(True, Reason.PROGRESSING, f"{view.missing}{why}")
-    return said(False, Reason.STEADY, "everything is as the spec says")
-
-
-def _with(add: Callable[[History, RolloutState, Said], Said], rolled: Rolled, made: Made) -> Made:
-    """A condition with what a change adds to it."""
-    truth: Truth = "True" if made.holds else "False"
-    status, reason, message = add(rolled.history, rolled.state, (truth, Reason(made.reason), made.message))
-    return Made(made.type, status == "True", reason, message)
-
-
-def _stalled(stalled: Problem | None) -> Made:
-    if stalled is not None:
-        return Made(ConditionType.STALLED, True, stalled.reason, stalled.message)
-    return Made(ConditionType.STALLED, False, Reason.STEADY, "nobody has to act")
+def _not_routed(view: Described, gateway: GatewayView, up: Sequence[str], states: States, said: Said) -> Said:
+    """The condition of models that all answer the operator, which asks past the gateways, where no gateway
+    sees one of them."""
+    unseen = [gate for gate in up if states[gate].gate is GateState.OPEN and not gateway.of(gate).routed]
+    if not unseen:
+        return said
+    opened = max(states[gate].since for gate in unseen)
+    if view.seen.now - opened < routing.FINDING:
+        told = f"up, and no gateway has found {view.reached} yet: {_HELD}"
+        ready = _was(view) == "True"
+        return ("True", Reason.WAKING, told) if ready else (_not_true(view), Reason.PROGRESSING, told)
+    if _was(view) == "True" and max(gateway.of(gate).unrouted for gate in unseen) < routing.FINDING:
+        return said
+    told = (
+        f"{view.answerer}, but no gateway of the namespace reaches {view.reached}: {_HELD}; "
+        "see whether a NetworkPolicy is in the way"
+    )
+    return _not_true(view), Reason.NOT_ROUTED, told

@@ -12,7 +12,7 @@ from daybreak.controller.conditions import Made, dated
 from daybreak.gates.ledger import savings_before
 from daybreak.gates.sleep_policy import kept_gate
 from daybreak.workloads import conditions
-from daybreak.workloads.observed import OneGate
+from daybreak.workloads.observed import Observed
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.view import View
 
@@ -45,7 +45,9 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
         backends: Pods that requests go to.
     """
     seen, gates = view.seen, outcome.gates
-    made, state = conditions.made(view, outcome), gates.states.get(seen.gate_name)
+    state, ready = gates.states.get(seen.gate_name), conditions.ready(view, gates.states)
+    going = conditions.reconciling(view, gates.states, ready, view.progress(ready))
+    made = conditions.made(view, outcome.rolled, ready, view.active(gates.states), going)
     phase = state.phase if state is not None else _phase(view, made)
     generation = max(0, view.subject.generation)
     return Common(
@@ -59,11 +61,19 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
     )
 
 
-def as_before(seen: OneGate[Any], reason: Reason, message: str) -> Common:
-    """Of one that is being deleted, or cannot be read: what was there before stays."""
+def as_before(seen: Observed[Any], reason: Reason, message: str, *, active: bool | None = None) -> Common:
+    """Of one that is being deleted, or cannot be read: what was there before stays.
+
+    Args:
+        seen: What was observed.
+        reason: Reason of its conditions.
+        message: Their message.
+        active: Whether it holds pods; None: as the status says.
+    """
     stalled = reason is Reason.INVALID_SPEC
     before, generation = seen.status, max(0, whole(at(seen.manifest, "metadata").get("generation")))
-    active = condition(before, ConditionType.ACTIVE).get("status") == "True"
+    if active is None:
+        active = condition(before, ConditionType.ACTIVE).get("status") == "True"
     made = [
         Made(ConditionType.READY, False, reason, message),
         Made(ConditionType.ACTIVE, active, reason, message),

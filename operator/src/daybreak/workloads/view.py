@@ -1,18 +1,18 @@
 """How a workload with one gate is, read off what is seen: what every kind shares, and what it says itself."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.conditions import ConditionType, Reason, Said
 from daybreak.api.common.unstructured import condition, text
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.protocol import Protocol
-from daybreak.controller.conditions import Made
+from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.sleep_policy import node_wait, overdue, told_to_clients
 from daybreak.gates.state_machine import SleepState
 from daybreak.problems.no_node_fits import no_node_fits
@@ -21,7 +21,6 @@ from daybreak.problems.serve_problems import worst
 from daybreak.ray.views.accelerator_pods import no_room_since
 from daybreak.ray.views.ray_pods import HEAD, PodView, accelerators, pod_views
 from daybreak.scheduling.replica_size import accelerators_awake
-from daybreak.scheduling.schedulable import schedulable
 from daybreak.workloads import wake_steps
 from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessment import Assessment
@@ -53,6 +52,8 @@ class View(ABC, Generic[S, T]):
     """The object's kind."""
     fits: str
     """What of it stands on nodes, in a person's words."""
+    reached = "its pods"
+    """What gateways send requests to."""
 
     def __init__(self, seen: S, subject: T, blocked: Problem | None = None) -> None:
         self.seen = seen
@@ -155,13 +156,60 @@ class View(ABC, Generic[S, T]):
         return [pod for pod in self.current_pods if pod.counts]
 
     @property
-    def schedulable(self) -> Made:
-        """Whether it fits on the nodes."""
-        seen = self.seen
-        valid, known = not seen.problems, seen.nodes is not None
-        status, reason, said = schedulable(seen.misfits, self.kind, self.fits, valid=valid, known=known)
-        holds = None if status == "Unknown" else status == "True"
-        return Made(ConditionType.SCHEDULABLE, holds, reason, said)
+    def to_act_on(self) -> Sequence[Problem]:
+        """What a person has to act on."""
+        return [self.stalled] if self.stalled is not None else []
+
+    @property
+    def answerer(self) -> str:
+        """What answers, with its verb."""
+        return f"its {self.noun} answers"
+
+    def answers(self, gates: Collection[str]) -> Said:
+        """Return whether it answers, whatever the gateway does."""
+        if self.answering:
+            return "True", Reason.ANSWERING, f"the {self.noun} answers at {self.url}"
+        if self.problem is not None:
+            return "False", self.problem.reason, self.problem.message
+        if self.silent:
+            return "False", Reason.NOT_ANSWERING, self.silent
+        standing = condition(self.seen.status, ConditionType.READY)
+        if self.ask and standing.get("reason") == Reason.NOT_ANSWERING:
+            # It is being asked again; until it says something else this is true.
+            return "False", Reason.NOT_ANSWERING, str(standing.get("message"))
+        return "Unknown", Reason.PROGRESSING, self.doing
+
+    def active(self, states: Mapping[str, SleepState]) -> Said:
+        """Return whether it holds pods; `states` are what was decided.
+
+        A pod uses nothing before it is on a node, and a Ray head uses nothing that is scarce: it counts only
+        if no other pod is expected.
+        """
+        state, waits = states.get(self.seen.gate_name), self.in_line
+        there = [pod for pod in self.pods if pod.counts]
+        others = any(pod.role != HEAD for pod in there)
+        head_stays = waits or others or (state is not None and state.asleep is SleepDepth.WORKERS)
+        if any(pod.placed and not (head_stays and pod.role == HEAD) for pod in there):
+            return "True", Reason.AWAKE, "its pods are there"
+        if state is not None and state.asleep is not None:
+            said = "of its pods only the Ray head is there" if there else "it has no pod"
+            return "False", Reason.ASLEEP, f"{said}; a request wakes it"
+        if waits:
+            return "False", Reason.WAITING_FOR_ACCELERATORS, self.doing
+        said = "its pods wait for a node" if others else "no pod is there yet"
+        return "False", Reason.STARTING, said
+
+    def progress(self, ready: Said) -> Said:
+        """Return what is on its way, by what it answers and by its pods."""
+        why = self.problem.message if self.problem is not None else ""
+        if ready[0] != "True":
+            return "True", Reason.PROGRESSING, ready[2]
+        if self.updating:
+            said = "other pods take the place of those that run"
+            return "True", Reason.UPDATING, f"{said}: {why}" if why else said
+        if self.missing:
+            return "True", Reason.PROGRESSING, f"{self.missing}, {why}" if why else self.missing
+        return "False", Reason.STEADY, "everything is as the spec says"
 
     def told(self, found: Iterable[Problem | None]) -> Problem | None:
         """Of these problems, and of what fits on no node, the one that is told."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common.conditions import Reason
+from daybreak.api.common.conditions import Reason, Said
 from daybreak.api.common.unstructured import written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase, WakeStatus
@@ -15,15 +15,12 @@ from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import model_gate
 from daybreak.gates.state_machine import FORCED_ASLEEP, SleepState
 from daybreak.gates.traffic import UNKNOWN, Traffic
-from daybreak.kinds.llmservice.decide.model_health import judge
-from daybreak.kinds.llmservice.decide.snapshot import Snapshot, snapshot_of
-from daybreak.kinds.llmservice.status import gated_conditions
-from daybreak.kinds.llmservice.status.condition_list import Said
+from daybreak.kinds.llmservice.decide.view import view_of
+from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.problems.problem import Problem
-from daybreak.workloads import routing
+from daybreak.workloads import conditions, routing
 from daybreak.workloads.observed import GatewayView
-from tests.unit.llmservice.decide.scenes.services import START, World, service
-from tests.unit.llmservice.decide.scenes.sleeping import view
+from tests.unit.llmservice.decide.scenes.services import START, World
 
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
 JUST_LOST = replace(HEARD, routed=False)
@@ -33,8 +30,8 @@ STARTING: Said = ("False", Reason.PROGRESSING, "it waits for a worker pod")
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
 
 
-def snapshot(before: str, now: SleepState) -> Snapshot:
-    """A snapshot of a service whose condition Ready was this; if its model wakes, it wakes from sleep."""
+def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
+    """A service whose condition Ready was this; if its model wakes, it wakes from sleep."""
     started = WakeStatus(depth=SleepDepth.WORKERS, started_at=written(START))
     gate = model_gate("tiny", now, None, started, ()).model_dump(
         mode="json", by_alias=True, exclude_none=True
@@ -42,19 +39,18 @@ def snapshot(before: str, now: SleepState) -> Snapshot:
     status: dict[str, Any] = {"gate": {"models": [gate]}}
     if before:
         status["conditions"] = [{"type": "Ready", "status": before}]
-    world = World(gateway=view())
-    seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
-    return snapshot_of(seen, service(), (), ())
+    world = World(gateway=GatewayView(20001, {"tiny": traffic}))
+    return replace(world.seen, manifest={**world.seen.manifest, "status": status})
 
 
 def ready(now: SleepState, traffic: Traffic, before: str, said: Said) -> Said:
     """The condition of a service with one model of which this is said."""
-    seen = snapshot(before, now)
-    model = judge(seen, seen.service.spec.models[0])
+    found = view_of(observed(before, now, traffic))
     answering = said[0] == "True"
     problem = None if answering else Problem(said[1], said[2], stalled=now is FAILED)
+    [model] = found.models
     model = replace(model, answering=answering, problem=problem, state=ModelState.STARTING)
-    return gated_conditions.ready(seen, [model], None, GatewayView(20001, {"tiny": traffic}), {"tiny": now})
+    return conditions.ready(replace(found, models=[model]), {"tiny": now})
 
 
 def sleep_state(
@@ -146,4 +142,5 @@ def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
 )
 def test_reconciling(now: SleepState, expected: Any) -> None:
     models: Said = ("True", Reason.UPDATING, "a change is being carried out")
-    assert gated_conditions.reconciling({"tiny": now}, UP, models)[:2] == expected
+    found = view_of(observed("True", now, HEARD))
+    assert conditions.reconciling(found, {"tiny": now}, UP, models)[:2] == expected

@@ -102,12 +102,17 @@ class Reason(StrEnum):
     """The service is being deleted."""
 
 
+Truth = Literal["True", "False", "Unknown"]
+Said = tuple[Truth, Reason, str]
+"""A condition in short: its status, its reason, its message."""
+
+
 class Condition(ApiModel):
     """A standard Kubernetes condition."""
 
     type: Annotated[str, Field(max_length=316)]
     """Type of the condition."""
-    status: Literal["True", "False", "Unknown"]
+    status: Truth
     """Whether it holds."""
     reason: Annotated[str, Field(max_length=1024)]
     """Why, in one word for programs."""

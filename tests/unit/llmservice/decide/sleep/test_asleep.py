@@ -98,7 +98,7 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     first = world.step(gateway=view(held=1))
-    assert message(first).rpartition(": ")[2] == "its worker pods are asked for"
+    assert message(first).rpartition(": ")[2] == "its pods are asked for"
     assert "sleep" not in message(first, kind=ConditionType.ACTIVE)
     serve = running(world, models={"tiny": "HEALTHY"})
     told = [
@@ -274,7 +274,7 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
     assert gate(opened) == ("Awake", "Open", None)
     assert conditions(opened)["Ready"] == "Unknown/Progressing"
     assert "NetworkPolicy" not in message(opened), "the gateways have only just received the Ray head"
-    assert opened.requeue_after == gated_conditions.FINDING
+    assert opened.requeue_after == routing.FINDING
     assert conditions(opened)["Reconciling"] == "True/Progressing"
     assert conditions(opened)["Stalled"] == "False/Steady"
     found = world.step(gateway=view())
@@ -295,8 +295,8 @@ def test_first_start_that_no_gateway_reaches_is_reported() -> None:
     world.step()
     world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     late = world.step(
-        after=gated_conditions.FINDING.total_seconds(),
-        gateway=view(routed=False, unrouted=gated_conditions.FINDING),
+        after=routing.FINDING.total_seconds(),
+        gateway=view(routed=False, unrouted=routing.FINDING),
     )
     assert conditions(late)["Ready"] == "Unknown/NotRouted"
     assert "NetworkPolicy" in message(late)

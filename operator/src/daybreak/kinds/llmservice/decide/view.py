@@ -1,11 +1,14 @@
 """How a service is, read off what is seen: the service as a whole, and each of its models."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
+from daybreak.api.common.conditions import Said
+from daybreak.api.llmservice.resource import KIND
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import told_to_clients
+from daybreak.kinds.llmservice.decide import answers
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.problems import to_act_on
 from daybreak.kinds.llmservice.decide.second_cluster import judge_all
@@ -18,6 +21,8 @@ from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.gate_report import Timeline
 
+_NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
+
 
 @dataclass(frozen=True)
 class View:
@@ -28,6 +33,24 @@ class View:
     models: Sequence[ModelHealth]
     blocked: Problem | None
     """What keeps its spec from being applied; None: nothing."""
+    kind = KIND
+    fits = "the head and a replica of each model"
+    answerer = "the models answer"
+    reached = "the Ray head"
+
+    @property
+    def made(self) -> bool:
+        """Whether there is a RayService, which goes on."""
+        return self.snapshot.ray.exists
+
+    @property
+    def to_act_on(self) -> Sequence[Problem]:
+        """What a person has to act on."""
+        return to_act_on(self.snapshot, self.models, self.blocked)
+
+    def answers(self, gates: Collection[str]) -> Said:
+        """Return whether these models answer, whatever the gateway does."""
+        return answers.answers(self.snapshot, [model for model in self.models if model.name in gates])
 
     def assess(self) -> dict[str, Assessment]:
         """Return what is known of each model, by its name."""
@@ -66,4 +89,6 @@ def view_of(seen: Observed, blocked: Problem | None = None) -> View:
     # What is not asked has no answer, even if one was on its way.
     answers = seen.answers if blocked is None else ()
     snapshot, models = judge_all(snapshot_of(seen, seen.subject, seen.misfits or (), answers))
+    if blocked is not None and not snapshot.ray.exists:
+        models = [replace(model, doing=_NO_CLUSTER) for model in models]
     return View(seen, snapshot, models, blocked)

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.api.common.conditions import ConditionType, Reason
-from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
-from daybreak.api.gates.gate_status import Phase
+from daybreak.api.common.conditions import Reason
+from daybreak.api.common.unstructured import mapping, mappings, text, whole
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import (
     AdapterState,
@@ -15,13 +14,11 @@ from daybreak.api.llmservice.status import (
     ModelState,
     ModelStatus,
 )
-from daybreak.gates.ledger import savings_before
-from daybreak.gates.sleep_policy import kept_gate
 from daybreak.kinds.llmservice.decide.caches import kept as kept_cache
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status.condition_list import Conditions, Truth
 from daybreak.kinds.llmservice.status.defaults import kept as kept_defaults
 from daybreak.rollouts.record import kept as kept_rollout
+from daybreak.workloads import report
 
 MODEL_MESSAGE_LIMIT = 2000
 """Longest message of a model, in characters."""
@@ -29,35 +26,21 @@ MODEL_MESSAGE_LIMIT = 2000
 
 def as_before(seen: Observed, reason: Reason, message: str) -> LLMServiceStatus:
     """The status of one that is being deleted, or cannot be read: what was there before stays."""
-    stalled = reason is Reason.INVALID_SPEC
-    said = message
     before = seen.status
-    conditions = Conditions(seen)
-    conditions.set(ConditionType.READY, "False", reason, said)
     held = any(whole(item.get("replicas")) for item in mappings(before.get("models")))
-    active: Truth = "True" if held else "False"
-    conditions.set(ConditionType.ACTIVE, active, reason, said)
-    conditions.set(ConditionType.SCHEDULABLE, "Unknown", reason, said)
-    conditions.set(ConditionType.RECONCILING, "False" if stalled else "True", reason, said)
-    conditions.set(ConditionType.STALLED, "True" if stalled else "False", reason, said)
-    metadata = at(seen.manifest, "metadata")
+    common = report.as_before(seen, reason, message, active=held)
     asleep = text(before.get("asleep"))
     return LLMServiceStatus(
-        observed_generation=max(0, whole(metadata.get("generation"))),
-        phase=Phase.FAILED if stalled else Phase.DRAINING,
-        phase_since=text(before.get("phaseSince")) or None,
+        **common.fields(),
         asleep=SleepDepth(asleep) if asleep in set(SleepDepth) else None,
-        gate=kept_gate(before),
         url=text(before.get("url")) or None,
         replicas=whole(before.get("replicas")),
         gpus=whole(before.get("gpus")),
-        savings=savings_before(before),
         selector=text(before.get("selector")) or None,
         defaults=kept_defaults(before),
         rollout=kept_rollout(before),
         head=_head(mapping(before.get("head"))),
         models=[_kept(item) for item in mappings(before.get("models"))[:16] if text(item.get("name"))],
-        conditions=conditions.made,
     )
 
 

@@ -5,48 +5,13 @@ The words hold no time and no count of attempts, so that the same state is the s
 
 from collections.abc import Mapping, Sequence
 
-from daybreak.api.common import names
-from daybreak.api.common.conditions import Reason
+from daybreak.api.common.conditions import Reason, Said
 from daybreak.api.gates.gate_status import Phase
-from daybreak.api.llmservice.resource import KIND
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
-from daybreak.kinds.llmservice.decide.problems import in_the_way
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
-from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status.condition_list import Said
 from daybreak.problems.problem import Problem
 from daybreak.rollouts.strategy import Change
-from daybreak.scheduling.schedulable import schedulable as said_of_fit
-
-
-def ready(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> Said:
-    """Ready: whether every model answers, and what is waited for."""
-    if blocked is not None:
-        kept = "; what was applied before stays as it is" if snapshot.ray.exists else ""
-        return "False", blocked.reason, f"{blocked.message}{kept}"
-    silent = [model for model in models if not model.answering]
-    if not silent:
-        return "True", Reason.ANSWERING, _answering(snapshot, models)
-    if all(model.state is ModelState.ASLEEP for model in models):
-        return "False", Reason.ASLEEP, "scaled to 0: nothing answers until spec.replicas is above 0"
-    found = in_the_way(snapshot, silent)
-    if found:
-        return "False", found[0].reason, "; ".join(problem.message for problem in found)
-    doing = "; ".join(f"model {model.name}: {model.doing}" for model in silent)
-    if snapshot.waited_for:
-        return "Unknown", Reason.FILLING_CACHE, doing
-    lost = snapshot.before.ready.get("status") in ("True", "False")
-    if lost and snapshot.ray.active and not snapshot.ray.ready:
-        return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
-    if snapshot.ray.upgrading or any(model.state is ModelState.UPDATING for model in silent):
-        return "Unknown", Reason.UPDATING, doing
-    return "Unknown", Reason.PROGRESSING, doing
-
-
-def _answering(snapshot: Snapshot, models: Sequence[ModelHealth]) -> str:
-    url = names.url(snapshot.service.name, snapshot.service.namespace)
-    return f"{'every model answers' if len(models) > 1 else 'the model answers'} at {url}"
 
 
 def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
@@ -78,13 +43,6 @@ def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
     if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.STEADY:
         return reconciling
     return "True", Reason.UPDATING, f"replicas are taking up {', '.join(adapters)}"
-
-
-def stalled(found: Sequence[Problem]) -> Said:
-    """Stalled, from what somebody has to act on."""
-    if found:
-        return "True", found[0].reason, "; ".join(problem.message for problem in found)
-    return "False", Reason.STEADY, "nobody has to act"
 
 
 def active(
@@ -119,22 +77,9 @@ def active(
     return "False", Reason.STARTING, f"{which}{told}"
 
 
-def schedulable(seen: Observed) -> Said:
-    """Schedulable: whether a replica of each model fits."""
-    fits = "the head and a replica of each model"
-    return said_of_fit(seen.misfits, KIND, fits, valid=not seen.problems, known=seen.nodes is not None)
-
-
-def reconciling(
-    snapshot: Snapshot,
-    models: Sequence[ModelHealth],
-    ready: Said,
-    stalled: Sequence[Problem],
-) -> Said:
-    """Reconciling: whether something is on the way to what the spec says."""
+def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> Said:
+    """What is on its way to what the spec says, by the models and the Ray clusters."""
     ray = snapshot.ray
-    if stalled:
-        return "False", stalled[0].reason, "stopped until somebody acts: see Stalled"
     if snapshot.asleep:
         return "False", Reason.STEADY, "asleep, as it should be"
     if ray.upgrading:

@@ -6,10 +6,9 @@ status, byte by byte.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import ConditionType
+from daybreak.api.common.conditions import Said
 from daybreak.api.common.unstructured import written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import MAX_GATES, GateBackend, GateStatus, Phase
@@ -17,59 +16,40 @@ from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelStatus
 from daybreak.api.llmservice.validation import notices
+from daybreak.controller.conditions import dated
 from daybreak.gates import sleep_policy
+from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide import adapters
 from daybreak.kinds.llmservice.decide.adapters import Adapters
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
-from daybreak.kinds.llmservice.decide.problems import to_act_on
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.view import View
-from daybreak.kinds.llmservice.status import conditions, defaults, gated_conditions
+from daybreak.kinds.llmservice.status import conditions, defaults
 from daybreak.kinds.llmservice.status.carried_over import MODEL_MESSAGE_LIMIT
-from daybreak.kinds.llmservice.status.condition_list import Conditions, Said
 from daybreak.problems.problem import Problem
-from daybreak.rollouts import record, words
+from daybreak.rollouts import record
+from daybreak.workloads import conditions as shared
 from daybreak.workloads.gate_report import Gates
 from daybreak.workloads.outcome import Outcome
 
 _NOT_SETTLED = (Phase.WAKING, Phase.REPLACING, Phase.UPDATING, Phase.FAILED)
-_NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 
 
 def status(view: View, outcome: Outcome) -> LLMServiceStatus:
     """The status of a service whose spec can be read."""
-    seen, snapshot, models, blocked = view.seen, view.snapshot, view.models, view.blocked
-    service, gates, change = snapshot.service, outcome.gates, outcome.rolled
-    states = gates.states
+    seen, snapshot, models, change = view.seen, view.snapshot, view.models, outcome.rolled
+    service, gates, states = snapshot.service, outcome.gates, outcome.gates.states
     lora = adapters.judge(snapshot, models)
-    held_back = blocked if not snapshot.ray.exists else None
-    if held_back is not None:
-        models = [replace(model, doing=_NO_CLUSTER) for model in models]
-    stalled = to_act_on(snapshot, models, blocked)
-    said, ready = Conditions(seen), _ready(view, models, outcome, lora)
-    said.set(ConditionType.READY, *ready)
+    ready = _ready(view, outcome, lora)
     chosen = defaults.defaults(seen)
-    behind_gateway = seen.gateway is not None and not seen.gateway.leaving
-    notes = (*notices(service, gateway=behind_gateway), *defaults.note(chosen))
-    waking = any(_comes_up(gates, model) for model in states)
-    said.set(ConditionType.ACTIVE, *conditions.active(notes, models, held_back, waking=waking))
-    said.set(ConditionType.SCHEDULABLE, *conditions.schedulable(seen))
-    reconciling = conditions.reconciling(snapshot, models, ready, stalled)
-    if states and not stalled:
-        reconciling = gated_conditions.reconciling(states, ready, reconciling)
-    if snapshot.filling and not stalled:
-        reconciling = conditions.filling(snapshot)
-    reconciling = conditions.taking_up(reconciling, adapters.on_the_way(lora.values()))
-    told = conditions.stalled(stalled)
-    if blocked is None and change is not None:
-        reconciling = words.reconciling(change.history, change.state, reconciling)
-        told = words.stalled(change.history, change.state, told)
-    said.set(ConditionType.RECONCILING, *reconciling)
-    said.set(ConditionType.STALLED, *told)
+    active = _active(view, gates, defaults.note(chosen))
+    going = _reconciling(view, states, ready, lora)
+    made = shared.made(view, change, ready, active, going)
     phase = sleep_policy.phase(states.values()) if states else None
+    generation = max(0, service.generation)
     return LLMServiceStatus(
-        observed_generation=max(0, service.generation),
-        phase=phase or conditions.phase(snapshot, models, ready, stalled),
+        observed_generation=generation,
+        phase=phase or conditions.phase(snapshot, models, ready, view.to_act_on),
         phase_since=gates.phase_since(phase) if phase else None,
         asleep=sleep_policy.depth(states.values()),
         access=gates.access(),
@@ -83,22 +63,37 @@ def status(view: View, outcome: Outcome) -> LLMServiceStatus:
         rollout=record.said(change.state, seen.revisions, change.limit) if change is not None else None,
         head=_head(snapshot.problem),
         models=[_model(model, lora[model.name], snapshot.problem) for model in models],
-        conditions=said.made,
+        conditions=dated(seen.status, made, seen.now, generation),
     )
 
 
-def _ready(view: View, models: Sequence[ModelHealth], outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
-    seen, snapshot, blocked, change = view.seen, view.snapshot, view.blocked, outcome.rolled
-    if seen.gateway is not None and not seen.gateway.past:
-        ready = gated_conditions.ready(snapshot, models, blocked, seen.gateway, outcome.gates.states)
-    else:
-        ready = conditions.ready(snapshot, models, blocked)
+def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
+    change = outcome.rolled
+    ready = shared.ready(view, outcome.gates.states)
     ready = conditions.with_adapters(ready, adapters.in_the_way(lora.values()))
-    if blocked is not None or change is None or change.state.strategy is not RolloutStrategy.IN_PLACE:
+    if view.blocked is not None or change is None or change.state.strategy is not RolloutStrategy.IN_PLACE:
         return ready
-    built = change.history.built
-    revision = change.state.revision
-    return conditions.restarting(ready, revision, built.name if built else revision, seen.changes)
+    built, revision = change.history.built, change.state.revision
+    return conditions.restarting(ready, revision, built.name if built else revision, view.seen.changes)
+
+
+def _active(view: View, gates: Gates, defaulted: Sequence[str]) -> Said:
+    seen, snapshot = view.seen, view.snapshot
+    held_back = view.blocked if not snapshot.ray.exists else None
+    behind_gateway = seen.gateway is not None and not seen.gateway.leaving
+    notes = (*notices(snapshot.service, gateway=behind_gateway), *defaulted)
+    waking = any(_comes_up(gates, model) for model in gates.states)
+    return conditions.active(notes, view.models, held_back, waking=waking)
+
+
+def _reconciling(
+    view: View, states: Mapping[str, SleepState], ready: Said, lora: Mapping[str, Adapters]
+) -> Said:
+    snapshot = view.snapshot
+    found = shared.reconciling(view, states, ready, conditions.progress(snapshot, view.models, ready))
+    if snapshot.filling and not view.to_act_on:
+        found = conditions.filling(snapshot)
+    return conditions.taking_up(found, adapters.on_the_way(lora.values()))
 
 
 def _replicas(service: LLMService, models: Sequence[ModelHealth]) -> int:
