@@ -21,13 +21,11 @@ from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.gate_report import Timeline, gates_of
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.outcome import Outcome
-from daybreak.workloads.rolled import Rolled
+from daybreak.workloads.rolled import REFUSAL_LIMIT, Course, Rolled, rolled
 from daybreak.workloads.transition import earliest, look_again, next_states
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
 """Shortest and longest pause before models that have not answered are asked again."""
-REFUSAL_LIMIT = 2000
-"""How much is told of what the API server says, in characters: it names every field that is wrong."""
 _PATIENCE = 8
 """The pause is this fraction of the time for which a model has been silent."""
 
@@ -88,10 +86,10 @@ class Ways(Generic[S, V, R]):
     """The status of one that can be read, after what was decided."""
     as_before: Callable[[S, Reason, str], R]
     """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    course: Callable[[V], Course]
+    """What is known of a change of one whose spec can be built."""
     hinders: Callable[[S], Problem | None] = lambda _: None
     """What the cluster lacks for it; None: nothing."""
-    rolled: Callable[[V], Rolled | None] = lambda _: None
-    """What becomes of a change of one; None: the kind keeps no revisions, or has none yet."""
     look_again: Callable[[V, R], timedelta | None] = lambda *_: None
     """When to look again for what is its own."""
 
@@ -150,11 +148,11 @@ def decide(view: V | None, ways: Ways[S, V, R]) -> Decided:
     """Decide on the sleep of each gate, and on a change of the spec."""
     if view is None:
         return Decided()
-    blocked, rolled = view.blocked, ways.rolled(view)
-    states = next_states(view.seen, view.assess(), rolled)
+    blocked, change = view.blocked, rolled(view, ways.course)
+    states = next_states(view.seen, view.assess(), change)
     # What the API server has refused is tried again.
     apply = blocked is None or blocked.reason is Reason.REFUSED
-    return Decided(apply, view.asking() if blocked is None else Asking(), states, rolled)
+    return Decided(apply, view.asking() if blocked is None else Asking(), states, change)
 
 
 def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:

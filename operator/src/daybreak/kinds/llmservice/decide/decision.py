@@ -2,7 +2,7 @@
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.llmservice.resource import KIND
-from daybreak.kinds.llmservice.decide.rollout import rolled
+from daybreak.kinds.llmservice.decide.rollout import course
 from daybreak.kinds.llmservice.decide.view import view_of
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import carried_over, report
@@ -23,5 +23,5 @@ WAYS = decision.Ways(
     report.status,
     carried_over.as_before,
     hinders=_without_kuberay,
-    rolled=rolled,
+    course=course,
 )

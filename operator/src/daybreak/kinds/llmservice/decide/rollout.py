@@ -1,14 +1,10 @@
-"""How a change of a service reaches what runs: what the rollouts' machine is told, and what it decides."""
+"""What is known of a change of a service."""
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from decimal import Decimal
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import Reason
-from daybreak.api.gates.gate_state import GateState
-from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.caches import caches
@@ -20,77 +16,35 @@ from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.view import View
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith, wishes
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.problems.problem import Problem
-from daybreak.problems.redact import excerpt
 from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.views.ray_pods import HEAD, pod_views, requests_by_node, unschedulable
 from daybreak.ray.views.ray_service_view import ray_view
-from daybreak.rollouts.deadline import deadline
-from daybreak.rollouts.machine import Errors, Situation, Wish, look_again, step
-from daybreak.rollouts.strategy import Surroundings
-from daybreak.scheduling import claim, fit, room
+from daybreak.rollouts.machine import Errors
+from daybreak.scheduling import claim, room
 from daybreak.scheduling.replica_size import pods_per_replica
-from daybreak.workloads.rolled import Rolled
-
-REFUSAL_LIMIT = 2000
-"""How much is told of what the API server says, in characters."""
+from daybreak.workloads.rolled import Course
 
 
-def rolled(view: View) -> Rolled | None:
-    """What becomes of a change; as it was, where something keeps the spec from being applied."""
-    seen, blocked = view.seen, view.blocked
-    history, most = seen.history, limit(seen)
-    if history is None:
-        return None
-    held_up = blocked is not None and blocked.reason is not Reason.REFUSED
-    if held_up or history.wish is None or history.built is None:
-        return None if history.state is None else Rolled(history, history.state, most)
-    stalled = to_act_on(view.snapshot, view.models, None)
-    situation = _situation(seen, view.snapshot, view.models, stalled, history.built.name, history.wish)
-    state = step(history.state, situation, history.wish)
-    return Rolled(history, state, most, look_again(state, situation))
-
-
-def _situation(
-    seen: Observed,
-    snapshot: Snapshot,
-    models: Sequence[ModelHealth],
-    stalled: Sequence[Problem],
-    revision: str,
-    wish: Wish,
-) -> Situation:
-    ray, states = snapshot.ray, seen.sleep_states
-    replacing = any(state.phase is Phase.REPLACING for state in states.values())
+def course(view: View) -> Course:
+    """Return what is known of a change of a service."""
+    seen, snapshot, models = view.seen, view.snapshot, view.models
+    ray, history = snapshot.ray, seen.history
     carried_out = _carried_out(seen) and ray.observed
-    no_room = _no_room(seen, snapshot) if carried_out else ""
-    return Situation(
-        revision=revision,
-        known=seen.history.known if seen.history is not None else (),
-        changes=seen.changes,
-        around=Surroundings(
-            serving=_serving(seen, models),
-            holds=seen.gateway is not None and not seen.gateway.leaving,
-            crowded=_crowded(seen) if seen.changes else None,
-            misfit=_misfit(seen) if wish.revision != revision else "",
-        ),
+    other = history is not None and history.wanted != history.built
+    return Course(
+        carried_out=carried_out,
         answers=carried_out and not ray.upgrading and not snapshot.first and _answer(snapshot, models),
-        asleep=snapshot.asleep and not replacing,
+        asleep=snapshot.asleep,
         vacated=seen.asleep is SleepDepth.CLUSTER and (not ray.exists or ray.leaving),
         beside=ray.upgrading or serves_there(seen, snapshot.first),
-        no_room=no_room,
-        stuck=_stuck(seen, stalled, carried_out=carried_out),
+        changes=seen.changes,
+        crowded=_crowded(seen) if seen.changes else None,
+        no_room=_no_room(seen, snapshot) if carried_out else "",
+        problems="; ".join(problem.message for problem in to_act_on(snapshot, models, None)),
         errors=_errors(models) if carried_out else None,
-        preparing=_preparing(seen) if wish.revision != revision else "",
+        preparing=_preparing(seen) if other else "",
         filling=bool(snapshot.waited_for),
-        limit=limit(seen),
-        now=seen.now,
     )
-
-
-def limit(seen: Observed) -> timedelta:
-    """How long a change may take."""
-    asked = seen.asked_for.spec.rollout.deadline if seen.asked_for is not None else "Auto"
-    return deadline(asked, (gate.wake for gate in seen.gates.values()))
 
 
 def _carried_out(seen: Observed) -> bool:
@@ -111,13 +65,6 @@ def _no_room(seen: Observed, snapshot: Snapshot) -> str:
     return found[1] if found is not None and seen.now - found[0] >= claim.PATIENCE else ""
 
 
-def _stuck(seen: Observed, stalled: Sequence[Problem], *, carried_out: bool) -> str:
-    """Why the revision cannot start; empty: it can, or what is told is of the one before."""
-    if seen.refusal:
-        return f"the API server refused {excerpt(seen.refusal, REFUSAL_LIMIT)}"
-    return "; ".join(problem.message for problem in stalled) if carried_out else ""
-
-
 def _answer(snapshot: Snapshot, models: Sequence[ModelHealth]) -> bool:
     """Whether every model that is awake has answered as what it is now, and one is."""
     up = [model for model in models if model.state is not ModelState.ASLEEP]
@@ -132,15 +79,6 @@ def _errors(models: Sequence[ModelHealth]) -> Errors | None:
         if model.errors_since is not None and model.problem is not None
     ]
     return min(found, key=lambda each: each.since, default=None)
-
-
-def _serving(seen: Observed, models: Sequence[ModelHealth]) -> bool:
-    """Whether requests are let through to a model that answers."""
-    states = seen.sleep_states
-    return any(
-        model.answering and (model.name not in states or states[model.name].gate is GateState.OPEN)
-        for model in models
-    )
 
 
 def _preparing(seen: Observed) -> str:
@@ -181,11 +119,3 @@ def _crowded(seen: Observed) -> str | None:
         for node, held in seen.booked.items()
     }
     return room.crowded(target.workload, replicas, seen.nodes, booked)
-
-
-def _misfit(seen: Observed) -> str:
-    """What of the revision that is asked for fits on no node."""
-    target = seen.target
-    if target is None or seen.nodes is None or not seen.fit_checked:
-        return ""
-    return "; ".join(misfit.message for misfit in fit.fit(target.workload, seen.nodes))

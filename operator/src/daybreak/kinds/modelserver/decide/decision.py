@@ -6,7 +6,7 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.modelserver.resource import KIND
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.kinds.modelserver.decide import autoscaling
-from daybreak.kinds.modelserver.decide.rollout import rolled
+from daybreak.kinds.modelserver.decide.rollout import course
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.status import report
@@ -41,6 +41,6 @@ WAYS = decision.Ways(
     report.status,
     report.as_before,
     hinders=_without_leader_worker_set,
-    rolled=rolled,
+    course=course,
     look_again=_look_again,
 )

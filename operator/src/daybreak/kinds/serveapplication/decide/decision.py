@@ -2,7 +2,7 @@
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.serveapplication.resource import KIND
-from daybreak.kinds.serveapplication.decide.rollout import rolled
+from daybreak.kinds.serveapplication.decide.rollout import course
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.status import report
@@ -29,5 +29,5 @@ WAYS = decision.Ways(
     report.status,
     report.as_before,
     hinders=_without_kuberay,
-    rolled=rolled,
+    course=course,
 )

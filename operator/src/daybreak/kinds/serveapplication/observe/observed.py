@@ -8,6 +8,7 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.gates.state_machine import SleepPolicy
+from daybreak.kinds.serveapplication.objects.revisions import built_of
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.rollouts.history import History
 from daybreak.scheduling.fit import Misfit
@@ -34,6 +35,14 @@ class Observed(observed.OneGate[ServeApplication]):
     def asked_for(self) -> ServeApplication | None:
         """The application as the person has written it."""
         return self.written or self.subject
+
+    @property
+    def target(self) -> ServeApplication | None:
+        """The application as it is asked for; None when that cannot be read."""
+        asked, wanted = self.asked_for, self.history.wanted if self.history is not None else None
+        if asked is None or wanted is None or (self.history is not None and wanted == self.history.own):
+            return asked
+        return built_of(asked, wanted)
 
     @property
     def code(self) -> Content | None:
