@@ -33,7 +33,7 @@ from cluster import ControlPlane, kuberay_crds, paths
 from cluster.control_plane.plane import ETCD
 from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gateways.objects import gateway
 from tests import installed
 from tests.api.admin import ALL_OWNED, Admin, eventually
 from tests.api.operator_process import OperatorProcess

@@ -19,7 +19,7 @@ from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.assembly import KINDS, WORKLOADS
-from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gateways.objects import gateway
 from daybreak.kinds.llmbenchmark.objects.report_map import report_map
 from daybreak.kinds.llmroute.plan import own_service
 from daybreak.kinds.llmservice.objects.desired import desired

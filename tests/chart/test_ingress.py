@@ -9,7 +9,7 @@ import yaml
 from cluster import ControlPlane
 from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gateways.objects import gateway
 from tests.chart.tools import ROOT, dump, gateway_api_crds, of_kind, one
 from tests.golden.test_samples import PLATFORM
 

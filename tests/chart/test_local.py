@@ -9,7 +9,7 @@ from cluster.images import tiny_model
 from daybreak import versions
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.assembly import WORKLOADS
-from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gateways.objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.settings import Settings
 from tests.chart.test_render import environment, operator_pod

@@ -11,7 +11,7 @@ from cluster import ControlPlane
 from daybreak.api.common import names
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.assembly import WORKLOADS
-from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gateways.objects import gateway
 from tests.api.admin import Admin
 from tests.api.conftest import start_plane
 from tests.api.objects.llmservice import tiny

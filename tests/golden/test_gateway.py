@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.assembly import WORKLOADS
-from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gateways.objects import gateway
 from daybreak.platform import Platform
 from tests.golden.test_samples import PLATFORM, Manifests, as_text
 

@@ -25,7 +25,7 @@ from daybreak.api.modelserver.resource import KIND as SERVER
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.resource import KIND as APPLICATION
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmbatch.objects import desired as batch_desired
 from daybreak.kinds.llmbenchmark.objects import desired as benchmark_desired
 from daybreak.kinds.llmbenchmark.objects.target import target

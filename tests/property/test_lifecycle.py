@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import LLMServiceStatus
-from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.scheduling.fit import fit
 from daybreak.scheduling.nodes import Node
+from daybreak.workloads.answer import Answer
 from tests.property.services import services
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from daybreak.api.gates.rollout import RolloutPhase
-from daybreak.controller.asking.answer import Answer
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.workloads.answer import Answer
 from tests.budget import examples
 from tests.unit.modelserver.rolling import ANSWERS, CRASHES, Rolling
 from tests.unit.modelserver.servers import ASKED, QUIET

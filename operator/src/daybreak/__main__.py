@@ -12,7 +12,7 @@ from daybreak import logs
 from daybreak.assembly import KINDS, Listen, assemble
 from daybreak.controller.asking.model_client import HttpModelClient, ModelClient
 from daybreak.controller.health import HealthServer
-from daybreak.gates.gateways.gateway_reports import GatewayReports
+from daybreak.gateways.reports import GatewayReports
 from daybreak.handlers.registry import registry
 from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease

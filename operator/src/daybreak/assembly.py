@@ -22,10 +22,10 @@ from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.priority_watch import PriorityWatch
 from daybreak.controller.watching.turn_watch import Pods, TurnWatch
-from daybreak.gates.gateways.gateway_controller import GatewayController
-from daybreak.gates.gateways.gateway_identity import GatewayIdentity
-from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports, gateway_key
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.gateway_controller import GatewayController
+from daybreak.gateways.identity import GatewayIdentity
+from daybreak.gateways.port_allocator import PortAllocator
+from daybreak.gateways.reports import Enqueue, GatewayReports, gateway_key
 from daybreak.kinds.llmbatch.kind import llm_batches
 from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
 from daybreak.kinds.llmroute.kind import GATHER_SECONDS, LLMRoutes, all_of

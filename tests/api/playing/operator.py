@@ -43,13 +43,12 @@ from daybreak.api.ray.model import Model
 from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.assembly import WORKLOADS
-from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import Asked, HttpModelClient
-from daybreak.gates.gateways import gateway_reports
-from daybreak.gates.gateways.gateway_listener import GatewayListener
-from daybreak.gates.gateways.gateway_reports import Enqueue, GatewayReports
-from daybreak.gates.gateways.tallies import RouteTally, Told
+from daybreak.gates.tallies import RouteTally, Told
 from daybreak.gates.traffic import Heard, Report, Seen
+from daybreak.gateways import reports as gateway_reports
+from daybreak.gateways.listener import GatewayListener
+from daybreak.gateways.reports import Enqueue, GatewayReports
 from daybreak.kinds.llmroute.status import got
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES
@@ -57,6 +56,7 @@ from daybreak.kube.watching.cache import Cache, Key
 from daybreak.rollouts import machine
 from daybreak.scheduling import claim
 from daybreak.settings import Settings
+from daybreak.workloads.answer import Answer
 from tests.api.playing.words import PATIENCE
 
 ROUTE = "route"

@@ -13,7 +13,7 @@ from daybreak.controller.asking.job_events import JobEvents
 from daybreak.controller.asking.model_client import HttpModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.writer import FRESH_SECONDS
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe import copy_reports
 from daybreak.kinds.llmservice.observe.adapter_reports import adapter_prober, http_reporter
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber

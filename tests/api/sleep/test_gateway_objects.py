@@ -13,9 +13,9 @@ from kubernetes.aio.config import load_kube_config
 from cluster import ControlPlane
 from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.gates.gateways.gateway_controller import GatewayController
-from daybreak.gates.gateways.gateway_objects import gateway
-from daybreak.gates.gateways.gateway_reports import gateway_key
+from daybreak.gateways.gateway_controller import GatewayController
+from daybreak.gateways.objects import gateway
+from daybreak.gateways.reports import gateway_key
 from daybreak.kube import resources
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError

@@ -12,8 +12,8 @@ from kubernetes.aio.config import load_kube_config
 
 from cluster import ControlPlane
 from daybreak.api.common import names
-from daybreak.gates.gateways.gateway_identity import GatewayIdentity
-from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener
+from daybreak.gateways.identity import GatewayIdentity
+from daybreak.gateways.listener import LINE_LIMIT, GatewayListener
 from daybreak.kube.client import Api
 from tests.gateway.scene import Scene
 

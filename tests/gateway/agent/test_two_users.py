@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from daybreak.gates.gateways.gateway_objects import AGENT_USER_ID, USER_ID
+from daybreak.gateways.objects import AGENT_USER_ID, USER_ID
 from tests.gateway.agent_process import AgentProcess
 from tests.gateway.scene import Scene
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gates.gateways.tallies import Tally
+from daybreak.gates.tallies import Tally
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.shares import Share

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from daybreak.gates.gateways.tallies import FIRST_MS, LAST, PER_DOUBLING, Tally, bound_ms
+from daybreak.gates.tallies import FIRST_MS, LAST, PER_DOUBLING, Tally, bound_ms
 from daybreak.gateway.hold.table import Gate
 from daybreak.gateway.router.router import OWN_LUA
 from daybreak.gateway.router.shares import Share

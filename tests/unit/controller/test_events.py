@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.controller.events import transitions
+from daybreak.problems.events import transitions
 
 
 def status(**conditions: str) -> dict[str, Any]:

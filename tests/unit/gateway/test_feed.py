@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.gates.gateways.tallies import RouteTally, Tally
+from daybreak.gates.tallies import RouteTally, Tally
 from daybreak.gates.traffic import Update
 from daybreak.gateway.agent import feed as module
 from daybreak.gateway.agent.feed import Feed

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.llmbatch.status import BatchPhase
-from daybreak.controller.jobs.observed import Referred
+from daybreak.jobs.observed import Referred
 from daybreak.kinds.llmbatch.decide.decision import decide
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress

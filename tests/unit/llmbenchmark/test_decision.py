@@ -9,8 +9,8 @@ import pytest
 
 from daybreak.api.llmbenchmark import validation
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
-from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.reports import running_job
+from daybreak.jobs.observed import Referred
 from daybreak.kinds.llmbenchmark.decide.decision import decide
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress

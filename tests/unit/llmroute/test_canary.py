@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gates.gateways.tallies import Histogram, RouteTally, Tally, Told
+from daybreak.gates.tallies import Histogram, RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
 from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import again, events, report

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.api.llmroute.canary import CanaryAnalysis
-from daybreak.gates.gateways.tallies import LAST, Histogram, Tally, bound_ms
+from daybreak.gates.tallies import LAST, Histogram, Tally, bound_ms
 from daybreak.kinds.llmroute.decide.compare import (
     at_least,
     at_most,

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from daybreak.api.llmroute.status import BackendState
-from daybreak.gates.gateways.tallies import RouteTally, Tally, Told
+from daybreak.gates.tallies import RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
 from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import report

@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.asking.model_client import ModelClient
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.decide import defaults
 from daybreak.kinds.llmservice.kind import llm_services
 from daybreak.kinds.llmservice.objects import desired
@@ -16,7 +16,7 @@ from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from daybreak.kube.resources import NODES, PODS
 from daybreak.kube.watching import cache
 from daybreak.kube.watching.cache import Key
-from daybreak.workloads.observer import GatewaySource
+from daybreak.loop.observer import GatewaySource
 from tests.parts import parts
 from tests.unit.clock import Clock
 from tests.unit.kube.counted import Counted

@@ -8,12 +8,12 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.controller.asking.answer import Answer
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.decide.rollout import unproven
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.rollouts.revisions import Revision
+from daybreak.workloads.answer import Answer
 from tests.unit.modelserver.decision import Decision, decide
 from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, pod, seen
 

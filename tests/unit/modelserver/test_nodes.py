@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.modelserver.decide.decision import view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
@@ -13,6 +12,7 @@ from daybreak.kinds.modelserver.reconciler import question
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_awake, accelerators_per_pod, pods_per_replica
+from daybreak.workloads.answer import Answer
 from daybreak.workloads.claims import claims
 from tests.unit.modelserver.decision import decide
 from tests.unit.modelserver.rolling import ANSWERS, Rolling, replaced

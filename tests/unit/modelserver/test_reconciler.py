@@ -15,8 +15,8 @@ from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
 from daybreak.kube.resources import OF_SERVERS
 from daybreak.kube.watching.cache import Cache, Key
+from daybreak.loop.reconciler import Reconciler
 from daybreak.problems.problem import Problem
-from daybreak.workloads.reconciler import Reconciler
 from tests.parts import parts
 from tests.unit.controller.asking.test_other_pods import PlayedApi, on, other
 from tests.unit.llmservice.decide.scenes.services import node

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.modelserver.objects.deployment import configuration
+from daybreak.workloads.answer import Answer
 from tests.unit.llmservice.decide.scenes.services import node
 from tests.unit.modelserver.rolling import ANSWERS, CRASHES, HELD, NO_IMAGE, Rolling, replaced
 from tests.unit.modelserver.servers import QUIET

@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.api.pods.pod_template import PodTemplate
-from daybreak.gates.gateways.gateway_objects import gateway
+from daybreak.gateways.objects import gateway
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
 from daybreak.ray.pods.merge_template import merged
 from tests.unit.ray.services import PLATFORM, model, service

@@ -11,7 +11,6 @@ from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.again import REFUSED_SECONDS, SOON_SECONDS
-from daybreak.controller.events import Event
 from daybreak.controller.kind import LeaseLost
 from daybreak.controller.plan import Plan, Target
 from daybreak.kube.client import Api
@@ -20,6 +19,7 @@ from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES, of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing import scale, status, upgrades
 from daybreak.kube.writing.apply import Applier, is_controlled_by, key_of
+from daybreak.problems.events import Event
 
 FRESH_SECONDS = 300.0
 """How long after an owner was last heard of it is believed to be there. Of thousands that are made at

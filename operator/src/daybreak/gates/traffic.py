@@ -10,8 +10,8 @@ from datetime import timedelta
 from typing import Any, Self
 
 from daybreak.api.common.unstructured import mapping, text, whole
-from daybreak.gates.gateways import tallies
-from daybreak.gates.gateways.tallies import Tallies
+from daybreak.gates import tallies
+from daybreak.gates.tallies import Tallies
 
 _MOST_CLUSTERS = 32
 """RayClusters of a gate that a gateway may tell of: what goes on and what is on its way out."""

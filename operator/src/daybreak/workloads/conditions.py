@@ -6,14 +6,14 @@ The words hold no time and no count of attempts, so that the same state is the s
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from daybreak.api.common.condition_list import Made as Condition
+from daybreak.api.common.condition_list import made_of
 from daybreak.api.common.conditions import ConditionType, Reason, Said
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
-from daybreak.controller.conditions import Made as Condition
-from daybreak.controller.conditions import made_of
 from daybreak.gates import sleep_policy
-from daybreak.gates.gateways.gateway_rejected import unheard
+from daybreak.gates.gateway_rejected import unheard
 from daybreak.gates.state_machine import SleepState
 from daybreak.problems.problem import Problem
 from daybreak.rollouts import words

@@ -10,7 +10,6 @@ from typing import Any, Generic, TypeVar
 from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
-from daybreak.controller.asking.answer import Answer
 from daybreak.gates.sleep_policy import depth, gates_before, sleep_policy, sleep_state_of
 from daybreak.gates.state_machine import SleepPolicy, SleepState, start
 from daybreak.gates.traffic import UNKNOWN, Traffic
@@ -21,6 +20,7 @@ from daybreak.scheduling.fit import Misfit
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.room import Booked
 from daybreak.scheduling.schedulable import check_off
+from daybreak.workloads.answer import Answer
 from daybreak.workloads.claimant import Claimant, greediest
 from daybreak.workloads.subject import Subject
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from daybreak.api.common.condition_list import Made, dated
 from daybreak.api.common.conditions import Condition, ConditionType, Reason
 from daybreak.api.common.unstructured import at, condition, text, whole
 from daybreak.api.gates.gate_status import GateBackend, GateStatus, Phase
 from daybreak.api.gates.savings_status import SavingsStatus
-from daybreak.controller.conditions import Made, dated
 from daybreak.gates.ledger import savings_before
 from daybreak.gates.sleep_policy import kept_gate
 from daybreak.workloads import conditions

@@ -10,8 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import HttpModelClient
+from daybreak.workloads.answer import Answer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -9,10 +9,10 @@ from daybreak.api.common.task import Task
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.controller.asking import prober as module
-from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import Asked
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.kube.watching.cache import Key
+from daybreak.workloads.answer import Answer
 
 KEY = Key("ns", "s")
 MODELS = [{"name": name, "source": "file:///m", "accelerator": {"kind": "cpu"}} for name in ("one", "two")]

@@ -10,8 +10,8 @@ from aiohttp.test_utils import TestServer
 
 from daybreak.api.common.task import Task
 from daybreak.api.modelserver.definition import ModelServer
-from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import HttpModelClient
+from daybreak.workloads.answer import Answer
 
 ANSWERS: Mapping[str, Any] = {
     "/v1/completions": {"choices": [{"text": "!"}]},

@@ -16,19 +16,19 @@ from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.api.schema.custom_object import known_status
 from daybreak.api.schema.resource import API_VERSION, GROUP, VERSION, Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again
-from daybreak.controller.events import Event
-from daybreak.controller.jobs import status, verdict
-from daybreak.controller.jobs.decision import Decision
-from daybreak.controller.jobs.observed import JobWords, SeenJob
 from daybreak.controller.jobs.reconciler import Reconciler
 from daybreak.controller.jobs.reports import Job, JobProber
-from daybreak.controller.jobs.verdict import Verdict
 from daybreak.controller.plan import Whose
+from daybreak.jobs import status, verdict
+from daybreak.jobs.decision import Decision
+from daybreak.jobs.observed import JobWords, SeenJob
+from daybreak.jobs.verdict import Verdict
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import JOBS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
+from daybreak.problems.events import Event
 
 TRIALS = Resource(GROUP, VERSION, "Trial", "trials")
 KEY = Key("team", "one")

@@ -5,7 +5,7 @@ from typing import Any
 
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kube.resources import RAY_SERVICES
 from daybreak.kube.watching.cache import Cache, Key

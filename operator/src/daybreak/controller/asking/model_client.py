@@ -14,8 +14,8 @@ import orjson
 from daybreak.api.common.task import Task
 from daybreak.api.common.unstructured import mapping, mappings
 from daybreak.api.ray.model import Model
-from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.tasks import PROBES, documented_tasks, in_order, listed_tasks
+from daybreak.workloads.answer import Answer
 
 CONNECT_SECONDS = 3.0
 BODY_LIMIT = 256 * 1024

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from daybreak.api.common.task import Task
 from daybreak.api.ray.model import Model
 from daybreak.controller import metrics
-from daybreak.controller.asking.answer import Answer
 from daybreak.controller.asking.model_client import Asked, ModelClient
 from daybreak.kube.watching.cache import Key
+from daybreak.workloads.answer import Answer
 
 AT_ONCE = 16
 """Models that are asked at the same time, without those that wake."""

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any, Generic
 
 from daybreak.api.schema.resource import Resource
-from daybreak.controller.jobs.observed import Seen
 from daybreak.controller.plan import label_of
+from daybreak.jobs.observed import Seen
 from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import is_controlled_by

@@ -8,18 +8,18 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.job_events import JobEvents, waiting
-from daybreak.controller.events import Event
-from daybreak.controller.jobs.decision import Decision
-from daybreak.controller.jobs.observed import Seen, SeenJob
 from daybreak.controller.jobs.plan import make_plan
 from daybreak.controller.jobs.reports import JobProber, running_job
-from daybreak.controller.jobs.status import COUNT_SECONDS, JobStatus
 from daybreak.controller.plan import Owner, Whose, label_of
 from daybreak.controller.writer import Writer
+from daybreak.jobs.decision import Decision
+from daybreak.jobs.observed import Seen, SeenJob
+from daybreak.jobs.status import COUNT_SECONDS, JobStatus
 from daybreak.kube.client import Api
 from daybreak.kube.resources import of
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.kube.writing.apply import Applier
+from daybreak.problems.events import Event
 
 Seen_contra = TypeVar("Seen_contra", bound=SeenJob[Any, Any], contravariant=True)
 Decided = TypeVar("Decided", bound=Decision)

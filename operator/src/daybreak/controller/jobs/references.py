@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from daybreak.api.schema.resource import Resource
-from daybreak.controller.jobs.observed import Referred
+from daybreak.jobs.observed import Referred
 from daybreak.kube.watching.cache import Cache, Key
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from daybreak.gates.gateways.tallies import Tallies
+from daybreak.gates.tallies import Tallies
 from daybreak.gates.traffic import Report, Update
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.process import Gateway

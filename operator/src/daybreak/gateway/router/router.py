@@ -16,7 +16,7 @@ import jinja2
 import structlog
 
 from daybreak.api.common import names
-from daybreak.gates.gateways.tallies import RouteTally, Tallies, added
+from daybreak.gates.tallies import RouteTally, Tallies, added
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body

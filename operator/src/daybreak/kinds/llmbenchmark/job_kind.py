@@ -9,7 +9,6 @@ from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
 from daybreak.api.schema.custom_object import known_status
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import SOON_SECONDS, Again
-from daybreak.controller.events import Event
 from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
 from daybreak.kinds.llmbenchmark.objects.desired import desired
@@ -19,6 +18,7 @@ from daybreak.kinds.llmbenchmark.status.report import events, report
 from daybreak.kube.resources import JOBS, OF_BENCHMARKS, of
 from daybreak.kube.watching.cache import Key
 from daybreak.platform import Platform
+from daybreak.problems.events import Event
 
 
 class BenchmarkKind:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection
 from daybreak.api.common import names
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
-from daybreak.gates.gateways.gateway_reports import GatewayReports
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
+from daybreak.gateways.reports import GatewayReports
 from daybreak.kinds.llmroute.observe.observer import SERVING, Observer
 from daybreak.kinds.llmroute.reconciler import Reconciler
 from daybreak.kube.client import Api

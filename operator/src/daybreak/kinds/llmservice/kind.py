@@ -6,12 +6,12 @@ from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import Closes, OwnerKind
 from daybreak.controller.parts import Parts
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe import adapter_reports, copy_reports
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
 from daybreak.kube.resources import NODES, OWNED, PODS, RAY_CLUSTERS
-from daybreak.workloads.observer import GatewaySource
+from daybreak.loop.observer import GatewaySource
 
 
 def llm_services(

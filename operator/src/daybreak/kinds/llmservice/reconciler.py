@@ -20,7 +20,7 @@ from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster,
 from daybreak.kinds.llmservice.plan import ServicePlan, led_past, make_plan
 from daybreak.kube.resources import OWNED
 from daybreak.kube.watching.cache import Key
-from daybreak.workloads import reconciler
+from daybreak.loop import reconciler
 from daybreak.workloads.decision import Decided
 
 

@@ -6,11 +6,11 @@ from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.parts import Parts
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.modelserver.observe.observer import Observer
 from daybreak.kinds.modelserver.reconciler import Reconciler
 from daybreak.kube.resources import OF_SERVERS, PODS
-from daybreak.workloads.observer import GatewaySource
+from daybreak.loop.observer import GatewaySource
 
 
 def model_servers(

@@ -15,7 +15,7 @@ from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
 from daybreak.kinds.modelserver.plan import make_plan
 from daybreak.kube.resources import OF_SERVERS
-from daybreak.workloads import reconciler
+from daybreak.loop import reconciler
 from daybreak.workloads.decision import Decided
 
 

@@ -3,12 +3,12 @@
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.parts import Parts
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.reconciler import Reconciler
 from daybreak.kube.resources import OF_APPLICATIONS, PODS, RAY_CLUSTERS
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
-from daybreak.workloads.observer import GatewaySource
+from daybreak.loop.observer import GatewaySource
 
 
 def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocator) -> OwnerKind:

@@ -17,7 +17,7 @@ from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.plan import make_plan
 from daybreak.kube.resources import OF_APPLICATIONS
-from daybreak.workloads import reconciler
+from daybreak.loop import reconciler
 
 
 class Reconciler(reconciler.Reconciler[Observed, View, Plan]):

@@ -11,11 +11,11 @@ from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice import validation
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.schema.custom_object import InvalidSpec
-from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.platform import Platform
 from daybreak.scheduling.nodes import Node
+from daybreak.workloads.answer import Answer
 from tests.unit.llmservice.decision import Decision, decide
 
 Manifest = dict[str, Any]

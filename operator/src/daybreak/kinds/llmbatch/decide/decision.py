@@ -7,8 +7,8 @@ from typing import assert_never
 from daybreak.api.common import names
 from daybreak.api.jobs.words import JobPhase, JobReason
 from daybreak.api.llmbatch.status import BatchReason
-from daybreak.controller.jobs import decision, verdict
-from daybreak.controller.jobs.verdict import Verdict
+from daybreak.jobs import decision, verdict
+from daybreak.jobs.verdict import Verdict
 from daybreak.kinds.llmbatch.decide.service import stays, without_service
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.job_message import drop_workers, read_own_error

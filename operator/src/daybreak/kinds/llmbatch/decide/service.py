@@ -5,8 +5,8 @@ from daybreak.api.gates import served_models
 from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.spec import ServiceKind, ServiceRef
 from daybreak.api.llmbatch.status import BatchReason
-from daybreak.controller.jobs.observed import Referred
-from daybreak.controller.jobs.verdict import Verdict, choice, leads_nowhere
+from daybreak.jobs.observed import Referred
+from daybreak.jobs.verdict import Verdict, choice, leads_nowhere
 from daybreak.kinds.llmbatch.observe.observed import Observed
 
 

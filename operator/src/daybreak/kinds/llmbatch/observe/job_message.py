@@ -4,7 +4,7 @@ import json
 import re
 
 from daybreak.api.common.unstructured import mapping, text
-from daybreak.controller.jobs.observed import JobWords
+from daybreak.jobs.observed import JobWords
 
 OWN_ERROR = "daybreak.batch failed: "
 """Start of the line with the batch's own error, as JSON (`daybreak_runtime.batch`)."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from daybreak.api.common.unstructured import Manifest, at, mapping, text, whole
 from daybreak.api.llmbatch.definition import LLMBatch
-from daybreak.controller.jobs.observed import JobWords, Referred, SeenJob
+from daybreak.jobs.observed import JobWords, Referred, SeenJob
 from daybreak.scheduling.claim import NO_MATTER, Turn
 
 

@@ -14,12 +14,12 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.custom_object import read_object
 from daybreak.api.schema.resource import Resource
-from daybreak.controller.jobs.observed import Referred
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References
 from daybreak.controller.plan import label_of
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
+from daybreak.jobs.observed import Referred
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.kube.resources import RAY_CLUSTERS, RAY_JOBS

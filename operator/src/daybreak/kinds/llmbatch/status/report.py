@@ -14,10 +14,10 @@ from daybreak.api.llmbatch.status import (
     TokenCounts,
 )
 from daybreak.api.schema.custom_object import known_status
-from daybreak.controller.events import Event
-from daybreak.controller.jobs import status
+from daybreak.jobs import status
 from daybreak.kinds.llmbatch.decide.decision import Decision
 from daybreak.kinds.llmbatch.observe.observed import Observed
+from daybreak.problems.events import Event
 from daybreak.ray.views.ray_pods import accelerators, pod_views
 
 ACTION = "Batch"

@@ -10,8 +10,8 @@ from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.spec import Where
 from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
 from daybreak.api.schema.custom_object import known_status
-from daybreak.controller.jobs import decision, verdict
-from daybreak.controller.jobs.verdict import Verdict, leads_nowhere
+from daybreak.jobs import decision, verdict
+from daybreak.jobs.verdict import Verdict, leads_nowhere
 from daybreak.kinds.llmbenchmark.decide.schedule import Turn, turn
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target

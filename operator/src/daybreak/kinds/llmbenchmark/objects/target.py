@@ -10,7 +10,7 @@ from daybreak.api.llmbenchmark.validation import model_problems
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.runtime import Runtime
-from daybreak.controller.jobs.verdict import choice
+from daybreak.jobs.verdict import choice
 
 
 @dataclass(frozen=True)

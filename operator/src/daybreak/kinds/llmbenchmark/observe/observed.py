@@ -7,7 +7,7 @@ from typing import Any
 from daybreak.api.common.unstructured import condition, mapping, text
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.controller.jobs.observed import JobWords, Referred, SeenJob
+from daybreak.jobs.observed import JobWords, Referred, SeenJob
 
 
 @dataclass(frozen=True)

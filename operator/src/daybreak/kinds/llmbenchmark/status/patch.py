@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from daybreak.api.common.condition_list import Made, dated
 from daybreak.api.llmbenchmark.status import (
     BenchmarkConditionType,
     LLMBenchmarkStatus,
     PatchState,
     PatchStatus,
 )
-from daybreak.controller.conditions import Made, dated
-from daybreak.controller.events import Event
+from daybreak.problems.events import Event
 
 ACTION = "Apply"
 """Of every event of it."""

@@ -2,7 +2,7 @@
 
 from daybreak.api.common.unstructured import written
 from daybreak.api.llmbenchmark.status import RUN_LIMIT, BenchmarkPhase, LLMBenchmarkStatus, RunStatus
-from daybreak.controller.jobs.verdict import Verdict
+from daybreak.jobs.verdict import Verdict
 from daybreak.kinds.llmbenchmark.decide.schedule import Turn, words
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 

@@ -17,7 +17,7 @@ from daybreak.api.llmroute.canary import Canary, CanaryBaseline, CanaryPhase, Ca
 from daybreak.api.llmroute.matches import RouteBackend
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.scalars import parse_duration
-from daybreak.gates.gateways.tallies import Histogram, Tally
+from daybreak.gates.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.compare import has_too_many_errors, worse
 
 

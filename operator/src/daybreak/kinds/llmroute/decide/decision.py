@@ -11,7 +11,7 @@ from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.matches import RouteBackend
 from daybreak.api.llmroute.status import BackendState, RouteReason
 from daybreak.api.llmroute.words import Asleep
-from daybreak.gates.gateways.tallies import Tally
+from daybreak.gates.tallies import Tally
 from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
 from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, together, weights_before
 from daybreak.kinds.llmroute.observe.observed import (

@@ -13,8 +13,8 @@ from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.plan import label_of
-from daybreak.gates.gateways.port_allocator import PortAllocator
-from daybreak.gates.gateways.tallies import Told
+from daybreak.gates.tallies import Told
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmroute.observe.observed import (
     Observed,
     OwnAddress,

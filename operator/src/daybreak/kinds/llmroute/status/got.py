@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from daybreak.api.common.unstructured import Manifest, mapping, mappings, parse_time, whole
 from daybreak.api.llmroute.counts import RouteCounts
 from daybreak.api.llmroute.external import ExternalStatus
-from daybreak.gates.gateways.tallies import Histogram, Tally
+from daybreak.gates.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.counting import Counted, counted_as, counts, counts_before
 
 WRITE_SECONDS = 30.0

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from daybreak.api.common import names
+from daybreak.api.common.condition_list import Made, dated
 from daybreak.api.common.unstructured import condition, mapping, whole
 from daybreak.api.llmroute.canary import CanaryPhase
 from daybreak.api.llmroute.external import ExternalStatus
@@ -16,11 +17,10 @@ from daybreak.api.llmroute.status import (
     RouteConditionType,
     RouteReason,
 )
-from daybreak.controller.conditions import Made, dated
-from daybreak.controller.events import Event
 from daybreak.kinds.llmroute.decide.decision import Decision, Problem
 from daybreak.kinds.llmroute.observe.observed import SeenRoute
 from daybreak.kinds.llmroute.status.got import Got, due, got
+from daybreak.problems.events import Event
 
 ACTION = "Route"
 """Of every event of a route."""

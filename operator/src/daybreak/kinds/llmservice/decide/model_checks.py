@@ -12,7 +12,6 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import parse_time, text
 from daybreak.api.llmservice.status import ModelState
 from daybreak.api.ray.model import Model
-from daybreak.controller.asking.answer import Answer
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.problems.problem import Problem
@@ -20,6 +19,7 @@ from daybreak.problems.redact import excerpt
 from daybreak.problems.serve_problems import deployment_of
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, Application, Deployment, RayView
+from daybreak.workloads.answer import Answer
 
 SETTLE = timedelta(seconds=5)
 """How long after KubeRay has seen a change of configuration what Serve says still may be of before: KubeRay

@@ -10,7 +10,6 @@ from daybreak.api.common.unstructured import condition, mapping, mappings, text,
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.controller.asking.answer import Answer
 from daybreak.gates.sleep_policy import backends_before, node_wait, overdue
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches
@@ -22,6 +21,7 @@ from daybreak.ray.views.ray_pods import HEAD, PodView, pod_views
 from daybreak.ray.views.ray_service_view import RayView, ray_view
 from daybreak.scheduling.claim import NO_MATTER, Turn
 from daybreak.scheduling.fit import Misfit
+from daybreak.workloads.answer import Answer
 
 
 @dataclass(frozen=True)

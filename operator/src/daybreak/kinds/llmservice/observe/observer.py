@@ -12,20 +12,20 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.custom_object import read_object
 from daybreak.controller.parts import Parts
-from daybreak.gates import reads
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.objects.revisions import applied
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, RAY_CLUSTERS, RAY_SERVICES, SERVICES
 from daybreak.kube.watching.cache import Key
+from daybreak.loop import observer
+from daybreak.loop.kept_revisions import kept_revisions
+from daybreak.loop.observer import GatewaySource
 from daybreak.ray.ports import SERVE
 from daybreak.ray.views.ray_pods import HEAD, pod_views
 from daybreak.rollouts.record import state_of
 from daybreak.scheduling import fit
 from daybreak.scheduling.fit import Question
-from daybreak.workloads import observer
 from daybreak.workloads.observed import GatewayView
-from daybreak.workloads.observer import GatewaySource
 
 
 class Observer(observer.Observer[Observed]):
@@ -48,7 +48,7 @@ class Observer(observer.Observer[Observed]):
         service, problems = read(manifest)
         metadata = manifest["metadata"]
         key = Key(metadata["namespace"], metadata["name"])
-        written, known = service, reads.kept_revisions(self._cache, key, metadata["uid"])
+        written, known = service, kept_revisions(self._cache, key, metadata["uid"])
         decided = state_of(manifest.get("status") or {})
         if written is not None and decided is not None and decided.answered is not None:
             # Before anything has answered there is nothing to go back to: it is built as it is written.

@@ -8,6 +8,7 @@ status, byte by byte.
 from collections.abc import Mapping, Sequence
 
 from daybreak.api.common import names
+from daybreak.api.common.condition_list import dated
 from daybreak.api.common.conditions import Said
 from daybreak.api.common.unstructured import written
 from daybreak.api.gates.gate_state import GateState
@@ -16,7 +17,6 @@ from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelStatus
 from daybreak.api.llmservice.validation import notices
-from daybreak.controller.conditions import dated
 from daybreak.gates import sleep_policy
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide import adapters

@@ -14,18 +14,18 @@ from daybreak.api.modelserver.profiles import Engines
 from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.custom_object import read_object
 from daybreak.controller.parts import Parts
-from daybreak.gates import reads
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
 from daybreak.kinds.modelserver.observe import fit
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from daybreak.kube.watching.cache import Key
+from daybreak.loop import observer
+from daybreak.loop.kept_revisions import kept_revisions
+from daybreak.loop.observer import GatewaySource
 from daybreak.rollouts.history import History
 from daybreak.rollouts.revisions import Revision
 from daybreak.scheduling.fit import Question
-from daybreak.workloads import observer
-from daybreak.workloads.observer import GatewaySource
 
 
 class Observer(observer.Observer[Observed]):
@@ -59,7 +59,7 @@ class Observer(observer.Observer[Observed]):
         written, problems = read(manifest, self._engines)
         metadata = manifest["metadata"]
         owner = self.owner(Key(metadata["namespace"], metadata["name"]))
-        known = reads.kept_revisions(self._cache, owner, metadata["uid"])
+        known = kept_revisions(self._cache, owner, metadata["uid"])
         return as_built(Observed(manifest, written, problems, now), known, self._engines)
 
     def objects(self, key: Key, seen: Observed) -> Observed:

@@ -12,17 +12,17 @@ from daybreak.api.serveapplication import validation
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.parts import Parts
-from daybreak.gates import reads
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.history import built, config_maps, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
 from daybreak.kube.watching.cache import Key
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
+from daybreak.loop import observer
+from daybreak.loop.kept_revisions import kept_revisions
+from daybreak.loop.observer import GatewaySource
 from daybreak.scheduling.fit import Question
-from daybreak.workloads import observer
-from daybreak.workloads.observer import GatewaySource
 
 
 class Observer(observer.Observer[Observed]):
@@ -58,7 +58,7 @@ class Observer(observer.Observer[Observed]):
         if written is None:
             return seen
         key = Key(written.namespace, written.name)
-        kept = reads.kept_revisions(self._cache, self.owner(key), written.uid)
+        kept = kept_revisions(self._cache, self.owner(key), written.uid)
         contents = self._code.contents(key, config_maps(written, manifest, kept))
         ray_service, ray_clusters = self._ray(key)
         history = history_of(written, manifest, kept, contents, ray_service, ray_clusters)

@@ -11,8 +11,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from daybreak.gates.gateways import gateway_listener as module
-from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener
+from daybreak.gateways import listener as module
+from daybreak.gateways.listener import LINE_LIMIT, GatewayListener
 from tests.unit.waiting import until
 
 SECONDS = 20.0

@@ -3,14 +3,14 @@
 from datetime import datetime
 from typing import Any, Protocol
 
+from daybreak.api.common.condition_list import Made, dated
 from daybreak.api.common.conditions import Condition
 from daybreak.api.common.unstructured import parse_time, written
 from daybreak.api.jobs.words import JobConditionType, JobPhase
-from daybreak.controller.conditions import Made, dated
-from daybreak.controller.events import Event
-from daybreak.controller.jobs.decision import Decision
-from daybreak.controller.jobs.observed import Seen
-from daybreak.controller.jobs.verdict import Verdict
+from daybreak.jobs.decision import Decision
+from daybreak.jobs.observed import Seen
+from daybreak.jobs.verdict import Verdict
+from daybreak.problems.events import Event
 
 COUNT_SECONDS = 20.0
 """How often the cost is written while nothing else changes."""

@@ -11,11 +11,11 @@ from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, te
 from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.kind import LeaseLost
-from daybreak.gates.gateways.gateway_needs import GatewayNeeds, needs, together
-from daybreak.gates.gateways.gateway_objects import gateway
-from daybreak.gates.gateways.gateway_rejected import rejection
-from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
-from daybreak.gates.gateways.gateway_settings import InvalidGatewaySettings, of_namespace
+from daybreak.gates.gateway_rejected import rejection
+from daybreak.gateways.needs import GatewayNeeds, needs, together
+from daybreak.gateways.objects import gateway
+from daybreak.gateways.reports import GatewayReports, gateway_key
+from daybreak.gateways.settings import InvalidGatewaySettings, of_namespace
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import (

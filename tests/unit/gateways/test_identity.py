@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gates.gateways.gateway_identity import TOKEN_LIMIT, GatewayIdentity
+from daybreak.gateways.identity import TOKEN_LIMIT, GatewayIdentity
 from daybreak.kube.errors import ApiError
 
 POD_UID = "authentication.kubernetes.io/pod-uid"

@@ -13,10 +13,10 @@ import aiohttp
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
 from daybreak.api.schema.resource import Resource
-from daybreak.gates.gateways.gateway_identity import GatewayIdentity
-from daybreak.gates.gateways.gateway_listener import LINE_LIMIT, GatewayListener, Prove
-from daybreak.gates.gateways.tallies import Tallies, Told
+from daybreak.gates.tallies import Tallies, Told
 from daybreak.gates.traffic import Heard
+from daybreak.gateways.identity import GatewayIdentity
+from daybreak.gateways.listener import LINE_LIMIT, GatewayListener, Prove
 from daybreak.kube.resources import OF_GATEWAYS, PODS
 from daybreak.kube.watching.cache import Cache, Key
 

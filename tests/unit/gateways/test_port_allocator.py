@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kube.resources import SERVICES
 from daybreak.kube.watching.cache import Cache, Key
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from daybreak.gates.gateways.gateway_objects import gateway
-from daybreak.gates.gateways.gateway_settings import FILE, InvalidGatewaySettings, of_namespace
+from daybreak.gateways.objects import gateway
+from daybreak.gateways.settings import FILE, InvalidGatewaySettings, of_namespace
 from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1", gateway_replicas=2)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Self
 
 from daybreak.api.jobs.words import JobReason
-from daybreak.controller.jobs.observed import Seen
-from daybreak.controller.jobs.verdict import Verdict
+from daybreak.jobs.observed import Seen
+from daybreak.jobs.verdict import Verdict
 
 
 @dataclass(frozen=True)

@@ -12,16 +12,16 @@ from typing import Any, Generic, TypeVar
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.prober import Prober, Question
-from daybreak.controller.events import transitions
 from daybreak.controller.parts import Parts
 from daybreak.controller.plan import Plan
 from daybreak.controller.writer import Writer
-from daybreak.gates import loop
 from daybreak.kube.watching.cache import Key
+from daybreak.loop import sleep_marks
+from daybreak.loop.observer import Observer
+from daybreak.problems.events import transitions
 from daybreak.scheduling.room import places
 from daybreak.workloads.decision import Assessed, Decided, Report, Ways, decide, report
 from daybreak.workloads.observed import Observed
-from daybreak.workloads.observer import Observer
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)
@@ -103,7 +103,7 @@ class Reconciler(ABC, Generic[S, V, P]):
         view = self._ways.read(seen)
         decided = decide(view, self._ways)
         gates = [(seen.sleep_states.get(gate), state) for gate, state in decided.states.items()]
-        if plan is not None and decided.apply and not loop.turned_awake(gates):
+        if plan is not None and decided.apply and not sleep_marks.turned_awake(gates):
             applied = await self._apply(key, seen, plan, again)
             if applied is None:
                 return None  # the object is gone
@@ -113,7 +113,11 @@ class Reconciler(ABC, Generic[S, V, P]):
         self._ask(key, seen, decided)
         if not await self._write(key, seen, found):
             return None
-        if loop.sleep_differs(gates) or _is_taken(seen, decided) or self.is_due(seen, decided, found.status):
+        if (
+            sleep_marks.sleep_differs(gates)
+            or _is_taken(seen, decided)
+            or self.is_due(seen, decided, found.status)
+        ):
             again.at_once()
         again.within(found.look_again)
         return again.seconds
@@ -125,7 +129,7 @@ class Reconciler(ABC, Generic[S, V, P]):
             self.forget(key)
             self._refusals.pop(key, None)
             self._applier.forget(owner)
-            loop.see(owner, None, None)
+            sleep_marks.see(owner, None, None)
             if self._prober is not None:
                 self._prober.forget(key)
             return None
@@ -175,10 +179,10 @@ class Reconciler(ABC, Generic[S, V, P]):
     async def _write(self, key: Key, seen: S, found: Report[Any]) -> bool:
         """Write the status if it has changed, and post events; False: the object is gone."""
         owner = self._observer.owner(key)
-        loop.see(owner, found.status.savings, found.status.gate)
+        sleep_marks.see(owner, found.status.savings, found.status.gate)
         said = await self._writer.say(key, seen.manifest, found.status, transitions, seen.now)
         if said.new:
-            loop.count(owner, said)
+            sleep_marks.count(owner, said)
         return not said.gone
 
 

@@ -11,10 +11,10 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import written
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.gates.gateways import gateway_reports as module
-from daybreak.gates.gateways.gateway_reports import GatewayReports, gateway_key
-from daybreak.gates.gateways.tallies import RouteTally, Tallies, Tally, Told
+from daybreak.gates.tallies import RouteTally, Tallies, Tally, Told
 from daybreak.gates.traffic import Heard, Report, Seen, together
+from daybreak.gateways import reports as module
+from daybreak.gateways.reports import GatewayReports, gateway_key
 from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache, Key
 

@@ -8,16 +8,16 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.gates.gateways import gateway_controller
-from daybreak.gates.gateways.gateway_controller import (
+from daybreak.gates.gateway_rejected import rejection
+from daybreak.gateways import gateway_controller
+from daybreak.gateways.gateway_controller import (
     GATHER_SECONDS,
     LEAVING_SECONDS,
     UNTOLD_SECONDS,
     GatewayController,
 )
-from daybreak.gates.gateways.gateway_objects import gateway
-from daybreak.gates.gateways.gateway_rejected import rejection
-from daybreak.gates.gateways.gateway_reports import gateway_key
+from daybreak.gateways.objects import gateway
+from daybreak.gateways.reports import gateway_key
 from daybreak.kube.errors import ApiError
 from daybreak.kube.resources import PODS, SERVICES, of
 from daybreak.kube.watching.cache import Cache, Key

@@ -13,9 +13,9 @@ from daybreak.controller.parts import Parts
 from daybreak.controller.plan import label_of
 from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.controller.watching.turn_watch import Workload
-from daybreak.gates.gateways.gateway_rejected import rejection
-from daybreak.gates.gateways.port_allocator import PortAllocator
+from daybreak.gates.gateway_rejected import rejection
 from daybreak.gates.traffic import Heard, clusters_in_use, together
+from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kube.resources import DEPLOYMENTS, PODS
 from daybreak.kube.watching.cache import Key
 from daybreak.scheduling.fit import Question

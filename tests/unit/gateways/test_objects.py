@@ -11,10 +11,10 @@ from daybreak.api.gates.rollout import Rollout
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.pods.gateway_pods import GatewayPods, problems
-from daybreak.gates.gateways.gateway_objects import gateway
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.router.router import RouterConfig
+from daybreak.gateways.objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.platform import Platform
 from daybreak.ray.quantities import whole_seconds

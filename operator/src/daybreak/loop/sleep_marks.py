@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from daybreak.api.gates.gate_status import GateStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller.writer import Said
-from daybreak.gates import sleep_metrics
 from daybreak.gates.state_machine import SleepState
 from daybreak.kube.watching.cache import Key
+from daybreak.loop import sleep_metrics
 
 Turned = tuple[SleepState | None, SleepState | None]
 """The state of a gate that stands in the status, and the one that was decided on."""

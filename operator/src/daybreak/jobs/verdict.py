@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.jobs.words import JobPhase, JobReason
-from daybreak.controller.jobs.observed import JobWords, Referred, Seen
+from daybreak.jobs.observed import JobWords, Referred, Seen
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.pod_refusals import PodFields, fix, rejects, with_fix
 from daybreak.problems.redact import excerpt

@@ -11,7 +11,7 @@ import orjson
 import structlog
 
 from daybreak.api.common import names
-from daybreak.gates.gateways.tallies import Tallies
+from daybreak.gates.tallies import Tallies
 from daybreak.gates.traffic import SHORTEST_PAUSE, Heard, Pause, Report, Seen, Update, named
 
 SILENCE_SECONDS = 5.0
