@@ -1,0 +1,337 @@
+"""A whole kind behind a gateway in one file: what a kind consists of, and that the shared loop runs it."""
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from daybreak.api.common import names
+from daybreak.api.common.conditions import Condition, Reason
+from daybreak.api.common.owned import owned_metadata
+from daybreak.api.common.unstructured import Manifest
+from daybreak.api.gates.access import Access
+from daybreak.api.gates.gate_status import GateBackend, GateStatus, ModelGate
+from daybreak.api.gates.protocol import Protocol
+from daybreak.api.gates.savings_status import SavingsStatus
+from daybreak.api.gates.sleep import Hold, Sleep, State
+from daybreak.api.ray.model import Model
+from daybreak.api.ray.runtime import Runtime
+from daybreak.api.ray.workload import RayWorkload
+from daybreak.api.schema.base import ApiModel
+from daybreak.api.schema.resource import GROUP, VERSION, Resource
+from daybreak.controller.owner_kind import OwnerKind
+from daybreak.controller.plan import Owner, Plan, Target
+from daybreak.gates.traffic import Heard, Report, Seen
+from daybreak.gateways.port_allocator import PortAllocator
+from daybreak.kube.resources import DEPLOYMENTS, PODS
+from daybreak.kube.watching.cache import Cache, Key
+from daybreak.loop import observer, reconciler
+from daybreak.problems.problem import Problem
+from daybreak.ray.views.ray_pods import PodView
+from daybreak.scheduling import fit
+from daybreak.scheduling.fit import Misfit, Question
+from daybreak.scheduling.nodes import Node
+from daybreak.workloads import decision, observed, report, view
+from daybreak.workloads.outcome import Outcome
+from daybreak.workloads.rolled import Course
+from tests.parts import parts
+from tests.unit.llmservice.decide.scenes.services import PLATFORM
+from tests.unit.llmservice.test_many import Server
+
+TOYS = Resource(GROUP, VERSION, "Toy", "toys")
+ONE = Key("default", "ball")
+UP = [{"type": "Ready", "status": "True"}]
+
+
+# The spec, and the object that the operator works with.
+
+
+class ToySpec(ApiModel):
+    """What a person writes."""
+
+    sleep: Sleep | None = None
+    state: State | None = None
+    hold: Hold | None = None
+    access: Access | None = None
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A Toy: identity and spec."""
+
+    name: str
+    namespace: str
+    uid: str
+    generation: int
+    spec: ToySpec
+    protocol = Protocol.V2
+
+    @property
+    def owner(self) -> str:
+        """Value of the owner label of its objects."""
+        return self.name
+
+    @property
+    def sleeps(self) -> Mapping[str, Sleep | None]:
+        """When it sleeps, by the name of its one gate."""
+        return {self.name: self.spec.sleep}
+
+    def starts_asleep(self, gate: str) -> bool:
+        """Return False: a new one starts awake."""
+        return False
+
+    @property
+    def workload(self) -> RayWorkload:
+        """Its pods."""
+        pod = Model.model_validate(
+            {"name": self.name, "source": "file:///none", "accelerator": {"kind": "cpu"}}
+        )
+        return RayWorkload(self.name, [pod], Runtime())
+
+
+class ToyStatus(ApiModel):
+    """What the operator reports."""
+
+    observed_generation: int
+    phase: str
+    phase_since: str | None = None
+    access: str | None = None
+    gate: GateStatus | None = None
+    savings: SavingsStatus | None = None
+    conditions: list[Condition]
+    pods: int = 0
+
+
+# What is observed of it.
+
+
+@dataclass(frozen=True)
+class Observed(observed.OneGate[Toy]):
+    """A Toy and its surroundings."""
+
+    def misfits_of(self, subject: Toy, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
+        """Return what of it fits on no node."""
+        return fit.fit(subject.workload, nodes, head=False)
+
+
+class Observer(observer.Observer[Observed]):
+    """Reads the cache."""
+
+    resource = TOYS
+
+    def read(self, manifest: Manifest, now: datetime) -> Observed:
+        """Read a manifest."""
+        metadata = manifest["metadata"]
+        spec = ToySpec.model_validate(manifest["spec"])
+        toy = Toy(metadata["name"], metadata["namespace"], metadata["uid"], 1, spec)
+        return Observed(manifest, toy, (), now)
+
+    def objects(self, key: Key, seen: Observed) -> Observed:
+        """Add nothing: its pods are observed of every workload."""
+        return seen
+
+    def questions(self, subject: Toy) -> Sequence[Question]:
+        """Return what is asked of the nodes."""
+        return fit.questions(subject.workload, head=False)
+
+
+# Its assessment.
+
+
+class View(view.View[Observed, Toy]):
+    """A Toy, assessed: it answers as soon as a pod is ready."""
+
+    noun = "toy"
+    kind = TOYS.kind
+    fits = "its pod"
+    ask = False
+    silent = ""
+    missing = ""
+    updating = False
+    made = True
+    drain = timedelta(seconds=5)
+    doing = "its pod is starting"
+    problem: Problem | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is asked."""
+        return names.address(self.subject.name, self.subject.namespace)
+
+    @property
+    def current_pods(self) -> Sequence[PodView]:
+        """Its pods."""
+        return [pod for pod in self.pods if pod.counts]
+
+    @property
+    def answering(self) -> bool:
+        """Whether a pod is ready."""
+        return any(pod.ready for pod in self.current_pods)
+
+
+def course(found: View) -> Course:
+    """Return what is known of a change: it keeps no revisions, so none is ever asked for."""
+    raise AssertionError(found)
+
+
+def status(found: View, outcome: Outcome) -> ToyStatus:
+    """Return its status."""
+    pods = GateBackend(cluster=found.subject.owner, port=8000)
+    return ToyStatus(**report.common(found, outcome, [pods]).fields(), pods=len(found.current_pods))
+
+
+def as_before(seen: Observed, reason: Reason, message: str) -> ToyStatus:
+    """Return the status of one that cannot be read."""
+    return ToyStatus(**report.as_before(seen, reason, message).fields())
+
+
+def view_of(seen: Observed, blocked: Problem | None = None) -> View:
+    """Assess what was observed."""
+    assert seen.subject is not None
+    return View(seen, seen.subject, blocked)
+
+
+WAYS = decision.Ways(TOYS.kind, view_of, status, as_before, course)
+
+
+# Its objects.
+
+
+class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
+    """Makes its Deployment."""
+
+    async def plan(self, seen: Observed) -> Plan:
+        """Return its Deployment, without pods while it sleeps."""
+        toy = seen.subject
+        assert toy is not None
+        wanted = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": owned_metadata(TOYS.kind, toy, f"{toy.name}-toy", "toy"),
+            "spec": {"replicas": 0 if seen.asleep else 1},
+        }
+        owner = Owner(TOYS, ONE, toy.uid)
+        surplus = owner.surplus(self._cache, [DEPLOYMENTS], [wanted])
+        return Plan((Target(wanted, await self._applier.live(wanted)),), tuple(surplus), (), leaving=False)
+
+
+# The kind, run by the shared loop.
+
+
+class Gateways:
+    """One gateway, with a report that a test sets."""
+
+    def __init__(self) -> None:
+        self.held = 0
+        self.idle_ms = 0
+        self.epoch = 0
+
+    def heard(self, _: Key) -> tuple[Heard | None, ...]:
+        gate = Report(self.epoch, "closed", 0, self.held, 0, self.idle_ms, 1)
+        return ({"ball": Seen(gate, timedelta(0))},)
+
+    def remains(self, _: str) -> bool:
+        return True
+
+
+class Merging(Server):
+    """An API server that keeps the spec when a status is written."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def stored(self, found: dict[str, Any]) -> dict[str, Any]:
+        """With what the API server gives an object."""
+        kept = {"spec": self.spec} if found.get("kind") == TOYS.kind else {}
+        return super().stored({**found, **kept})
+
+
+class World:
+    """The API server's objects, and the loop."""
+
+    def __init__(self, **spec: Any) -> None:
+        self.cache, self.gateways, self.server = Cache(), Gateways(), Merging(spec)
+        around = parts(self.cache, SimpleNamespace(nodes_known=False), PLATFORM, self.server)
+        watched = Observer(around, self.gateways, PortAllocator(self.cache))
+        self.kind = OwnerKind(
+            TOYS, self.cache, [DEPLOYMENTS, PODS], Reconciler(around, watched, WAYS, [DEPLOYMENTS])
+        )
+        metadata = {"name": ONE.name, "namespace": ONE.namespace}
+        self.cache.put(TOYS, self.server.stored({"kind": TOYS.kind, "metadata": metadata}))
+
+    async def reconcile(self, times: int = 3) -> None:
+        """Reconcile until it rests."""
+        for _ in range(times):
+            await self.kind.reconcile(ONE)
+
+    def pod(self, conditions: Collection[Mapping[str, str]]) -> None:
+        """Play its pod."""
+        labels = names.labels("ball", "toy")
+        metadata = {"name": "ball-1", "namespace": "default", "labels": labels}
+        found = {
+            "metadata": metadata,
+            "spec": {"nodeName": "a"},
+            "status": {"phase": "Running", "conditions": list(conditions)},
+        }
+        self.cache.put(PODS, self.server.stored(found))
+
+    def age(self) -> None:
+        """Move what the status says of its gate an hour into the past."""
+        found = self.cache.get(TOYS, ONE)
+        assert found is not None
+        aged = copy.deepcopy(found)
+        [gate] = aged["status"]["gate"]["models"]
+        gate["since"] = "2026-01-01T00:00:00Z"
+        self.cache.put(TOYS, self.server.stored(aged))
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Its status."""
+        found = self.cache.get(TOYS, ONE)
+        assert found is not None
+        return dict(found["status"])
+
+    @property
+    def gate(self) -> ModelGate:
+        """Its gate."""
+        return ModelGate.model_validate(self.status["gate"]["models"][0])
+
+    @property
+    def replicas(self) -> int:
+        """Pods that its Deployment asks for."""
+        found = self.cache.get(DEPLOYMENTS, Key("default", "ball-toy"))
+        assert found is not None
+        return int(found["spec"]["replicas"])
+
+
+async def test_a_kind_is_its_parts_and_the_shared_loop() -> None:
+    world = World(sleep={"afterIdle": "10m"})
+    await world.reconcile()
+    assert (world.gate.phase, world.replicas, world.status["pods"]) == ("Waking", 1, 0)
+
+    world.pod(UP)
+    world.gateways.epoch = world.gate.epoch
+    await world.reconcile()
+    assert (world.gate.phase, world.gate.state, world.status["pods"]) == ("Awake", "Open", 1)
+    before = list(world.server.asked)
+    await world.reconcile()
+    assert world.server.asked == before, "an unchanged spec leads to no writes"
+
+
+async def test_it_sleeps_and_wakes_as_every_workload() -> None:
+    world = World(sleep={"afterIdle": "1s"})
+    world.pod(UP)
+    await world.reconcile()
+    world.gateways.epoch, world.gateways.idle_ms = world.gate.epoch, 3_600_000
+    world.age()
+    await world.reconcile()
+    world.gateways.epoch = world.gate.epoch
+    await world.reconcile()
+    assert (world.gate.phase, world.replicas) == ("Asleep", 0)
+
+    world.gateways.held = 1
+    await world.reconcile()
+    assert (world.gate.phase, world.replicas) == ("Awake", 1), "its pod is played as ready"
