@@ -27,6 +27,7 @@ from scripts.docs.batch_api import batch_api_md
 from scripts.docs.benchmark_api import benchmark_api_md
 from scripts.docs.benchmarks import benchmarks_md
 from scripts.docs.comparison import comparison_md, readme_md
+from scripts.docs.decisions import decisions_md
 from scripts.docs.llmservice_api import api_md
 from scripts.docs.route_api import route_api_md
 from scripts.docs.server_api import server_api_md
@@ -141,6 +142,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/versions.md": versions_md,
     "docs/benchmarks.md": benchmarks_md,
     "docs/comparison.md": comparison_md,
+    "docs/decisions/README.md": decisions_md,
     "README.md": readme_md,
     # After the CRD, which is part of what helm renders.
     "manifests/base/crds.yaml": kustomize_base.crds_yaml,
