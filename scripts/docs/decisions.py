@@ -11,9 +11,9 @@ _HEAD = re.compile(
 _INTRODUCTION = """<!-- Made by `make generate` from the decisions; do not edit. -->
 # Decisions
 
-A decision states its context, the decision, the alternatives and the consequences. A new one takes the next number and begins with its
-title and one line `Date: YYYY-MM-DD. Status: accepted.` A decision that replaces another one links it in that line, and the other one links
-back.
+A decision states its context, the decision, the alternatives and the consequences. A new one takes the next
+number and begins with its title and one line `Date: YYYY-MM-DD. Status: accepted.` A decision that replaces
+another one links it in that line, and the other one links back.
 
 | Number | Decision | Date | Status |
 | --- | --- | --- | --- |

@@ -46,7 +46,7 @@ ACCELERATOR_WAIT_SECONDS = Histogram(
 )
 YIELDS = Counter(
     "daybreak_yields_total",
-    "Workloads that have given accelerators back before their time, and for whom.",
+    "Workloads that gave their accelerators back before their time, by the workload that waited for them.",
     ["namespace", "name", "yielded_to"],
 )
 ASKED = Counter("daybreak_models_asked_total", "Models asked for a completion.", ["outcome"])

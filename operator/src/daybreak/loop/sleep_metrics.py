@@ -36,7 +36,7 @@ class Savings(Collector):
         """As prometheus_client asks for it, in the process's main thread or another one."""
         family = CounterMetricFamily(
             "daybreak_gpu_seconds",
-            "Accelerators of a service times seconds: held awake, held on the way up, given back by sleep.",
+            "Accelerators of a service times seconds, by state: held awake, waking, or given_back by sleep.",
             labels=["namespace", "service", "state"],
         )
         waited = CounterMetricFamily(

@@ -96,14 +96,14 @@ _COUNTS: Sequence[tuple[str, str, str, Callable[[SlotState], Mapping[str, int]]]
 _TIMES: Sequence[tuple[str, str, Sequence[float], Callable[[SlotState], tuple[Times, int]]]] = (
     (
         "hold_seconds",
-        "How long requests were held, whatever their end; who was not held is not counted.",
+        "How long requests were held, whatever their end, without those that were not held.",
         HOLD_BUCKETS,
         lambda state: (state.holds, 0),
     ),
     (
         "added_seconds",
         "How long requests waited that could pass: from when the gate was open and a server up, or from "
-        "their arrival, until they were passed on. In whole milliseconds: who was not held counts as 0.",
+        "their arrival, until they were passed on, in whole milliseconds. One that was not held counts as 0.",
         ADDED_BUCKETS,
         # Who was never held took no time.
         lambda state: (state.added, state.ends.get("passed", 0) - sum(state.added.counts)),
