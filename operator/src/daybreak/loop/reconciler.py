@@ -98,7 +98,8 @@ class Reconciler(ABC, Generic[S, V, P]):
         plan: P | None = None
         if self._can_be_planned(seen):
             plan = await self.plan(seen)
-            again.after(*[FOREIGN_SECONDS] * bool(plan.foreign))
+            if plan.foreign:
+                again.after(FOREIGN_SECONDS)
             seen = await self._with_others(self.with_plan(seen, plan))
         view = self._ways.read(seen)
         decided = decide(view, self._ways)
@@ -158,8 +159,9 @@ class Reconciler(ABC, Generic[S, V, P]):
         applied = await self._writer.carry_out(key, seen.manifest["metadata"]["uid"], plan)
         if applied is None:
             return None
-        again.after(*[REFUSED_SECONDS] * bool(applied.refusal))
-        if applied.refusal != seen.refusal:
+        if applied.refusal:
+            again.after(REFUSED_SECONDS)
+        if bool(applied.refusal) != bool(seen.refusal):
             again.at_once()  # the next decision is taken with it
         self._refusals[key] = applied.refusal
         if applied.refusal or applied.wrote:
