@@ -8,17 +8,12 @@ import json
 import shutil
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from daybreak.api.llmbatch import crd as batch_crd
-from daybreak.api.llmbenchmark import crd as benchmark_crd
-from daybreak.api.llmroute import crd as route_crd
-from daybreak.api.llmservice import crd
-from daybreak.api.modelserver import crd as server_crd
-from daybreak.api.serveapplication import crd as application_crd
 from daybreak.gateway.fields import fields
 from scripts import sboms
 from scripts.docs import values_table
@@ -33,15 +28,9 @@ from scripts.docs.metrics import metrics_md
 from scripts.docs.route_api import route_api_md
 from scripts.docs.server_api import server_api_md
 from scripts.docs.versions import versions_md
+from scripts.kinds import KINDS, Kind
 from scripts.manifests import argocd, kustomize_base
-from scripts.schemas.json_schema import (
-    application_json_schema,
-    batch_json_schema,
-    benchmark_json_schema,
-    json_schema,
-    route_json_schema,
-    server_json_schema,
-)
+from scripts.schemas.json_schema import json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 110
@@ -55,84 +44,24 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
-def crd_yaml() -> str:
-    """The CustomResourceDefinition."""
-    return _crd_yaml(crd.crd())
-
-
-def batch_crd_yaml() -> str:
-    """The CustomResourceDefinition of LLMBatch."""
-    return _crd_yaml(batch_crd.crd())
-
-
-def benchmark_crd_yaml() -> str:
-    """The CustomResourceDefinition of LLMBenchmark."""
-    return _crd_yaml(benchmark_crd.crd())
-
-
-def server_crd_yaml() -> str:
-    """The CustomResourceDefinition of ModelServer."""
-    return _crd_yaml(server_crd.crd())
-
-
-def application_crd_yaml() -> str:
-    """The CustomResourceDefinition of ServeApplication."""
-    return _crd_yaml(application_crd.crd())
-
-
-def route_crd_yaml() -> str:
-    """The CustomResourceDefinition of LLMRoute."""
-    return _crd_yaml(route_crd.crd())
-
-
-def _crd_yaml(definition: dict[str, Any]) -> str:
-    text: str = yaml.dump(definition, Dumper=_Plain, sort_keys=False, width=WIDTH, allow_unicode=True)
+def crd_yaml(kind: Kind) -> str:
+    """Return the CustomResourceDefinition of a kind."""
+    found = kind.crd.manifest()
+    text: str = yaml.dump(found, Dumper=_Plain, sort_keys=False, width=WIDTH, allow_unicode=True)
     return "# Made by `make generate` from operator/src/daybreak/api; do not edit.\n" + text
 
 
-def schema_json() -> str:
-    """The JSON schema for editors."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def batch_schema_json() -> str:
-    """The JSON schema of LLMBatch for editors."""
-    return json.dumps(batch_json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def benchmark_schema_json() -> str:
-    """The JSON schema of LLMBenchmark for editors."""
-    return json.dumps(benchmark_json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def server_schema_json() -> str:
-    """The JSON schema of ModelServer for editors."""
-    return json.dumps(server_json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def application_schema_json() -> str:
-    """The JSON schema of ServeApplication for editors."""
-    return json.dumps(application_json_schema(), indent=2, ensure_ascii=False) + "\n"
-
-
-def route_schema_json() -> str:
-    """The JSON schema of LLMRoute for editors."""
-    return json.dumps(route_json_schema(), indent=2, ensure_ascii=False) + "\n"
+def schema_json(kind: Kind) -> str:
+    """Return the JSON schema of a kind for editors."""
+    return json.dumps(json_schema(kind), indent=2, ensure_ascii=False) + "\n"
 
 
 FILES: dict[str, Callable[[], str]] = {
-    "charts/daybreak/files/crds/daybreak.dev_llmservices.yaml": crd_yaml,
-    "charts/daybreak/files/crds/daybreak.dev_llmbatches.yaml": batch_crd_yaml,
-    "charts/daybreak/files/crds/daybreak.dev_llmbenchmarks.yaml": benchmark_crd_yaml,
-    "charts/daybreak/files/crds/daybreak.dev_modelservers.yaml": server_crd_yaml,
-    "charts/daybreak/files/crds/daybreak.dev_serveapplications.yaml": application_crd_yaml,
-    "charts/daybreak/files/crds/daybreak.dev_llmroutes.yaml": route_crd_yaml,
-    "docs/llmservice.schema.json": schema_json,
-    "docs/llmbatch.schema.json": batch_schema_json,
-    "docs/llmbenchmark.schema.json": benchmark_schema_json,
-    "docs/modelserver.schema.json": server_schema_json,
-    "docs/serveapplication.schema.json": application_schema_json,
-    "docs/llmroute.schema.json": route_schema_json,
+    **{
+        f"charts/daybreak/files/crds/daybreak.dev_{kind.crd.resource.plural}.yaml": partial(crd_yaml, kind)
+        for kind in KINDS
+    },
+    **{f"docs/{kind.stem}.schema.json": partial(schema_json, kind) for kind in KINDS},
     "images/ray/runtime/src/daybreak_runtime/http/request_fields.json": fields.shared,
     "docs/api.md": api_md,
     "docs/batch-api.md": batch_api_md,

@@ -24,5 +24,5 @@ Service of it.
 def application_api_md() -> str:
     """The whole page."""
     return page(
-        HEAD, crd.schema(), ServeApplicationSpec, ServeApplicationStatus, ConditionType, Reason, Phase
+        HEAD, crd.CRD.schema(), ServeApplicationSpec, ServeApplicationStatus, ConditionType, Reason, Phase
     )

@@ -26,7 +26,7 @@ HEAD = f"""\
 def batch_api_md() -> str:
     """The whole page."""
     status = (LLMBatchStatus, BatchConditionType, BatchReason, BatchPhase)
-    return page(HEAD, crd.schema(), LLMBatchSpec, *status)
+    return page(HEAD, crd.CRD.schema(), LLMBatchSpec, *status)
 
 
 def page(

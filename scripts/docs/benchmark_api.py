@@ -26,4 +26,4 @@ HEAD = f"""\
 def benchmark_api_md() -> str:
     """The whole page."""
     status = (LLMBenchmarkStatus, BenchmarkConditionType, BenchmarkReason, BenchmarkPhase)
-    return page(HEAD, crd.schema(), LLMBenchmarkSpec, *status)
+    return page(HEAD, crd.CRD.schema(), LLMBenchmarkSpec, *status)

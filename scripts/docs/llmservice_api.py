@@ -100,7 +100,7 @@ kubectl annotate llm NAME {names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}
 def api_md() -> str:
     """The whole page."""
     parts = [HEAD, "## Spec\n"]
-    schema = crd.schema()["properties"]
+    schema = crd.CRD.schema()["properties"]
     parts += sections(LLMServiceSpec, schema["spec"])
     parts += [SCALE, "## Status\n"]
     parts += sections(LLMServiceStatus, schema["status"])

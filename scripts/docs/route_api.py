@@ -20,7 +20,7 @@ HEAD = f"""\
 
 def route_api_md() -> str:
     """The whole page."""
-    found = crd.schema()["properties"]
+    found = crd.CRD.schema()["properties"]
     parts = [HEAD, "## Spec\n", *sections(LLMRouteSpec, found["spec"])]
     parts += ["## Status\n", *sections(LLMRouteStatus, found["status"]), "## Words\n"]
     parts.append(words("Conditions", RouteConditionType))

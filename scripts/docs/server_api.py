@@ -22,4 +22,4 @@ not `llm`. An LLMService of the namespace cannot have the same name, since both 
 
 def server_api_md() -> str:
     """The whole page."""
-    return page(HEAD, crd.schema(), ModelServerSpec, ModelServerStatus, ConditionType, Reason, Phase)
+    return page(HEAD, crd.CRD.schema(), ModelServerSpec, ModelServerStatus, ConditionType, Reason, Phase)

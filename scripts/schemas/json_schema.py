@@ -1,26 +1,12 @@
-"""The JSON schema of an LLMService manifest, for editors: completion and red lines while typing."""
+"""The JSON schema of a manifest of each kind, for editors: completion and red lines while typing."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.llmbatch import crd as batch_crd
-from daybreak.api.llmbatch import definition as batch_definition
-from daybreak.api.llmbenchmark import crd as benchmark_crd
-from daybreak.api.llmbenchmark import definition as benchmark_definition
-from daybreak.api.llmroute import crd as route_crd
-from daybreak.api.llmroute import definition as route_definition
-from daybreak.api.llmroute.resource import LLM_ROUTES
-from daybreak.api.llmservice import crd, definition
-from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.api.modelserver import crd as server_crd
-from daybreak.api.modelserver import definition as server_definition
-from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.custom_resource import NAME_PATTERN
 from daybreak.api.schema.resource import API_VERSION
-from daybreak.api.serveapplication import crd as application_crd
-from daybreak.api.serveapplication import definition as application_definition
-from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
+from scripts.kinds import Kind
 
 Schema = dict[str, Any]
 
@@ -29,38 +15,10 @@ NOT_THE_ROUTERS: Schema = {"not": {"const": names.ROUTER}}
 """Of names of kinds for which a Service of that name is made."""
 
 
-def json_schema() -> Schema:
-    """Schema of a manifest as a person writes it: without status, unknown fields refused."""
-    name = _name(definition.NAME_LIMIT) | NOT_THE_ROUTERS
-    return _manifest(LLM_SERVICES.kind, name, crd.schema())
-
-
-def batch_json_schema() -> Schema:
-    """The same for an LLMBatch."""
-    return _manifest(batch_definition.KIND, _name(batch_definition.NAME_LIMIT), batch_crd.schema())
-
-
-def benchmark_json_schema() -> Schema:
-    """The same for an LLMBenchmark."""
-    name = _name(benchmark_definition.NAME_LIMIT)
-    return _manifest(benchmark_definition.KIND, name, benchmark_crd.schema())
-
-
-def server_json_schema() -> Schema:
-    """The same for a ModelServer."""
-    name = _name(server_definition.NAME_LIMIT) | NOT_THE_ROUTERS
-    return _manifest(MODEL_SERVERS.kind, name, server_crd.schema())
-
-
-def application_json_schema() -> Schema:
-    """The same for a ServeApplication."""
-    name = _name(application_definition.NAME_LIMIT) | NOT_THE_ROUTERS
-    return _manifest(SERVE_APPLICATIONS.kind, name, application_crd.schema())
-
-
-def route_json_schema() -> Schema:
-    """The same for an LLMRoute."""
-    return _manifest(LLM_ROUTES.kind, _name(route_definition.NAME_LIMIT), route_crd.schema())
+def json_schema(kind: Kind) -> Schema:
+    """Return the schema of a manifest as a person writes it: without status, unknown fields refused."""
+    name = _name(kind.name_limit) | (NOT_THE_ROUTERS if kind.has_service else {})
+    return _manifest(kind.crd.resource.kind, name, kind.crd.schema())
 
 
 def _name(limit: int) -> Schema:

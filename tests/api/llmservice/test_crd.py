@@ -52,7 +52,8 @@ def stored(admin: Admin) -> Iterator[Any]:
 
 def test_it_is_established_and_structural(admin: Admin) -> None:
     seen = admin.request(
-        "GET", f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.crd()['metadata']['name']}"
+        "GET",
+        f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.CRD.manifest()['metadata']['name']}",
     )
     conditions = {condition["type"]: condition["status"] for condition in seen["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}

@@ -25,12 +25,12 @@ def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
         yield from nodes(schema["additionalProperties"], f"{path}.*")
 
 
-SPEC = dict(nodes(crd.schema()["properties"]["spec"], "spec"))
-STATUS = dict(nodes(crd.schema()["properties"]["status"], "status"))
+SPEC = dict(nodes(crd.CRD.schema()["properties"]["spec"], "spec"))
+STATUS = dict(nodes(crd.CRD.schema()["properties"]["status"], "status"))
 
 
 def test_names() -> None:
-    document = crd.crd()
+    document = crd.CRD.manifest()
     assert document["metadata"]["name"] == "llmservices.daybreak.dev"
     assert document["spec"]["names"]["shortNames"] == ["llm"]
     assert document["spec"]["names"]["categories"] == ["daybreak"]
@@ -63,7 +63,7 @@ def test_status_has_no_defaults() -> None:
 
 
 def test_parts_with_defaults_are_filled_in_when_they_are_left_out() -> None:
-    model = crd.schema()["properties"]["spec"]["properties"]["models"]["items"]["properties"]
+    model = crd.CRD.schema()["properties"]["spec"]["properties"]["models"]["items"]["properties"]
     for part in ("parallelism", "replicas", "serve", "accelerator", "engine"):
         assert model[part]["default"] == {}
     assert model["parallelism"]["properties"]["tensor"]["default"] == 1
@@ -71,7 +71,7 @@ def test_parts_with_defaults_are_filled_in_when_they_are_left_out() -> None:
 
 
 def test_every_rule_is_in_it() -> None:
-    whole = dict(nodes(crd.schema()))
+    whole = dict(nodes(crd.CRD.schema()))
     messages = {rule["message"] for node in whole.values() for rule in node.get(VALIDATIONS, [])}
     assert {broken.rule for broken in BY_RULE} == messages
 
@@ -100,7 +100,7 @@ def test_lists_that_two_managers_can_share(path: str, key: str) -> None:
 
 
 def test_columns_find_what_they_show() -> None:
-    for column in crd.printer_columns():
+    for column in crd.CRD.columns:
         if column["jsonPath"].startswith(".status.conditions"):
             field = column["jsonPath"].rpartition(".")[2]
             assert f"status.conditions[].{field}" in STATUS
@@ -110,17 +110,17 @@ def test_columns_find_what_they_show() -> None:
 
 
 def test_scale_paths_exist() -> None:
-    scale = crd.crd()["spec"]["versions"][0]["subresources"]["scale"]
+    scale = crd.CRD.manifest()["spec"]["versions"][0]["subresources"]["scale"]
     assert SPEC[scale["specReplicasPath"].removeprefix(".")]["type"] == "integer"
     assert STATUS[scale["statusReplicasPath"].removeprefix(".")]["type"] == "integer"
     assert STATUS[scale["labelSelectorPath"].removeprefix(".")]["type"] == "string"
 
 
 def test_two_makings_are_equal_and_independent() -> None:
-    first = crd.crd()
+    first = crd.CRD.manifest()
     first["spec"]["versions"][0]["schema"].clear()
-    assert crd.crd() == crd.crd()
-    assert crd.crd() != first
+    assert crd.CRD.manifest() == crd.CRD.manifest()
+    assert crd.CRD.manifest() != first
 
 
 @pytest.mark.parametrize("annotation", [int | str, dict[str, "int | str"]])

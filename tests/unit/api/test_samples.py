@@ -25,14 +25,8 @@ from daybreak.api.ray.model import Placement
 from daybreak.api.serveapplication import validation as application_validation
 from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.resource import KIND as APPLICATION
-from scripts.schemas.json_schema import (
-    application_json_schema,
-    batch_json_schema,
-    benchmark_json_schema,
-    json_schema,
-    route_json_schema,
-    server_json_schema,
-)
+from scripts.kinds import LLM_BATCH, LLM_BENCHMARK, LLM_ROUTE, LLM_SERVICE, MODEL_SERVER, SERVE_APPLICATION
+from scripts.schemas.json_schema import json_schema
 
 SAMPLES = Path(__file__).parents[3] / "manifests" / "samples"
 EVERY = sorted(path for path in SAMPLES.glob("*.yaml") if path.name != "kustomization.yaml")
@@ -57,35 +51,35 @@ def test_a_sample_can_be_built(path: Path) -> None:
     service = LLMService.from_manifest(whole)
     assert problems(service) == ()
     assert notices(service, gateway=True) == ()
-    jsonschema.validate(whole, json_schema())
+    jsonschema.validate(whole, json_schema(LLM_SERVICE))
 
 
 @pytest.mark.parametrize("path", BATCHES, ids=lambda path: path.stem)
 def test_a_batch_can_be_built(path: Path) -> None:
     whole = read(path)
     assert batch_validation.problems(LLMBatch.from_manifest(whole)) == ()
-    jsonschema.validate(whole, batch_json_schema())
+    jsonschema.validate(whole, json_schema(LLM_BATCH))
 
 
 @pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
 def test_a_benchmark_can_be_built(path: Path) -> None:
     whole = read(path)
     assert benchmark_validation.problems(LLMBenchmark.from_manifest(whole)) == ()
-    jsonschema.validate(whole, benchmark_json_schema())
+    jsonschema.validate(whole, json_schema(LLM_BENCHMARK))
 
 
 @pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.stem)
 def test_a_model_server_can_be_built(path: Path) -> None:
     whole = read(path)
     assert server_validation.problems(ModelServer.from_manifest(whole)) == ()
-    jsonschema.validate(whole, server_json_schema())
+    jsonschema.validate(whole, json_schema(MODEL_SERVER))
 
 
 @pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
 def test_an_application_can_be_built(path: Path) -> None:
     whole = read(path)
     assert application_validation.problems(ServeApplication.from_manifest(whole)) == ()
-    jsonschema.validate(whole, application_json_schema())
+    jsonschema.validate(whole, json_schema(SERVE_APPLICATION))
 
 
 @pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
@@ -105,7 +99,7 @@ def test_the_code_of_an_application_has_what_its_spec_names(path: Path) -> None:
 def test_a_route_leads_to_models_of_the_samples(path: Path) -> None:
     whole = read(path)
     route = LLMRoute.from_manifest(whole)
-    jsonschema.validate(whole, route_json_schema())
+    jsonschema.validate(whole, json_schema(LLM_ROUTE))
     services = [LLMService.from_manifest(read(each)) for each in FILES]
     models = {(service.name, model.name) for service in services for model in service.spec.models}
     assert {(backend.service, backend.model) for backend in route.spec.every()} <= models

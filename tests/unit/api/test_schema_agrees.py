@@ -15,17 +15,18 @@ from daybreak.api.modelserver.spec import ModelServerSpec
 from daybreak.api.schema import scalars
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
-from scripts.schemas.json_schema import application_json_schema, json_schema, server_json_schema
+from scripts.kinds import LLM_SERVICE, MODEL_SERVER, SERVE_APPLICATION
+from scripts.schemas.json_schema import json_schema
 from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken
 from tests.budget import examples
 
 Schema = dict[str, Any]
 
-WHOLE = json_schema()
+WHOLE = json_schema(LLM_SERVICE)
 KINDS: dict[str, tuple[Schema, type[ApiModel]]] = {
     "LLMService": (WHOLE["properties"]["spec"], LLMServiceSpec),
-    "ModelServer": (server_json_schema()["properties"]["spec"], ModelServerSpec),
-    "ServeApplication": (application_json_schema()["properties"]["spec"], ServeApplicationSpec),
+    "ModelServer": (json_schema(MODEL_SERVER)["properties"]["spec"], ModelServerSpec),
+    "ServeApplication": (json_schema(SERVE_APPLICATION)["properties"]["spec"], ServeApplicationSpec),
 }
 EDITOR = jsonschema.Draft202012Validator(WHOLE)
 

@@ -17,7 +17,8 @@ from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.custom_object import InvalidSpec
 from scripts.docs import docstrings
 from scripts.docs.batch_api import batch_api_md
-from scripts.schemas.json_schema import batch_json_schema
+from scripts.kinds import LLM_BATCH
+from scripts.schemas.json_schema import json_schema
 from tests.unit.llmbatch.batches import MODEL, batch, manifest
 
 OPENAI = {"input": {"uri": "pvc://rows/in", "format": "OpenAI"}, "prompt": None}
@@ -88,7 +89,7 @@ def test_names_that_are_refused(name: str) -> None:
 def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
     assert problems(batch(**change)) == ()
     whole = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMBatch", **manifest(**change)}
-    jsonschema.validate(whole, batch_json_schema())
+    jsonschema.validate(whole, json_schema(LLM_BATCH))
 
 
 def examples() -> list[dict[str, Any]]:
@@ -106,7 +107,7 @@ def test_what_the_page_shows_is_taken(change: dict[str, Any]) -> None:
 
 
 def test_the_crd_names_itself_and_shows_progress() -> None:
-    found = crd.crd()
+    found = crd.CRD.manifest()
     assert found["metadata"]["name"] == "llmbatches.daybreak.dev"
     [version] = found["spec"]["versions"]
     assert "Progress" in [column["name"] for column in version["additionalPrinterColumns"]]

@@ -17,7 +17,8 @@ from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.custom_object import InvalidSpec
 from scripts.docs import docstrings
 from scripts.docs.benchmark_api import benchmark_api_md
-from scripts.schemas.json_schema import benchmark_json_schema
+from scripts.kinds import LLM_BENCHMARK
+from scripts.schemas.json_schema import json_schema
 from tests.unit.llmbenchmark.benchmarks import MODEL, benchmark, manifest, of_service
 
 BY_RULE: list[tuple[dict[str, Any], str]] = [
@@ -127,7 +128,7 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
     assert problems(benchmark(**change)) == ()
     whole = manifest(**change)
     whole["metadata"] = {"name": "tune"}
-    jsonschema.validate(whole, benchmark_json_schema())
+    jsonschema.validate(whole, json_schema(LLM_BENCHMARK))
 
 
 def examples() -> list[dict[str, Any]]:
@@ -145,7 +146,7 @@ def test_what_the_page_shows_is_taken(change: dict[str, Any]) -> None:
 
 
 def test_the_crd_names_itself_and_shows_progress() -> None:
-    found = crd.crd()
+    found = crd.CRD.manifest()
     assert found["metadata"]["name"] == "llmbenchmarks.daybreak.dev"
     assert found["spec"]["names"]["shortNames"] == ["llmbench"]
     [version] = found["spec"]["versions"]

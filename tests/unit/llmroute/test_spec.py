@@ -9,7 +9,8 @@ from daybreak.api.llmroute import crd
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.words import Asleep
 from daybreak.api.schema.custom_object import InvalidSpec
-from scripts.schemas.json_schema import route_json_schema
+from scripts.kinds import LLM_ROUTE
+from scripts.schemas.json_schema import json_schema
 from tests.unit.llmroute.routes import backend, canary, route
 
 
@@ -141,11 +142,11 @@ def test_what_is_broken_is_said(manifest: dict[str, Any], said: str) -> None:
 def test_editors_take_what_the_operator_takes() -> None:
     written = {**canaried(), "spec": {**canaried()["spec"], "sticky": {"header": "X-Session-Id"}}}
     written["metadata"] = {"name": "chat"}
-    jsonschema.validate(written, route_json_schema())
+    jsonschema.validate(written, json_schema(LLM_ROUTE))
 
 
 def test_backends_are_told_apart_by_service_and_model() -> None:
     """So that a program may change one weight by server-side apply."""
-    spec = crd.schema()["properties"]["spec"]["properties"]["backends"]
+    spec = crd.CRD.schema()["properties"]["spec"]["properties"]["backends"]
     assert spec["x-kubernetes-list-type"] == "map"
     assert spec["x-kubernetes-list-map-keys"] == ["service", "model"]

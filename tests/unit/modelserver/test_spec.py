@@ -16,7 +16,8 @@ from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.kinds.modelserver.observe.observer import read
 from daybreak.versions import VLLM
 from scripts.docs.server_api import server_api_md
-from scripts.schemas.json_schema import server_json_schema
+from scripts.kinds import MODEL_SERVER
+from scripts.schemas.json_schema import json_schema
 from tests.unit.modelserver.servers import CUSTOM, LLAMA, SGLANG, manifest, server
 
 MODEL = {"name": "tiny", "source": "hf://a/b"}
@@ -237,7 +238,7 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
     assert problems(server(**change)) == ()
     whole = manifest(**change)
     whole["metadata"] = {"name": "chat"}
-    jsonschema.validate(whole, server_json_schema())
+    jsonschema.validate(whole, json_schema(MODEL_SERVER))
 
 
 def test_every_template_has_its_values() -> None:
@@ -296,7 +297,7 @@ def test_a_server_of_an_engine_that_is_left_out_is_told_why() -> None:
 
 
 def test_the_crd_names_itself_and_shows_its_state() -> None:
-    found = crd.crd()
+    found = crd.CRD.manifest()
     assert found["metadata"]["name"] == "modelservers.daybreak.dev"
     assert found["spec"]["names"]["shortNames"] == ["ms"]
     [version] = found["spec"]["versions"]

@@ -4,26 +4,14 @@ from daybreak.api.llmbatch import definition
 from daybreak.api.llmbatch.spec import LLMBatchSpec
 from daybreak.api.llmbatch.status import LLMBatchStatus
 from daybreak.api.schema import custom_resource
-from daybreak.api.schema.structural import Schema
 
-DESCRIPTION = "A table of prompts in, a table of answers out: a Ray job with vLLM, or through an LLMService."
-
-
-def crd() -> Schema:
-    """The whole CustomResourceDefinition."""
-    return custom_resource.crd(definition.LLM_BATCHES, schema(), printer_columns())
-
-
-def schema() -> Schema:
-    """Structural schema of the whole object."""
-    return custom_resource.object_schema(
-        definition.LLM_BATCHES, DESCRIPTION, definition.NAME_RULES, LLMBatchSpec, LLMBatchStatus
-    )
-
-
-def printer_columns() -> list[Schema]:
-    """What `kubectl get llmbatch` shows; columns of priority 1 only with `-o wide`."""
-    return [
+CRD = custom_resource.Definition(
+    definition.LLM_BATCHES,
+    "A table of prompts in, a table of answers out: a Ray job with vLLM, or through an LLMService.",
+    definition.NAME_RULES,
+    LLMBatchSpec,
+    LLMBatchStatus,
+    columns=[
         {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
         {"name": "Progress", "type": "string", "jsonPath": ".status.progress"},
         {"name": "Failed", "type": "integer", "jsonPath": ".status.rows.failed"},
@@ -37,4 +25,5 @@ def printer_columns() -> list[Schema]:
             "jsonPath": '.status.conditions[?(@.type=="Reconciling")].message',
             "priority": 1,
         },
-    ]
+    ],
+)

@@ -4,28 +4,14 @@ from daybreak.api.llmbenchmark import definition
 from daybreak.api.llmbenchmark.spec import LLMBenchmarkSpec
 from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
 from daybreak.api.schema import custom_resource
-from daybreak.api.schema.structural import Schema
 
-DESCRIPTION = "A load on an engine, and the engine arguments with which it answers most."
-
-
-def crd() -> Schema:
-    """The whole CustomResourceDefinition."""
-    return custom_resource.crd(
-        definition.LLM_BENCHMARKS, schema(), printer_columns(), short_names=(definition.SHORT_NAME,)
-    )
-
-
-def schema() -> Schema:
-    """Structural schema of the whole object."""
-    return custom_resource.object_schema(
-        definition.LLM_BENCHMARKS, DESCRIPTION, definition.NAME_RULES, LLMBenchmarkSpec, LLMBenchmarkStatus
-    )
-
-
-def printer_columns() -> list[Schema]:
-    """What `kubectl get llmbench` shows; columns of priority 1 only with `-o wide`."""
-    return [
+CRD = custom_resource.Definition(
+    definition.LLM_BENCHMARKS,
+    "A load on an engine, and the engine arguments with which it answers most.",
+    definition.NAME_RULES,
+    LLMBenchmarkSpec,
+    LLMBenchmarkStatus,
+    columns=[
         {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
         {"name": "Progress", "type": "string", "jsonPath": ".status.progress"},
         {"name": "Best", "type": "string", "jsonPath": ".status.recommendation"},
@@ -41,4 +27,6 @@ def printer_columns() -> list[Schema]:
             "jsonPath": '.status.conditions[?(@.type=="Reconciling")].message',
             "priority": 1,
         },
-    ]
+    ],
+    short_names=(definition.SHORT_NAME,),
+)

@@ -7,29 +7,14 @@ from daybreak.api.llmservice.spec import LLMServiceSpec
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.schema import custom_resource
 from daybreak.api.schema.custom_resource import ready
-from daybreak.api.schema.structural import Schema
 
-DESCRIPTION = "Large language models behind one OpenAI address, run by Ray Serve and vLLM through KubeRay."
-
-
-def crd() -> Schema:
-    """The whole CustomResourceDefinition."""
-    names = [definition.SHORT_NAME]
-    return custom_resource.crd(
-        LLM_SERVICES, schema(), printer_columns(), short_names=names, scale=custom_resource.SCALE
-    )
-
-
-def schema() -> Schema:
-    """Structural schema of the whole object."""
-    return custom_resource.object_schema(
-        LLM_SERVICES, DESCRIPTION, definition.NAME_RULES, LLMServiceSpec, LLMServiceStatus
-    )
-
-
-def printer_columns() -> list[Schema]:
-    """What `kubectl get llm` shows; columns of priority 1 only with `-o wide`."""
-    return [
+CRD = custom_resource.Definition(
+    LLM_SERVICES,
+    "Large language models behind one OpenAI address, run by Ray Serve and vLLM through KubeRay.",
+    definition.NAME_RULES,
+    LLMServiceSpec,
+    LLMServiceStatus,
+    columns=[
         {"name": "Ready", "type": "string", "jsonPath": ready("status")},
         {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
         {"name": "Reason", "type": "string", "jsonPath": ready("reason")},
@@ -43,4 +28,7 @@ def printer_columns() -> list[Schema]:
         {"name": "Revision", "type": "integer", "jsonPath": ".status.rollout.number", "priority": 1},
         {"name": "Outdated", "type": "boolean", "jsonPath": ".status.defaults.outdated", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},
-    ]
+    ],
+    short_names=(definition.SHORT_NAME,),
+    scale=custom_resource.SCALE,
+)

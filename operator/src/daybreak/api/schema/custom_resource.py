@@ -129,3 +129,36 @@ def object_schema(
             "status": said,
         },
     }
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The CustomResourceDefinition of a kind, made from its models.
+
+    Attributes:
+        resource: The kind.
+        description: What an object of it is, in one sentence.
+        name_rules: Rules for names of objects.
+        spec: Model of the spec.
+        status: Model of the status.
+        columns: What `kubectl get` shows; columns of priority 1 only with `-o wide`.
+        short_names: Other names for kubectl.
+        scale: The scale subresource; None: it has none.
+    """
+
+    resource: Resource
+    description: str
+    name_rules: Sequence[NameRule]
+    spec: type[BaseModel]
+    status: type[BaseModel]
+    columns: Sequence[Schema]
+    short_names: Sequence[str] = ()
+    scale: Schema | None = None
+
+    def manifest(self) -> Schema:
+        """Return the whole CustomResourceDefinition."""
+        return crd(self.resource, self.schema(), self.columns, short_names=self.short_names, scale=self.scale)
+
+    def schema(self) -> Schema:
+        """Return the structural schema of the whole object."""
+        return object_schema(self.resource, self.description, self.name_rules, self.spec, self.status)

@@ -3,35 +3,18 @@
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.schema import custom_resource
 from daybreak.api.schema.custom_resource import ready
-from daybreak.api.schema.structural import Schema
 from daybreak.api.serveapplication import definition
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 
-DESCRIPTION = "Ray Serve code of one's own, behind the gateway: it sleeps without accelerators."
-
-
-def crd() -> Schema:
-    """The whole CustomResourceDefinition."""
-    names = (definition.SHORT_NAME,)
-    return custom_resource.crd(SERVE_APPLICATIONS, schema(), printer_columns(), short_names=names)
-
-
-def schema() -> Schema:
-    """Structural schema of the whole object."""
-    return custom_resource.object_schema(
-        SERVE_APPLICATIONS,
-        DESCRIPTION,
-        definition.NAME_RULES,
-        ServeApplicationSpec,
-        ServeApplicationStatus,
-    )
-
-
-def printer_columns() -> list[Schema]:
-    """What `kubectl get sapp` shows; columns of priority 1 only with `-o wide`."""
-    return [
+CRD = custom_resource.Definition(
+    SERVE_APPLICATIONS,
+    "Ray Serve code of one's own, behind the gateway: it sleeps without accelerators.",
+    definition.NAME_RULES,
+    ServeApplicationSpec,
+    ServeApplicationStatus,
+    columns=[
         {"name": "Ready", "type": "string", "jsonPath": ready("status")},
         {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
         {"name": "Reason", "type": "string", "jsonPath": ready("reason")},
@@ -44,4 +27,6 @@ def printer_columns() -> list[Schema]:
         {"name": "Rollout", "type": "string", "jsonPath": ".status.rollout.phase", "priority": 1},
         {"name": "Revision", "type": "integer", "jsonPath": ".status.rollout.number", "priority": 1},
         {"name": "Message", "type": "string", "jsonPath": ready("message"), "priority": 1},
-    ]
+    ],
+    short_names=(definition.SHORT_NAME,),
+)
