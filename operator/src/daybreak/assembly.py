@@ -79,11 +79,6 @@ def assemble(
     """
     cache, queue = Cache(), Queue()
     watches = Watches(api, cache, namespaces=namespaces, nodes=nodes)
-    applier = Applier(api, cache)
-
-    def may_act() -> bool:
-        return lease.held
-
     enqueue_workload = partial(_enqueue_workload, queue)
     reports = listen(cache, WORKLOADS, enqueue_workload)
     ports = PortAllocator(cache, enqueue_workload)
@@ -96,35 +91,10 @@ def assemble(
     reports.on_short = lambda namespace: _enqueue(queue, GatewayController.name, gateway_key(namespace), 0.0)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
-    nodes_seen = NodeWatch(cache, watches)
-    booked, others = BookedWatch(cache), OtherPods(api)
-    turns = TurnWatch(
-        nodes_seen,
-        lambda each, after: _enqueue(queue, *each, after),
-        platform.node_wait,
-        Pods(PriorityWatch(cache), booked, others),
-    )
-    parts = Parts(
-        api=api,
-        cache=cache,
-        watches=watches,
-        platform=platform,
-        applier=applier,
-        nodes=nodes_seen,
-        turns=turns,
-        booked=booked,
-        others=others,
-        enqueue=partial(_enqueue, queue),
-        may_act=may_act,
-    )
-    routes = LLMRoutes(api, cache, platform, applier, reports, may_act, route_ports)
+    parts = _parts(api, cache, queue, watches, platform, lease)
+    routes = LLMRoutes(api, cache, platform, parts.applier, reports, parts.may_act, route_ports)
 
-    def follow(resource: Resource, key: Key) -> None:
-        """A route says how its backends are, which the operator itself writes into their statuses."""
-        if resource in WORKLOADS and (found := routes.concerned(resource, key)) is not None:
-            _enqueue(queue, routes.name, *found)
-
-    cache.follow(follow)
+    cache.follow(partial(_follow_backends, queue, routes))
     kinds: list[Kind] = [
         llm_services(parts, client, reports, ports),
         model_servers(parts, client, reports, ports, engines),
@@ -132,11 +102,46 @@ def assemble(
         llm_batches(parts),
         llm_benchmarks(parts),
         routes,
-        GatewayController(api, cache, WORKLOADS, applier, platform, reports, may_act, routes=ROUTES),
+        GatewayController(
+            api, cache, WORKLOADS, parts.applier, platform, reports, parts.may_act, routes=ROUTES
+        ),
     ]
     operator = Operator(api, cache, queue, watches, lease, kinds, needed=KINDS, on_end=on_end)
     watches.on_installed = operator.resync
     return operator
+
+
+def _follow_backends(queue: Queue, routes: LLMRoutes, resource: Resource, key: Key) -> None:
+    """A route says how its backends are, which the operator itself writes into their statuses."""
+    if resource in WORKLOADS and (found := routes.concerned(resource, key)) is not None:
+        _enqueue(queue, routes.name, *found)
+
+
+def _parts(api: Api, cache: Cache, queue: Queue, watches: Watches, platform: Platform, lease: Lease) -> Parts:
+    """What every kind is built with."""
+    nodes, booked, others = NodeWatch(cache, watches), BookedWatch(cache), OtherPods(api)
+
+    def may_act() -> bool:
+        return lease.held
+
+    return Parts(
+        api=api,
+        cache=cache,
+        watches=watches,
+        platform=platform,
+        applier=Applier(api, cache),
+        nodes=nodes,
+        turns=TurnWatch(
+            nodes,
+            lambda each, after: _enqueue(queue, *each, after),
+            platform.node_wait,
+            Pods(PriorityWatch(cache), booked, others),
+        ),
+        booked=booked,
+        others=others,
+        enqueue=partial(_enqueue, queue),
+        may_act=may_act,
+    )
 
 
 def _enqueue_workload(queue: Queue, owner: Key, after: float = 0.0) -> None:

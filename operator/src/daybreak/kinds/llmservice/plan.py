@@ -1,6 +1,6 @@
 """What a service's objects should be, beside what they are."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.gates.state_machine import SleepState
-from daybreak.kinds.llmservice.decide.caches import caches, unfilled
+from daybreak.kinds.llmservice.decide.caches import CacheView, caches, unfilled
 from daybreak.kinds.llmservice.decide.defaults import change, choose
 from daybreak.kinds.llmservice.objects import cache_jobs
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
@@ -48,29 +48,11 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
     assert service is not None  # noqa: S101 - checked by the caller
     owner = Owner(LLM_SERVICES, Key(service.namespace, service.name), service.uid)
     targets, foreign, leaving = [], [], False
-    port = seen.gateway.port if seen.gateway else None
     copies = caches(seen, service)
     filling = not all(copy.complete for copy in copies if copy.model not in seen.given_back)
-    active = active_cluster(seen.ray_service)
     own: BuiltWith | None = None
-    in_use = seen.history.in_use if seen.history is not None else frozenset()
-    kept_revisions = revisions.kept(seen.revisions, in_use, service.spec.rollout.revision_history_limit)
-    kept: list[Manifest] = [controller_revision(service, each) for each in kept_revisions]
-    past = seen.gateway is not None and (seen.gateway.past or led_past(seen, seen.sleep_states))
-    objects = desired(
-        service,
-        platform,
-        active,
-        port,
-        seen.asleep,
-        seen.without_replicas,
-        unfilled(copies),
-        past_gateway=past,
-    )
-    own_revisions = [controller_revision(service, each) for each in kept_revisions if each.name in in_use]
-    names = {(wanted["kind"], wanted["metadata"]["name"]) for wanted in objects}
-    ahead = [each for each in _ahead(seen, platform) if (each["kind"], each["metadata"]["name"]) not in names]
-    for wanted in (*own_revisions, *ahead, *objects):
+    kept = _revisions(seen, service)
+    for wanted in (*_in_use(seen, kept), *_objects(seen, service, platform, copies)):
         if of(wanted) is RAY_SERVICES and (filling or not seen.kuberay_installed):
             continue
         live = await applier.live(wanted)
@@ -105,6 +87,39 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
     ]
     changes = _changes(seen, service, platform)
     return ServicePlan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling, own, changes)
+
+
+def _revisions(seen: Observed, service: LLMService) -> list[Manifest]:
+    """The ControllerRevisions that stay, or come."""
+    in_use = seen.history.in_use if seen.history is not None else frozenset()
+    stay = revisions.kept(seen.revisions, in_use, service.spec.rollout.revision_history_limit)
+    return [controller_revision(service, each) for each in stay]
+
+
+def _in_use(seen: Observed, kept: Sequence[Manifest]) -> list[dict[str, Any]]:
+    """Those of them that must be there."""
+    in_use = seen.history.in_use if seen.history is not None else frozenset()
+    return [dict(each) for each in kept if each["metadata"]["name"] in in_use]
+
+
+def _objects(
+    seen: Observed, service: LLMService, platform: Platform, copies: Sequence[CacheView]
+) -> list[dict[str, Any]]:
+    """The service's objects, and before them those that only the next revision needs."""
+    past = seen.gateway is not None and (seen.gateway.past or led_past(seen, seen.sleep_states))
+    objects = desired(
+        service,
+        platform,
+        active_cluster(seen.ray_service),
+        seen.gateway.port if seen.gateway else None,
+        seen.asleep,
+        seen.without_replicas,
+        unfilled(copies),
+        past_gateway=past,
+    )
+    names = {(each["kind"], each["metadata"]["name"]) for each in objects}
+    ahead = [each for each in _ahead(seen, platform) if (each["kind"], each["metadata"]["name"]) not in names]
+    return [*ahead, *objects]
 
 
 def _stays(seen: Observed) -> bool:

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from daybreak.api.common import names
 from daybreak.api.pods.pod_template import RAY_CONTAINER, PodTemplate
+from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.kubernetes_types import NamedVolume, Toleration, VolumeMount
 from daybreak.platform import Platform
@@ -163,10 +164,7 @@ def template(
         "imagePullPolicy": runtime.image_pull_policy,
         "env": env,
         "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
-        "resources": {
-            "requests": requests,
-            "limits": {name: quantity for name, quantity in requests.items() if name != "cpu"},
-        },
+        "resources": {"requests": requests, "limits": _limits(requests)},
         "securityContext": container_security(),
         "volumeMounts": [*(place.mount for place in kept), *mounts],
     }
@@ -182,22 +180,41 @@ def template(
     if claim is not None:
         spec["resourceClaims"] = [{"name": names.ACCELERATOR_CLAIM, "resourceClaimTemplateName": claim}]
         container["resources"]["claims"] = [{"name": names.ACCELERATOR_CLAIM}]
-    if runtime.image_pull_secrets:
-        spec["imagePullSecrets"] = [plain(secret) for secret in runtime.image_pull_secrets]
-    if runtime.priority_class_name is not None:
-        spec["priorityClassName"] = runtime.priority_class_name
-    if node_selector:
-        spec["nodeSelector"] = dict(node_selector)
+    spec |= _placement(runtime, node_selector, tolerations)
     metadata: dict[str, Any] = {"labels": names.labels(workload.name, component) | labels}
-    if tolerated := [plain(toleration) for toleration in tolerations]:
-        spec["tolerations"] = tolerated
     whole = merge_template.merged({"metadata": metadata, "spec": spec}, overlay, container=name, alias=alias)
-    if tolerated := whole["spec"].get("tolerations"):
-        # KubeRay leaves tolerations out when it looks for changes: by themselves they would never reach a
-        # Ray cluster that is there, whose pods may be waiting for just them.
-        written = json.dumps(tolerated, sort_keys=True).encode()
-        digest = hashlib.sha256(written).hexdigest()[:12]
-        whole["metadata"].setdefault("annotations", {})[names.TOLERATIONS_ANNOTATION] = digest
+    return _with_tolerations_noted(whole)
+
+
+def _limits(requests: dict[str, str]) -> dict[str, str]:
+    """Limits of a container: a core that nobody else wants may be used."""
+    return {name: quantity for name, quantity in requests.items() if name != "cpu"}
+
+
+def _placement(
+    runtime: Runtime, node_selector: dict[str, str], tolerations: Iterable[Toleration]
+) -> dict[str, Any]:
+    """Where a pod may stand, and what comes before it; without what is not asked for."""
+    found = {
+        "imagePullSecrets": [plain(secret) for secret in runtime.image_pull_secrets],
+        "priorityClassName": runtime.priority_class_name or "",
+        "nodeSelector": dict(node_selector),
+        "tolerations": [plain(toleration) for toleration in tolerations],
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _with_tolerations_noted(whole: dict[str, Any]) -> dict[str, Any]:
+    """The template with a digest of its tolerations.
+
+    KubeRay leaves tolerations out when it looks for changes: by themselves they would never reach a Ray
+    cluster that is there, whose pods may be waiting for just them.
+    """
+    tolerated = whole["spec"].get("tolerations")
+    if not tolerated:
+        return whole
+    digest = hashlib.sha256(json.dumps(tolerated, sort_keys=True).encode()).hexdigest()[:12]
+    whole["metadata"].setdefault("annotations", {})[names.TOLERATIONS_ANNOTATION] = digest
     return whole
 
 
