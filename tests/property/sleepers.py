@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_state import GateState
-from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, look_again, start, step
+from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, decide, start, step
 from daybreak.gates.traffic import Report, Seen, Traffic, together
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -127,7 +127,8 @@ class Sleeper:
 
     def look_again(self) -> timedelta | None:
         """When it looks again by itself."""
-        return look_again(self.sleep_state, self.sleep_policy, self.traffic, self.now)
+        found = decide(self.sleep_state, self.sleep_policy, self.traffic, self.health, self.now)
+        return found.look_again
 
     def hear(self, number: int) -> None:
         """A report reaches the operator."""

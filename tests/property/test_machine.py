@@ -16,7 +16,7 @@ from daybreak.gates.state_machine import (
     Health,
     SleepPolicy,
     SleepState,
-    look_again,
+    decide,
     step,
     yields_at,
 )
@@ -440,7 +440,7 @@ def test_time_alone_changes_nothing_before_it_is_looked_at_again(
     sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     rest = at_rest(sleep_state, sleep_policy, traffic, health)
-    pause = look_again(rest, sleep_policy, traffic, BEGIN)
+    pause = decide(rest, sleep_policy, traffic, health, BEGIN).look_again
 
     def after(span: timedelta) -> SleepState:
         return step(rest, sleep_policy, replace(traffic, idle=traffic.idle + span), health, BEGIN + span)

@@ -8,8 +8,7 @@ import pytest
 
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.rolling import drain_left
-from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, step
+from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, decide, step
 from daybreak.gates.traffic import Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASKED,
@@ -55,8 +54,9 @@ def test_a_stream_without_end_is_cut_as_at_every_end_of_a_pod() -> None:
     late = NOW + timedelta(seconds=120)
     assert step(BEGUN, NEVER, STREAMING, LEAVES, NOW + timedelta(seconds=119)) == BEGUN
     assert step(BEGUN, NEVER, STREAMING, LEAVES, late) == replace(GONE, since=late)
-    assert drain_left(BEGUN, LEAVES.drain, NOW + MINUTE, preempted=True) == MINUTE
-    assert drain_left(BEGUN, LEAVES.drain, NOW + MINUTE) is None
+    assert decide(BEGUN, NEVER, STREAMING, LEAVES, NOW + MINUTE).look_again == MINUTE
+    stays = replace(LEAVES, preempted=False)
+    assert decide(BEGUN, NEVER, STREAMING, stays, NOW + MINUTE).look_again is None
 
 
 @pytest.mark.parametrize("traffic", [UNHEARD, UNTOLD])

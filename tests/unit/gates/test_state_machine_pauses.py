@@ -5,14 +5,17 @@ from datetime import timedelta
 
 import pytest
 
+from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
-from daybreak.gates.state_machine import SleepPolicy, SleepState, look_again
+from daybreak.api.gates.sleep import SleepDepth
+from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, decide, step
 from daybreak.gates.traffic import Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASLEEP,
     ASLEEP_DEEP,
     AWAKE,
     DEEPER_LATER,
+    DOWN,
     DRAINING,
     IDLE,
     IN_WINDOW,
@@ -24,31 +27,51 @@ from tests.unit.llmservice.decide.scenes.sleep_states import (
     SLEEPS,
     STREAMING,
     UNHEARD,
+    UP,
     UPDATING,
     WAKING,
 )
 
+CHANGES = replace(UP, updating=True)
+WAITS = replace(DOWN, waits=True)
+GOES = replace(UP, replaces=True, drain=5 * MINUTE)
+ROLLING = replace(DRAINING, phase=Phase.REPLACING, since=NOW - MINUTE)
+
 
 @pytest.mark.parametrize(
-    ("decided", "sleep_policy", "traffic", "pause"),
+    ("before", "sleep_policy", "traffic", "health", "pause"),
     [
-        pytest.param(AWAKE, SLEEPS, LATELY, MINUTE, id="idle soon"),
-        pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, 9 * MINUTE, id="has just woken"),
-        pytest.param(AWAKE, SLEEPS, STREAMING, 10 * MINUTE, id="a stream runs"),
-        pytest.param(replace(AWAKE, phase=Phase.WAKING), SLEEPS, IDLE, None, id="idle, and silent"),
-        pytest.param(UPDATING, SLEEPS, IDLE, 60 * MINUTE, id="kept awake by an update, for a time"),
-        pytest.param(AWAKE, SLEEPS, UNHEARD, None, id="a gateway is not heard"),
-        pytest.param(AWAKE, NEVER, IDLE, None, id="never sleeps"),
-        pytest.param(AWAKE, IN_WINDOW, LATELY, None, id="in a window"),
-        pytest.param(WAKING, SLEEPS, LATELY, MINUTE, id="waking, and soon nobody may wait for it"),
-        pytest.param(DRAINING, SLEEPS, STREAMING, None, id="draining"),
-        pytest.param(ASLEEP, SLEEPS, IDLE, None, id="asleep for good"),
-        pytest.param(ASLEEP, DEEPER_LATER, IDLE, 110 * MINUTE, id="deeper later"),
-        pytest.param(ASLEEP, DEEPER_LATER, LONG_IDLE, timedelta(0), id="deeper at once"),
-        pytest.param(ASLEEP_DEEP, DEEPER_LATER, IDLE, None, id="in the depth"),
+        pytest.param(AWAKE, SLEEPS, LATELY, UP, MINUTE, id="idle soon"),
+        pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, UP, 9 * MINUTE, id="has just woken"),
+        pytest.param(AWAKE, SLEEPS, STREAMING, UP, 10 * MINUTE, id="a stream runs"),
+        pytest.param(replace(AWAKE, phase=Phase.WAKING), SLEEPS, IDLE, DOWN, None, id="idle, and silent"),
+        pytest.param(UPDATING, SLEEPS, IDLE, CHANGES, 60 * MINUTE, id="kept awake by an update, for a time"),
+        pytest.param(AWAKE, SLEEPS, UNHEARD, UP, None, id="a gateway is not heard"),
+        pytest.param(AWAKE, NEVER, IDLE, UP, None, id="never sleeps"),
+        pytest.param(AWAKE, IN_WINDOW, LATELY, UP, None, id="in a window"),
+        pytest.param(WAKING, SLEEPS, LATELY, WAITS, MINUTE, id="waking, and soon nobody may wait for it"),
+        pytest.param(DRAINING, SLEEPS, STREAMING, UP, None, id="draining"),
+        pytest.param(ASLEEP, SLEEPS, IDLE, DOWN, None, id="asleep for good"),
+        pytest.param(ASLEEP, DEEPER_LATER, IDLE, DOWN, 110 * MINUTE, id="deeper later"),
+        pytest.param(ASLEEP_DEEP, DEEPER_LATER, IDLE, DOWN, None, id="in the depth"),
+        pytest.param(ROLLING, SLEEPS, STREAMING, GOES, 4 * MINUTE, id="requests may end before pods go"),
     ],
 )
-def test_when_to_look_again(
-    decided: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, pause: timedelta | None
+def test_when_a_decision_is_due_again(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, pause: timedelta | None
 ) -> None:
-    assert look_again(decided, sleep_policy, traffic, NOW) == pause
+    found = decide(before, sleep_policy, traffic, health, NOW)
+    assert found.state == step(before, sleep_policy, traffic, health, NOW)
+    assert found.look_again == pause
+
+
+def test_what_is_due_is_decided_at_once() -> None:
+    deeper = decide(ASLEEP, DEEPER_LATER, LONG_IDLE, DOWN, NOW)
+    assert (deeper.state.asleep, deeper.look_again) == (SleepDepth.CLUSTER, None)
+
+
+def test_a_decision_that_leads_to_another_one_is_due_again_at_once() -> None:
+    """Its gate was shut by force: no gateway has anything to report when it only has to drain."""
+    shut = replace(AWAKE, phase=Phase.WAKING, gate=GateState.CLOSED)
+    drains = decide(shut, SLEEPS, IDLE, WAITS, NOW)
+    assert (drains.state.phase, drains.look_again) == (Phase.DRAINING, timedelta(0))

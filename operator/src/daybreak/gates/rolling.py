@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Any
 
-from daybreak.api.gates.gate_status import ModelGate, Phase
+from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase
-from daybreak.gates.state_machine import Health, SleepState
+from daybreak.gates.state_machine import Health
 from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.record import state_of
 
@@ -33,15 +32,3 @@ def wakes_for_requests(gate: ModelGate | None, status: Mapping[str, Any]) -> boo
     state = state_of(status)
     from_sleep = gate is not None and gate.wake is not None and gate.wake.under_way
     return from_sleep and (state is None or not state.timed)
-
-
-def drain_left(
-    state: SleepState, drain: timedelta, now: datetime, *, preempted: bool = False
-) -> timedelta | None:
-    """How much longer what runs may take before its pods are replaced, or make room for those of a higher
-    priority (`preempted`); None: neither is the case."""
-    ends = state.phase is Phase.REPLACING or (preempted and state.phase is Phase.DRAINING)
-    if not ends or state.asleep is not None:
-        return None
-    left = state.since + drain - now
-    return left if left > timedelta(0) else None

@@ -26,6 +26,7 @@ the workload's status and nowhere else, so a new operator goes on where the one 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from daybreak.api.common.moments import Moments
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import KeptAwake, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State, Yield
@@ -138,32 +139,59 @@ def start(now: datetime, policy: SleepPolicy, asleep: SleepDepth | None = None) 
     return SleepState(Phase.WAKING, now, None, GateState.CLOSED, epoch)
 
 
+@dataclass(frozen=True)
+class Step:
+    """A decision, and when time alone may change it."""
+
+    state: SleepState
+    look_again: timedelta | None
+    """None: only an event changes it."""
+
+
+def decide(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime) -> Step:
+    """Return the next decision, and when it is due again."""
+    moments = Moments(now)
+    after = _next(before, policy, traffic, health, moments)
+    if after != before:
+        moments = Moments(now)
+        # Where a gate was closed before its model began to drain, no gateway has anything to report of that.
+        if _next(after, policy, traffic, health, moments) != after:
+            return Step(after, timedelta(0))
+    return Step(after, moments.look_again)
+
+
 def step(
     before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
 ) -> SleepState:
     """The next decision. The same input twice gives the same state: nothing changes by itself."""
+    return _next(before, policy, traffic, health, Moments(now))
+
+
+def _next(
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, moments: Moments
+) -> SleepState:
     if health.replaces or (before.phase is Phase.REPLACING and not health.preempted):
-        after = _replacing(before, policy, traffic, health, now)
+        after = _replacing(before, policy, traffic, health, moments)
     elif health.preempted:
-        after = _preempted(before, policy, traffic, health, now)
+        after = _preempted(before, policy, traffic, health, moments)
     elif before.asleep is not None:
-        after = _asleep(before, before.asleep, policy, traffic, health)
+        after = _asleep(before, before.asleep, policy, traffic, health, moments)
     elif before.phase is Phase.DRAINING:
         after = _draining(before, policy, traffic, health)
     elif before.gate is GateState.OPEN:
-        after = _awake(before, policy, traffic, health, now)
-    elif health.waits and _forgotten(before, policy, traffic, health, now):
+        after = _awake(before, policy, traffic, health, moments)
+    elif health.waits and _forgotten(before, policy, traffic, health, moments):
         after = _shut(replace(before, phase=Phase.DRAINING), policy)
     else:
         after = _waking(before, policy, health)
     if (after.gate, after.reason) != (before.gate, before.reason):
         after = replace(after, epoch=before.epoch + 1)
     after = replace(after, kept_awake=_kept_awake(after, health))
-    return replace(after, since=now if after.phase is not before.phase else before.since)
+    return replace(after, since=moments.now if after.phase is not before.phase else before.since)
 
 
 def _replacing(
-    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, moments: Moments
 ) -> SleepState:
     if not health.replaces:
         if before.asleep is None:
@@ -187,13 +215,15 @@ def _replacing(
         return replace(begun, asleep=SleepDepth.CLUSTER) if unused and carried_out else begun
     closed = _shut(before, policy)
     changed = (closed.gate, closed.reason) != (before.gate, before.reason)
-    if changed or not carried_out or (traffic.in_flight and now - before.since < health.drain):
+    if changed or not carried_out:
+        return closed
+    if traffic.in_flight and not moments.reached(before.since + health.drain):
         return closed
     return replace(closed, asleep=SleepDepth.CLUSTER)
 
 
 def _preempted(
-    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, moments: Moments
 ) -> SleepState:
     closed = _shut(before, policy)
     if before.asleep is not None:
@@ -202,51 +232,29 @@ def _preempted(
         return replace(closed, phase=Phase.DRAINING)
     carried_out = traffic.known and traffic.acknowledged >= before.epoch
     changed = (closed.gate, closed.reason) != (before.gate, before.reason)
-    if changed or not carried_out or (traffic.in_flight and now - before.since < health.drain):
+    if changed or not carried_out:
+        return closed
+    if traffic.in_flight and not moments.reached(before.since + health.drain):
         return closed
     return replace(closed, phase=Phase.ASLEEP, asleep=policy.depth)
 
 
-def look_again(
-    sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
-) -> timedelta | None:
-    """When idleness alone may change the state that has just been decided; None: never.
-
-    At once, where a gate was closed before its model began to drain: no gateway has anything to tell of that.
-    """
-    sleep = policy.sleep
-    if sleep is None or not traffic.known:
-        return None
-    drains = sleep_state.phase is Phase.DRAINING and sleep_state.asleep is None
-    if drains and policy.may_sleep and _passed(traffic, sleep_state.epoch):
-        return timedelta(0)
-    if sleep_state.asleep is SleepDepth.WORKERS and sleep.cluster_after_idle is not None:
-        return max(_left(sleep.cluster_after_idle, traffic), timedelta(0))
-    going = sleep_state.phase in (Phase.DRAINING, Phase.REPLACING)
-    if sleep_state.asleep is None and not going and policy.may_sleep:
-        after_idle = timedelta(seconds=seconds(sleep.after_idle))
-        if traffic.held or traffic.in_flight:
-            return after_idle
-        leaves_queue = max(YIELD_IDLE - traffic.idle, sleep_state.since + YIELD_IDLE - now)
-        if sleep_state.gate is not GateState.OPEN and leaves_queue > timedelta(0):
-            return min(leaves_queue, after_idle)
-        left = max(_left(sleep.after_idle, traffic), sleep_state.since + after_idle - now)
-        if sleep_state.phase is Phase.UPDATING and left <= timedelta(0):
-            left = sleep_state.since + UPDATE_PATIENCE - now
-        # Due, and still awake: what keeps it so is not the time, such as models that do not answer.
-        return left if left > timedelta(0) else None
-    return None
-
-
 def _asleep(
-    before: SleepState, depth: SleepDepth, policy: SleepPolicy, traffic: Traffic, health: Health
+    before: SleepState,
+    depth: SleepDepth,
+    policy: SleepPolicy,
+    traffic: Traffic,
+    health: Health,
+    moments: Moments,
 ) -> SleepState:
     asked = bool(traffic.held) and not _turn_is_over(policy, health)
     if not policy.must_sleep and (asked or not policy.may_sleep):
         return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
     deeper = policy.sleep.cluster_after_idle if policy.sleep is not None else None
+    waits = depth is SleepDepth.WORKERS and deeper is not None and traffic.known
+    idle = timedelta(seconds=seconds(deeper)) if waits and deeper is not None else timedelta.max
     if policy.depth is SleepDepth.CLUSTER or (
-        deeper is not None and traffic.known and _left(deeper, traffic) <= timedelta(0)
+        waits and moments.reached(_idle_since(traffic, moments) + idle)
     ):
         depth = SleepDepth.CLUSTER
     return _shut(replace(before, phase=Phase.ASLEEP, asleep=depth), policy)
@@ -266,27 +274,40 @@ def _draining(before: SleepState, policy: SleepPolicy, traffic: Traffic, health:
 
 
 def _awake(
-    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, moments: Moments
 ) -> SleepState:
     if policy.must_sleep:
         return _shut(replace(before, phase=Phase.DRAINING), policy)
     if health.failed and not health.answers:
         return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=health.failed)
-    # A change that gets on is waited for. One that has no room would keep it awake for ever: asleep it gives
-    # its accelerators back, and wakes as what it is to be.
-    changing = health.updating and not health.hindered and now - before.since < UPDATE_PATIENCE
-    if policy.may_sleep and policy.sleep is not None and health.answers and not changing:
-        after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
-        yields = may_yield_at(before, policy, traffic, now)
-        if health.gives_way and yields is not None and yields <= now:
-            return _shut(replace(before, phase=Phase.DRAINING), policy)
-        idle = traffic.known and not traffic.held and not traffic.in_flight and traffic.idle >= after_idle
-        # Who has just woken stays for as long as anybody who has just been asked.
-        if idle and now - before.since >= after_idle:
+    if policy.may_sleep and policy.sleep is not None and health.answers:
+        # A change that gets on is waited for. One that has no room would keep it awake for ever: asleep it
+        # gives its accelerators back, and wakes as what it is to be.
+        changing = health.updating and not health.hindered
+        may_end = not changing or moments.reached(before.since + UPDATE_PATIENCE)
+        if may_end and _ends(before, policy, policy.sleep, traffic, health, moments):
             return _shut(replace(before, phase=Phase.DRAINING), policy)
     # The gate stays open for a model that does not answer for the moment: what has been let through is with
     # it, and Serve, which knows best when it is back, lets the next ones wait.
     return replace(before, phase=_up(health))
+
+
+def _ends(
+    before: SleepState, policy: SleepPolicy, sleep: Sleep, traffic: Traffic, health: Health, moments: Moments
+) -> bool:
+    """Whether a model that is awake falls asleep: for another one, or since no client asks it."""
+    yields = may_yield_at(before, policy, traffic, moments.now) if health.gives_way else None
+    if yields is not None and moments.reached(yields):
+        return True
+    after_idle = timedelta(seconds=seconds(sleep.after_idle))
+    if not traffic.known:
+        return False
+    if traffic.held or traffic.in_flight:
+        # Gateways report the end of a request, but none may be heard.
+        moments.reached(moments.now + after_idle)
+        return False
+    # One that has just woken stays for as long as one that has just been asked.
+    return moments.reached(max(_idle_since(traffic, moments), before.since) + after_idle)
 
 
 def yields_at(
@@ -346,7 +367,7 @@ def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepSta
 
 
 def _forgotten(
-    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
+    before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, moments: Moments
 ) -> bool:
     """Whether everybody has gone for whom a model wakes: it would take the next accelerators that are free
     for nobody, while somebody else waits for them.
@@ -357,7 +378,7 @@ def _forgotten(
         return False
     after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
     patience = min(YIELD_IDLE, after_idle) if health.queues and not health.on_trial else after_idle
-    return traffic.idle >= patience and now - before.since >= patience
+    return moments.reached(max(_idle_since(traffic, moments), before.since) + patience)
 
 
 def _turn_is_over(policy: SleepPolicy, health: Health) -> bool:
@@ -392,6 +413,6 @@ def _passed(traffic: Traffic, epoch: int) -> bool:
     return traffic.known and traffic.acknowledged >= epoch and not traffic.in_flight
 
 
-def _left(idle: str, traffic: Traffic) -> timedelta:
-    """How much of a time without requests is still to come."""
-    return timedelta(seconds=seconds(idle)) - traffic.idle
+def _idle_since(traffic: Traffic, moments: Moments) -> datetime:
+    """Since when no request has come or ended."""
+    return moments.now - traffic.idle

@@ -22,7 +22,7 @@ from daybreak.workloads.gate_report import Timeline, gates_of
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.rolled import REFUSAL_LIMIT, Course, Rolled, rolled
-from daybreak.workloads.transition import earliest, look_again, next_states
+from daybreak.workloads.transition import earliest, look_again, next_steps
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
 """Shortest and longest pause before models that have not answered are asked again."""
@@ -128,6 +128,8 @@ class Decided:
     """Sleep and wake of each gate from here on, by its name; empty without a gateway."""
     rolled: Rolled | None = None
     """What becomes of a change of it."""
+    look_again: timedelta | None = None
+    """When time alone may change the decision; None: only an event does."""
 
     def holds(self, gate: str) -> bool:
         """Return whether requests to a gate are held."""
@@ -149,10 +151,13 @@ def decide(view: V | None, ways: Ways[S, V, R]) -> Decided:
     if view is None:
         return Decided()
     blocked, change = view.blocked, rolled(view, ways.course)
-    states = next_states(view.seen, view.assess(), change)
+    steps = next_steps(view.seen, view.assess(), change)
+    states = {gate: each.state for gate, each in steps.items()}
+    pauses = [each.look_again for each in steps.values()]
+    due = earliest(*pauses, change.look_again if change is not None else None)
     # What the API server has refused is tried again.
     apply = blocked is None or blocked.reason is Reason.REFUSED
-    return Decided(apply, view.asking() if blocked is None else Asking(), states, change)
+    return Decided(apply, view.asking() if blocked is None else Asking(), states, change, due)
 
 
 def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:
@@ -175,8 +180,8 @@ def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Re
     status = ways.status(view, Outcome(view.blocked, gates, decided.rolled))
     written = status.gate.models if status.gate is not None else []
     again = earliest(
-        look_again(seen, assessed, decided.states, written),
-        decided.rolled.look_again if decided.rolled is not None else None,
+        decided.look_again,
+        look_again(seen, decided.states, written),
         ways.look_again(view, status),
         decided.asking.later,
     )

@@ -6,57 +6,51 @@ from typing import Any
 
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.gates import idle_policy, room, state_machine
-from daybreak.gates.rolling import drain_left, rolled_out
+from daybreak.gates.rolling import rolled_out
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait
-from daybreak.gates.state_machine import Health, SleepState
+from daybreak.gates.state_machine import Health, SleepState, Step
 from daybreak.workloads import routing
 from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.rolled import Rolled
 
 
-def next_states(
+def next_steps(
     seen: Observed[Any], assessed: Mapping[str, Assessment], rolled: Rolled | None
-) -> dict[str, SleepState]:
-    """Return the next sleep state of each gate, by its name; none without a gateway."""
+) -> dict[str, Step]:
+    """Return the next decision on the sleep of each gate, by its name; none without a gateway."""
     if seen.gateway is None:
         return {}
-    states = {}
+    steps = {}
     for gate, before in seen.sleep_states.items():
         health = _health(seen, gate, assessed[gate])
         if rolled is not None:
             health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure)
         policy, traffic = seen.sleep_policies[gate], seen.gateway.of(gate)
-        states[gate] = state_machine.step(before, policy, traffic, health, seen.now)
-    return states
+        steps[gate] = state_machine.decide(before, policy, traffic, health, seen.now)
+    return steps
 
 
 def look_again(
-    seen: Observed[Any],
-    assessed: Mapping[str, Assessment],
-    states: Mapping[str, SleepState],
-    gates: Sequence[ModelGate],
+    seen: Observed[Any], states: Mapping[str, SleepState], gates: Sequence[ModelGate]
 ) -> timedelta | None:
-    """Return when time alone may change what was decided, or what the status says of it; None: never.
+    """Return when time alone may change what the status says of a decision; None: never.
 
     Args:
         seen: What was observed.
-        assessed: The model behind each gate, by the gate's name.
-        states: What was decided on the sleep of each.
+        states: What was decided on the sleep of each gate.
         gates: The gates as the status says them.
     """
     pauses: list[timedelta | None] = []
     for gate, state in states.items():
         if seen.gateway is None:
             continue
-        policy, traffic, turn = seen.sleep_policies[gate], seen.gateway.of(gate), seen.turn(gate)
+        policy = seen.sleep_policies[gate]
         pauses += [
-            state_machine.look_again(state, policy, traffic, seen.now),
-            routing.look_again(state, traffic, seen.now),
+            routing.look_again(state, seen.gateway.of(gate), seen.now),
             next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
-            drain_left(state, assessed[gate].drain, seen.now, preempted=turn.preempted),
-            turn.look_again,
+            seen.turn(gate).look_again,
         ]
     for each in gates:
         pauses += [
