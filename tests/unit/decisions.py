@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar
 
 from daybreak.gates.state_machine import SleepState
 from daybreak.workloads import decision
-from daybreak.workloads.decision import Assessed, GatedStatus, Ways
+from daybreak.workloads.assessed import Assessed
+from daybreak.workloads.decision import GatedStatus, Ways
 from daybreak.workloads.observed import Observed
 
 S = TypeVar("S", bound=Observed[Any])

@@ -20,7 +20,8 @@ from daybreak.loop import sleep_marks
 from daybreak.loop.observer import Observer
 from daybreak.problems.events import transitions
 from daybreak.scheduling.room import places
-from daybreak.workloads.decision import Assessed, Decided, Report, Ways, decide, report
+from daybreak.workloads.assessed import Assessed
+from daybreak.workloads.decision import Decided, Report, Ways, decide, report
 from daybreak.workloads.observed import Observed
 
 S = TypeVar("S", bound=Observed[Any])

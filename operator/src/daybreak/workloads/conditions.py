@@ -3,8 +3,8 @@
 The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from daybreak.api.common.condition_list import Made as Condition
 from daybreak.api.common.condition_list import made_of
@@ -19,7 +19,7 @@ from daybreak.problems.problem import Problem
 from daybreak.rollouts import words
 from daybreak.scheduling.schedulable import schedulable as said_of_fit
 from daybreak.workloads import routing
-from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.observed import GatewayView, Observed
 from daybreak.workloads.rolled import Rolled
 
@@ -29,51 +29,7 @@ _HELD = "requests are held until one does"
 _STALLED = "stopped until somebody acts: see Stalled"
 
 
-class Described(Protocol):
-    """A workload, assessed, in the words of its kind."""
-
-    kind: str
-    """The object's kind."""
-    fits: str
-    """What of it stands on nodes."""
-    reached: str
-    """What gateways send requests to."""
-
-    @property
-    def answerer(self) -> str:
-        """What answers, with its verb."""
-        ...
-
-    @property
-    def seen(self) -> Any:
-        """What was observed."""
-        ...
-
-    @property
-    def blocked(self) -> Problem | None:
-        """What keeps the spec from being applied; None: nothing."""
-        ...
-
-    @property
-    def made(self) -> bool:
-        """Whether something was applied before, which goes on."""
-        ...
-
-    @property
-    def to_act_on(self) -> Sequence[Problem]:
-        """What a person has to act on."""
-        ...
-
-    def assess(self) -> Mapping[str, Assessment]:
-        """Return what is known of the model behind each gate, by the gate's name."""
-        ...
-
-    def answers(self, gates: Collection[str]) -> Said:
-        """Return whether the models of these gates answer, whatever the gateway does."""
-        ...
-
-
-def ready(view: Described, states: States) -> Said:
+def ready(view: Assessed, states: States) -> Said:
     """Ready: whether a request is answered, if need be after a wake."""
     if view.blocked is not None:
         kept = "; what was applied before stays as it is" if view.made else ""
@@ -102,7 +58,7 @@ def ready(view: Described, states: States) -> Said:
     return _not_routed(view, seen.gateway, up, states, said)
 
 
-def reconciling(view: Described, states: States, ready: Said, plain: Said) -> Said:
+def reconciling(view: Assessed, states: States, ready: Said, plain: Said) -> Said:
     """Reconciling: whether a change of the spec is on its way; `plain` is what the pods alone make of it."""
     if view.to_act_on:
         return "False", view.to_act_on[0].reason, _STALLED
@@ -124,7 +80,7 @@ def stalled(found: Sequence[Problem]) -> Said:
     return "False", Reason.STEADY, "nobody has to act"
 
 
-def made(view: Described, rolled: Rolled | None, ready: Said, active: Said, going: Said) -> list[Condition]:
+def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going: Said) -> list[Condition]:
     """Return all conditions of a workload.
 
     Args:
@@ -150,12 +106,12 @@ def made(view: Described, rolled: Rolled | None, ready: Said, active: Said, goin
     ]
 
 
-def _was(view: Described) -> str:
+def _was(view: Assessed) -> str:
     """What Ready was before."""
     return str(condition(view.seen.status, ConditionType.READY).get("status"))
 
 
-def _not_true(view: Described) -> Any:
+def _not_true(view: Assessed) -> Any:
     """Not ready: False, if that was known before."""
     return "False" if _was(view) in ("True", "False") else "Unknown"
 
@@ -178,7 +134,7 @@ def _is_forced(state: SleepState) -> bool:
     return state.phase is Phase.ASLEEP and state.gate is GateState.FAILED
 
 
-def _waking(view: Described, up: Sequence[str], states: States, said: Said) -> Said:
+def _waking(view: Assessed, up: Sequence[str], states: States, said: Said) -> Said:
     """What does not answer yet may be on its way up from sleep: for as long as requests are held for it the
     workload stays ready, if it was. One that has never answered is not ready before it has."""
     seen: Observed[Any] = view.seen
@@ -208,7 +164,7 @@ def _is_from_sleep(seen: Observed[Any], gate: str) -> bool:
     return wakes or seen.sleep_states[gate].asleep is not None
 
 
-def _not_routed(view: Described, gateway: GatewayView, up: Sequence[str], states: States, said: Said) -> Said:
+def _not_routed(view: Assessed, gateway: GatewayView, up: Sequence[str], states: States, said: Said) -> Said:
     """The condition of models that all answer the operator, which asks past the gateways, where no gateway
     sees one of them."""
     unseen = [gate for gate in up if states[gate].gate is GateState.OPEN and not gateway.of(gate).routed]

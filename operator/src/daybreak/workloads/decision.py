@@ -17,8 +17,8 @@ from daybreak.gates.state_machine import SleepState
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.workloads.asking import Asking
-from daybreak.workloads.assessment import Assessment
-from daybreak.workloads.gate_report import Timeline, gates_of
+from daybreak.workloads.assessed import Assessed
+from daybreak.workloads.gate_report import gates_of
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.rolled import REFUSAL_LIMIT, Course, Rolled, rolled
@@ -44,34 +44,8 @@ class GatedStatus(Protocol):
 
 
 S = TypeVar("S", bound=Observed[Any])
-V = TypeVar("V", bound="Assessed")
+V = TypeVar("V", bound=Assessed)
 R = TypeVar("R", bound=GatedStatus)
-
-
-class Assessed(Protocol):
-    """A workload that can be read, with what follows from what was observed."""
-
-    @property
-    def seen(self) -> Any:
-        """What was observed."""
-        ...
-
-    @property
-    def blocked(self) -> Problem | None:
-        """What keeps the spec from being applied; None: nothing."""
-        ...
-
-    def assess(self) -> Mapping[str, Assessment]:
-        """Return what is known of the model behind each gate, by the gate's name."""
-        ...
-
-    def asking(self) -> Asking:
-        """Return which models are to be asked for an answer."""
-        ...
-
-    def timeline(self) -> Timeline:
-        """Return the steps of a wake."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.rollout import RolloutPhase
-from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.rollouts.deadline import deadline
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import Errors, RolloutState, Situation, look_again, step
 from daybreak.rollouts.strategy import Change, Surroundings
+from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.observed import Observed
 
@@ -72,25 +72,7 @@ class Course:
     """How soon nodes are compared again with a change that fits on none; None: at a change of nodes."""
 
 
-class Changing(Protocol):
-    """A workload, assessed."""
-
-    @property
-    def seen(self) -> Any:
-        """What was observed."""
-        ...
-
-    @property
-    def blocked(self) -> Problem | None:
-        """What keeps the spec from being applied; None: nothing."""
-        ...
-
-    def assess(self) -> Mapping[str, Assessment]:
-        """Return what is known of the model behind each gate, by the gate's name."""
-        ...
-
-
-V = TypeVar("V", bound=Changing)
+V = TypeVar("V", bound=Assessed)
 
 
 def rolled(view: V, course_of: Callable[[V], Course]) -> Rolled | None:
