@@ -15,7 +15,6 @@ from daybreak.gates.sleep_policy import (
     depth,
     gates_before,
     hold_seconds,
-    kept_gate,
     model_gate,
     node_wait,
     overdue,
@@ -171,11 +170,6 @@ def test_the_gate_as_gateways_read_it(timeout: str, expected: int) -> None:
 
 
 def test_a_status_of_another_form_reads_as_nothing() -> None:
-    assert kept_gate({}) is None
-    assert kept_gate({"gate": {**STATUS["gate"], "port": "http"}}) is None
-    kept = kept_gate(STATUS)
-    assert kept is not None
-    assert kept.models[0].epoch == 7
     assert backends_before({"gate": {"backends": [{"cluster": "a"}, {}, "b"]}}) == ["a"]
 
 

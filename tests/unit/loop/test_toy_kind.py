@@ -184,7 +184,7 @@ def status(found: View, outcome: Outcome) -> ToyStatus:
 
 def as_before(seen: Observed, reason: Reason, message: str) -> ToyStatus:
     """Return the status of one that cannot be read."""
-    return ToyStatus(**report.as_before(seen, reason, message).fields())
+    return report.as_before(ToyStatus, seen, reason, message)
 
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:

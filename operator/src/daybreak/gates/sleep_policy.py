@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from daybreak.api.common import names
 from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, parse_time, text, written
-from daybreak.api.gates.gate_status import GateStatus, ModelGate, Phase, RoomStatus, WakeStatus
+from daybreak.api.gates.gate_status import ModelGate, Phase, RoomStatus, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.api.schema.scalars import seconds
@@ -121,14 +121,6 @@ def model_gate(
         wake=wake,
         idle=idle,
     )
-
-
-def kept_gate(status: Mapping[str, Any]) -> GateStatus | None:
-    """The gates as the status says them, to be said again; None when it does not, or not in their form."""
-    try:
-        return GateStatus.model_validate(status.get("gate"))
-    except ValidationError:
-        return None
 
 
 def node_wait(gate: ModelGate | None, now: datetime) -> timedelta | None:

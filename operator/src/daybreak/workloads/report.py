@@ -2,21 +2,23 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel
 
 from daybreak.api.common.condition_list import Made, dated
 from daybreak.api.common.conditions import Condition, ConditionType, Reason
-from daybreak.api.common.unstructured import at, condition, text, whole
+from daybreak.api.common.unstructured import at, condition, whole
 from daybreak.api.gates.gate_status import GateBackend, GateStatus, Phase
 from daybreak.api.gates.savings_status import SavingsStatus
-from daybreak.gates.ledger import savings_before
-from daybreak.gates.sleep_policy import kept_gate
+from daybreak.api.schema.lenient import readable
 from daybreak.workloads import conditions
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.view import View
 
 AnyView = View[Any, Any]
+M = TypeVar("M", bound=BaseModel)
 
 
 @dataclass(frozen=True)
@@ -61,17 +63,20 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
     )
 
 
-def as_before(seen: Observed[Any], reason: Reason, message: str, *, active: bool | None = None) -> Common:
-    """Of one that is being deleted, or cannot be read: what was there before stays.
+def as_before(
+    kind: type[M], seen: Observed[Any], reason: Reason, message: str, *, active: bool | None = None
+) -> M:
+    """Return the status of one that is being deleted, or cannot be read: what was there before stays.
 
     Args:
+        kind: Model of the status.
         seen: What was observed.
         reason: Reason of its conditions.
         message: Their message.
         active: Whether it holds pods; None: as the status says.
     """
-    stalled = reason is Reason.INVALID_SPEC
-    before, generation = seen.status, max(0, whole(at(seen.manifest, "metadata").get("generation")))
+    stalled, before = reason is Reason.INVALID_SPEC, seen.status
+    generation = max(0, whole(at(seen.manifest, "metadata").get("generation")))
     if active is None:
         active = condition(before, ConditionType.ACTIVE).get("status") == "True"
     made = [
@@ -81,16 +86,12 @@ def as_before(seen: Observed[Any], reason: Reason, message: str, *, active: bool
         Made(ConditionType.RECONCILING, not stalled, reason, message),
         Made(ConditionType.STALLED, stalled, reason, message),
     ]
-    access = text(before.get("access"))
-    return Common(
-        observed_generation=generation,
-        phase=Phase.FAILED if stalled else Phase.DRAINING,
-        phase_since=text(before.get("phaseSince")) or None,
-        access="ApiKeys" if access == "ApiKeys" else "Open" if access else None,
-        gate=kept_gate(before),
-        savings=savings_before(before),
-        conditions=dated(before, made, seen.now, generation),
-    )
+    now = {
+        "observed_generation": generation,
+        "phase": Phase.FAILED if stalled else Phase.DRAINING,
+        "conditions": dated(before, made, seen.now, generation),
+    }
+    return kind(**{**readable(kind, before), **now})
 
 
 def _phase(view: AnyView, made: list[Made]) -> Phase:

@@ -5,7 +5,7 @@ from daybreak.api.llmservice.resource import KIND
 from daybreak.kinds.llmservice.decide.rollout import course
 from daybreak.kinds.llmservice.decide.view import view_of
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.status import carried_over, report
+from daybreak.kinds.llmservice.status import report
 from daybreak.problems.problem import Problem
 from daybreak.workloads import decision
 
@@ -21,7 +21,7 @@ WAYS = decision.Ways(
     KIND,
     view_of,
     report.status,
-    carried_over.as_before,
+    report.as_before,
     hinders=_without_kuberay,
     course=course,
 )

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from daybreak.api.common import names
 from daybreak.api.common.condition_list import dated
-from daybreak.api.common.conditions import Said
-from daybreak.api.common.unstructured import written
+from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.unstructured import mappings, whole, written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import MAX_GATES, GateBackend, GateStatus, Phase
 from daybreak.api.gates.rollout import RolloutStrategy
@@ -24,14 +24,17 @@ from daybreak.kinds.llmservice.decide.adapters import Adapters
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.view import View
+from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import conditions, defaults
-from daybreak.kinds.llmservice.status.carried_over import MODEL_MESSAGE_LIMIT
 from daybreak.problems.problem import Problem
 from daybreak.rollouts import record
 from daybreak.workloads import conditions as shared
+from daybreak.workloads import report as common
 from daybreak.workloads.gate_report import Gates
 from daybreak.workloads.outcome import Outcome
 
+MODEL_MESSAGE_LIMIT = 2000
+"""Longest message of a model, in characters."""
 _NOT_SETTLED = (Phase.WAKING, Phase.REPLACING, Phase.UPDATING, Phase.FAILED)
 
 
@@ -65,6 +68,12 @@ def status(view: View, outcome: Outcome) -> LLMServiceStatus:
         models=[_model(model, lora[model.name], snapshot.problem) for model in models],
         conditions=dated(seen.status, made, seen.now, generation),
     )
+
+
+def as_before(seen: Observed, reason: Reason, message: str) -> LLMServiceStatus:
+    """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    held = any(whole(item.get("replicas")) for item in mappings(seen.status.get("models")))
+    return common.as_before(LLMServiceStatus, seen, reason, message, active=held)
 
 
 def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:

@@ -52,15 +52,6 @@ def scaled(view: View, *, asleep: bool) -> AutoscalingStatus | None:
     return AutoscalingStatus(replicas=after.replicas, wanted=after.wanted, since=since)
 
 
-def as_before(status: Manifest) -> AutoscalingStatus | None:
-    """What stands in a status, where nothing is decided."""
-    before = _read(status)
-    if before is None:
-        return None
-    since = None if before.since is None else written(before.since)
-    return AutoscalingStatus(replicas=before.replicas, wanted=before.wanted, since=since)
-
-
 def step(before: Scale, spec: ModelServerSpec, traffic: Traffic, now: datetime) -> Scale:
     """The next decision."""
     rules = spec.autoscaling

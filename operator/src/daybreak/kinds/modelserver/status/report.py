@@ -2,10 +2,9 @@
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
-from daybreak.api.common.unstructured import text, whole
 from daybreak.api.gates.gate_status import GateBackend
 from daybreak.api.modelserver.status import ModelServerStatus
-from daybreak.kinds.modelserver.decide import autoscaling, groups, rollout
+from daybreak.kinds.modelserver.decide import autoscaling, rollout
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.rollouts import record
@@ -39,15 +38,4 @@ def status(view: View, outcome: Outcome) -> ModelServerStatus:
 
 def as_before(seen: Observed, reason: Reason, message: str) -> ModelServerStatus:
     """The status of one that is being deleted, or cannot be read: what was there before stays."""
-    before = seen.status
-    return ModelServerStatus(
-        **report.as_before(seen, reason, message).fields(),
-        url=text(before.get("url")) or None,
-        replicas=whole(before.get("replicas")),
-        autoscaling=autoscaling.as_before(before),
-        gpus=whole(before.get("gpus")),
-        selector=text(before.get("selector")) or None,
-        answered=text(before.get("answered")) or None,
-        crash=groups.as_before(before),
-        rollout=record.kept(before),
-    )
+    return report.as_before(ModelServerStatus, seen, reason, message)

@@ -1,7 +1,6 @@
 """The status of a ServeApplication, put together from what was decided."""
 
 from daybreak.api.common.conditions import Reason
-from daybreak.api.common.unstructured import mappings, text, whole
 from daybreak.api.gates.gate_status import GateBackend
 from daybreak.api.gates.rollout import RolloutStatus
 from daybreak.api.serveapplication.status import DeploymentStatus, ServeApplicationStatus
@@ -34,20 +33,7 @@ def status(view: View, outcome: Outcome) -> ServeApplicationStatus:
 
 def as_before(seen: Observed, reason: Reason, message: str) -> ServeApplicationStatus:
     """The status of one that is being deleted, or cannot be read: what was there before stays."""
-    before = seen.status
-    found = [
-        DeploymentStatus(name=text(each.get("name")), status=text(each.get("status")))
-        for each in mappings(before.get("deployments"))
-    ]
-    return ServeApplicationStatus(
-        **report.as_before(seen, reason, message).fields(),
-        url=text(before.get("url")) or None,
-        ray_cluster=text(before.get("rayCluster")) or None,
-        deployments=found[:_MOST],
-        gpus=whole(before.get("gpus")),
-        rollout=record.kept(before),
-        answered=text(before.get("answered")) or None,
-    )
+    return report.as_before(ServeApplicationStatus, seen, reason, message)
 
 
 def _rollout(view: View, rolled: Rolled | None) -> RolloutStatus | None:
