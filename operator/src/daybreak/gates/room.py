@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from daybreak.api.common.conditions import MAX_AFTER
+from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import parse_time, written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import ModelGate, Phase, RoomStatus
@@ -43,7 +44,7 @@ def room_status(
     up = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     waits = up and not has_room
     if waits and before is not None:
-        late = _overdue_since(before, said, now)
+        late = _overdue_since(before, said, Moments(now))
         since = since if late is None else None
     if waits and not turn.after and late is None:
         # It comes first, or has come first and the scheduler has not said yet that it finds no room.
@@ -65,7 +66,7 @@ def room_status(
     return found if found != RoomStatus() else None
 
 
-def _overdue_since(before: ModelGate, said: RoomStatus, now: datetime) -> datetime | None:
+def _overdue_since(before: ModelGate, said: RoomStatus, moments: Moments) -> datetime | None:
     """Since when a model that waits lets the others try; None: it does not, or has its place again.
 
     Only the time counts in which it came first. Who waits behind others for longer than its requests are held
@@ -74,8 +75,8 @@ def _overdue_since(before: ModelGate, said: RoomStatus, now: datetime) -> dateti
     hold = timedelta(seconds=before.hold_seconds)
     late, first = parse_time(said.overdue_since or ""), parse_time(said.first_since or "")
     if late is not None:
-        return late if now - late < OTHERS_TRY * hold else None
-    return now if first is not None and now - first >= hold else None
+        return None if moments.reached(late + OTHERS_TRY * hold) else late
+    return moments.now if first is not None and moments.reached(first + hold) else None
 
 
 def overdue(gate: ModelGate | None) -> bool:
@@ -87,11 +88,10 @@ def look_again(gate: ModelGate, now: datetime) -> timedelta | None:
     """When time alone changes whether a model lets the others try; None: never."""
     if gate.room is None:
         return None
-    hold = timedelta(seconds=gate.hold_seconds)
-    late, first = parse_time(gate.room.overdue_since or ""), parse_time(gate.room.first_since or "")
-    if late is not None:
-        return max(late + OTHERS_TRY * hold - now, timedelta(0))
-    return max(first + hold - now, timedelta(0)) if first is not None else None
+    moments = Moments(now)
+    late = _overdue_since(gate, gate.room, moments)
+    changes = late != parse_time(gate.room.overdue_since or "")
+    return timedelta(0) if changes else moments.look_again
 
 
 def yielded_to(before: ModelGate | None, state: SleepState, turn: Turn) -> str | None:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from daybreak.api.common.moments import Moments
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
 from daybreak.rollouts.strategy import Change, Road, Surroundings, choose
 
@@ -145,12 +146,10 @@ def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutSta
 
 def look_again(state: RolloutState, seen: Situation) -> timedelta | None:
     """When time alone may change what has just been decided; None: never."""
-    if not state.timed or state.started is None:
-        return None
-    moments = [state.started + SETTLE, state.started + seen.limit]
-    if seen.errors is not None:
-        moments.append(max(seen.errors.since, state.started) + ERRORS)
-    return min((moment - seen.now for moment in moments if moment > seen.now), default=None)
+    moments = Moments(seen.now)
+    if state.timed and state.started is not None:
+        _wrong(state, seen, moments)
+    return moments.look_again
 
 
 def _read(before: RolloutState | None, seen: Situation) -> RolloutState:
@@ -285,7 +284,7 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
             phase=_under_way(state),
             started=None,
         )
-    wrong = _wrong(state, seen)
+    wrong = _wrong(state, seen, Moments(seen.now))
     if not wrong:
         return replace(state, phase=_under_way(state), message=state.message if state.failed else "")
     rolls_back = state.failed is None and wish.on_failure is OnFailure.ROLL_BACK and not wish.paused
@@ -312,17 +311,15 @@ def _may_replace(state: RolloutState, seen: Situation, wish: Wish) -> bool:
     return old and wish.strategy is RolloutStrategy.AUTO
 
 
-def _wrong(state: RolloutState, seen: Situation) -> str:
+def _wrong(state: RolloutState, seen: Situation, moments: Moments) -> str:
     """Why the revision that starts has failed; empty when it has not."""
     assert state.started is not None  # noqa: S101 - checked by the caller
-    taken = seen.now - state.started
-    if taken < SETTLE or state.answered is None:
+    if not moments.reached(state.started + SETTLE) or state.answered is None:
         return ""
     if seen.stuck:
         return seen.stuck
-    if seen.errors is not None and seen.now - max(seen.errors.since, state.started) >= ERRORS:
+    in_time = not moments.reached(state.started + seen.limit)
+    if seen.errors is not None and moments.reached(max(seen.errors.since, state.started) + ERRORS):
         lasted = round(ERRORS.total_seconds())
         return f"it has answered with nothing but errors for {lasted} s: {seen.errors.said}"
-    if taken >= seen.limit:
-        return f"it has not answered within {round(seen.limit.total_seconds())} s"
-    return ""
+    return "" if in_time else f"it has not answered within {round(seen.limit.total_seconds())} s"

@@ -4,11 +4,13 @@ The words hold no time and no count of attempts, so that the same state is the s
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from daybreak.api.common.condition_list import Made as Condition
 from daybreak.api.common.condition_list import made_of
 from daybreak.api.common.conditions import ConditionType, Reason, Said
+from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
@@ -18,18 +20,21 @@ from daybreak.gates.state_machine import SleepState
 from daybreak.problems.problem import Problem
 from daybreak.rollouts import words
 from daybreak.scheduling.schedulable import schedulable as said_of_fit
-from daybreak.workloads import routing
 from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.observed import GatewayView, Observed
 from daybreak.workloads.rolled import Rolled
 
 States = Mapping[str, SleepState]
 """What was decided on the sleep of each gate, by its name."""
+FINDING = timedelta(seconds=10)
+"""How long a workload that was ready stays so although no gateway reaches it. After the gate has opened the
+gateways have to find its pods: they hear of them with the gate, or just before it, and look every 250 ms. A
+busy Serve proxy may miss two of their looks."""
 _HELD = "requests are held until one does"
 _STALLED = "stopped until somebody acts: see Stalled"
 
 
-def ready(view: Assessed, states: States) -> Said:
+def ready(view: Assessed, states: States, moments: Moments) -> Said:
     """Ready: whether a request is answered, if need be after a wake."""
     if view.blocked is not None:
         kept = "; what was applied before stays as it is" if view.made else ""
@@ -55,7 +60,7 @@ def ready(view: Assessed, states: States) -> Said:
         return "True", Reason.ANSWERING, "falling asleep: a request turns it round"
     if said[0] != "True":
         return _waking(view, up, states, said)
-    return _not_routed(view, seen.gateway, up, states, said)
+    return _not_routed(view, seen.gateway, up, states, said, moments)
 
 
 def reconciling(view: Assessed, states: States, ready: Said, plain: Said) -> Said:
@@ -164,18 +169,20 @@ def _is_from_sleep(seen: Observed[Any], gate: str) -> bool:
     return wakes or seen.sleep_states[gate].asleep is not None
 
 
-def _not_routed(view: Assessed, gateway: GatewayView, up: Sequence[str], states: States, said: Said) -> Said:
+def _not_routed(
+    view: Assessed, gateway: GatewayView, up: Sequence[str], states: States, said: Said, moments: Moments
+) -> Said:
     """The condition of models that all answer the operator, which asks past the gateways, where no gateway
     sees one of them."""
     unseen = [gate for gate in up if states[gate].gate is GateState.OPEN and not gateway.of(gate).routed]
     if not unseen:
         return said
-    opened = max(states[gate].since for gate in unseen)
-    if view.seen.now - opened < routing.FINDING:
+    was_ready, opened = _was(view) == "True", max(states[gate].since for gate in unseen)
+    if not moments.reached(opened + FINDING):
         told = f"up, and no gateway has found {view.reached} yet: {_HELD}"
-        ready = _was(view) == "True"
-        return ("True", Reason.WAKING, told) if ready else (_not_true(view), Reason.PROGRESSING, told)
-    if _was(view) == "True" and max(gateway.of(gate).unrouted for gate in unseen) < routing.FINDING:
+        return ("True", Reason.WAKING, told) if was_ready else (_not_true(view), Reason.PROGRESSING, told)
+    lost = moments.now - max(gateway.of(gate).unrouted for gate in unseen)
+    if was_ready and not moments.reached(lost + FINDING):
         return said
     told = (
         f"{view.answerer}, but no gateway of the namespace reaches {view.reached}: {_HELD}; "

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Generic, Protocol, TypeVar
 
 from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import GateStatus
@@ -151,10 +152,12 @@ def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Re
         return Report(ways.as_before(seen, Reason.INVALID_SPEC, said), None)
     assessed = view.assess()
     gates = gates_of(seen, assessed, decided.states, view.timeline())
-    status = ways.status(view, Outcome(view.blocked, gates, decided.rolled))
+    moments = Moments(seen.now)
+    status = ways.status(view, Outcome(view.blocked, gates, moments, decided.rolled))
     written = status.gate.models if status.gate is not None else []
     again = earliest(
         decided.look_again,
+        moments.look_again,
         look_again(seen, decided.states, written),
         ways.look_again(view, status),
         decided.asking.later,

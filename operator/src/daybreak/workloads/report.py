@@ -47,7 +47,7 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
         backends: Pods that requests go to.
     """
     seen, gates = view.seen, outcome.gates
-    state, ready = gates.states.get(seen.gate_name), conditions.ready(view, gates.states)
+    state, ready = gates.states.get(seen.gate_name), conditions.ready(view, gates.states, outcome.moments)
     going = conditions.reconciling(view, gates.states, ready, view.progress(ready))
     made = conditions.made(view, outcome.rolled, ready, view.active(gates.states), going)
     phase = state.phase if state is not None else _phase(view, made)

@@ -1,6 +1,6 @@
 """Decide on the sleep of each gate, and when time alone may change a decision: pure functions."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +9,7 @@ from daybreak.gates import idle_policy, room, state_machine
 from daybreak.gates.rolling import rolled_out
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait
-from daybreak.gates.state_machine import Health, SleepState, Step
-from daybreak.workloads import routing
+from daybreak.gates.state_machine import Health, Step
 from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.rolled import Rolled
@@ -32,23 +31,18 @@ def next_steps(
     return steps
 
 
-def look_again(
-    seen: Observed[Any], states: Mapping[str, SleepState], gates: Sequence[ModelGate]
-) -> timedelta | None:
+def look_again(seen: Observed[Any], states: Iterable[str], gates: Sequence[ModelGate]) -> timedelta | None:
     """Return when time alone may change what the status says of a decision; None: never.
 
     Args:
         seen: What was observed.
-        states: What was decided on the sleep of each gate.
+        states: The gates that were decided on.
         gates: The gates as the status says them.
     """
     pauses: list[timedelta | None] = []
-    for gate, state in states.items():
-        if seen.gateway is None:
-            continue
+    for gate in states:
         policy = seen.sleep_policies[gate]
         pauses += [
-            routing.look_again(state, seen.gateway.of(gate), seen.now),
             next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
             seen.turn(gate).look_again,
         ]

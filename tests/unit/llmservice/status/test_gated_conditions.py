@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase, WakeStatus
@@ -18,13 +19,13 @@ from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.decide.view import view_of
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.problems.problem import Problem
-from daybreak.workloads import conditions, routing
+from daybreak.workloads import conditions
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import START, World
 
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
 JUST_LOST = replace(HEARD, routed=False)
-UNROUTED = replace(JUST_LOST, unrouted=routing.FINDING)
+UNROUTED = replace(JUST_LOST, unrouted=conditions.FINDING)
 UP: Said = ("True", Reason.ANSWERING, "the model answers")
 STARTING: Said = ("False", Reason.PROGRESSING, "it waits for a worker pod")
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
@@ -43,14 +44,14 @@ def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
     return replace(world.seen, manifest={**world.seen.manifest, "status": status})
 
 
-def ready(now: SleepState, traffic: Traffic, before: str, said: Said) -> Said:
+def ready(now: SleepState, traffic: Traffic, before: str, said: Said, moments: Moments | None = None) -> Said:
     """The condition of a service with one model of which this is said."""
     found = view_of(observed(before, now, traffic))
     answering = said[0] == "True"
     problem = None if answering else Problem(said[1], said[2], stalled=now is FAILED)
     [model] = found.models
     model = replace(model, answering=answering, problem=problem, state=ModelState.STARTING)
-    return conditions.ready(replace(found, models=[model]), {"tiny": now})
+    return conditions.ready(replace(found, models=[model]), {"tiny": now}, moments or Moments(START))
 
 
 def sleep_state(
@@ -62,7 +63,7 @@ def sleep_state(
 
 AWAKE = sleep_state(Phase.AWAKE, GateState.OPEN)
 """It has just opened its gate."""
-LONG_AWAKE = replace(AWAKE, since=START - routing.FINDING)
+LONG_AWAKE = replace(AWAKE, since=START - conditions.FINDING)
 WAKING = sleep_state(Phase.WAKING, GateState.CLOSED)
 ASLEEP = sleep_state(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)
 FORCED = sleep_state(Phase.ASLEEP, GateState.FAILED, SleepDepth.WORKERS, FORCED_ASLEEP)
@@ -120,7 +121,7 @@ def test_words_say_what_is_waited_for_and_who_decided() -> None:
     ("now", "traffic", "expected"),
     [
         (AWAKE, HEARD, None),
-        (AWAKE, UNROUTED, routing.FINDING),
+        (AWAKE, UNROUTED, conditions.FINDING),
         (replace(AWAKE, since=START - timedelta(seconds=4)), UNROUTED, timedelta(seconds=6)),
         (LONG_AWAKE, UNROUTED, None),
         (LONG_AWAKE, replace(JUST_LOST, unrouted=timedelta(seconds=7)), timedelta(seconds=3)),
@@ -130,7 +131,9 @@ def test_words_say_what_is_waited_for_and_who_decided() -> None:
 def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
     now: SleepState, traffic: Traffic, expected: timedelta | None
 ) -> None:
-    assert routing.look_again(now, traffic, START) == expected
+    moments = Moments(START)
+    ready(now, traffic, "True", STARTING if now is WAKING else UP, moments)
+    assert moments.look_again == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN as HOLD
-from daybreak.workloads import routing
+from daybreak.workloads.conditions import FINDING
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
     GPU_MODEL,
@@ -274,16 +274,16 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
     assert gate(opened) == ("Awake", "Open", None)
     assert conditions(opened)["Ready"] == "Unknown/Progressing"
     assert "NetworkPolicy" not in message(opened), "the gateways have only just received the Ray head"
-    assert opened.requeue_after == routing.FINDING
+    assert opened.requeue_after == FINDING
     assert conditions(opened)["Reconciling"] == "True/Progressing"
     assert conditions(opened)["Stalled"] == "False/Steady"
     found = world.step(gateway=view())
     assert conditions(found)["Ready"] == "True/Answering"
-    assert found.requeue_after is None or found.requeue_after > routing.FINDING
+    assert found.requeue_after is None or found.requeue_after > FINDING
     missed = world.step(after=60, gateway=view(routed=False))
     assert conditions(missed)["Ready"] == "True/Answering", "a busy proxy may miss a look"
-    assert missed.requeue_after == routing.FINDING
-    lost = world.step(gateway=view(routed=False, unrouted=routing.FINDING))
+    assert missed.requeue_after == FINDING
+    lost = world.step(gateway=view(routed=False, unrouted=FINDING))
     assert conditions(lost)["Ready"] == "False/NotRouted"
     assert "NetworkPolicy" in message(lost)
     assert gate(lost) == ("Awake", "Open", None), "whoever is held waits on; the gate is not the matter"
@@ -295,8 +295,8 @@ def test_first_start_that_no_gateway_reaches_is_reported() -> None:
     world.step()
     world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     late = world.step(
-        after=routing.FINDING.total_seconds(),
-        gateway=view(routed=False, unrouted=routing.FINDING),
+        after=FINDING.total_seconds(),
+        gateway=view(routed=False, unrouted=FINDING),
     )
     assert conditions(late)["Ready"] == "Unknown/NotRouted"
     assert "NetworkPolicy" in message(late)
@@ -309,8 +309,8 @@ def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
     opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
     assert conditions(opened)["Ready"] == "True/Waking"
-    assert opened.requeue_after == routing.FINDING
-    late = world.step(after=routing.FINDING.total_seconds())
+    assert opened.requeue_after == FINDING
+    late = world.step(after=FINDING.total_seconds())
     assert conditions(late)["Ready"] == "False/NotRouted"
 
 

@@ -78,7 +78,7 @@ def as_before(seen: Observed, reason: Reason, message: str) -> LLMServiceStatus:
 
 def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
     change = outcome.rolled
-    ready = shared.ready(view, outcome.gates.states)
+    ready = shared.ready(view, outcome.gates.states, outcome.moments)
     ready = conditions.with_adapters(ready, adapters.in_the_way(lora.values()))
     if view.blocked is not None or change is None or change.state.strategy is not RolloutStrategy.IN_PLACE:
         return ready
