@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from itertools import combinations
 from typing import Any
 
@@ -430,6 +431,8 @@ class Played:
     dies_at: int | None = None
     """From when on it loses a pod as soon as it is awake, while it is asked; None: it loses none."""
     forsaken: bool = False
+    stays: int = 0
+    """Seconds for which it does not yield after it has answered, as one that is asked or is updated."""
 
     @property
     def lost(self) -> bool:
@@ -459,33 +462,50 @@ class Played:
     ),
     order=st.randoms(use_true_random=False),
     node_wait=st.sampled_from([0, 0, 20, 60]),
+    foreign=st.lists(st.integers(0, 7), min_size=3, max_size=3),
+    stays=st.lists(st.sampled_from([0, 0, 15, 40]), min_size=6, max_size=6),
+    counted=st.booleans(),
 )
 def test_everybody_who_fits_alone_is_answered_in_the_end(
     nodes: list[int],
     services: list[tuple[int, int, int, int | None, int | None]],
     order: Any,
     node_wait: int,
+    foreign: list[int],
+    stays: list[int],
+    counted: bool,
 ) -> None:
-    """The scheduler takes pods in any order. Nobody leaves but by turns, and while nodes may be added nobody
-    leaves or gives anything back; once for all who wait at a time, not once for each. Who waits and has no
-    clients any more goes, and nobody gives way to it. Some lose a pod while they are awake and asked."""
+    """The scheduler takes pods in any order. Pods outside Daybreak use accelerators of the nodes, and some
+    models that are awake do not yield for a while. Nobody leaves but by turns, and while nodes may be added
+    nobody leaves or gives anything back; once for all who wait at a time, not once for each. Who waits and
+    has no clients any more goes, and nobody gives way to it. Some lose a pod while they are awake and asked.
+    """
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
-        Played(f"s{number}", devices, pods, asked, gone_at=gone, dies_at=dies)
+        Played(f"s{number}", devices, pods, asked, gone_at=gone, dies_at=dies, stays=stays[number])
         for number, (devices, pods, asked, gone, dies) in enumerate(services)
         if sum(gpus // devices for gpus in size.values()) >= pods
     ]
     wait, waited_from = timedelta(seconds=node_wait), None
     deaths = sum(each.dies_at is not None for each in some)
-    for second in range(0, (60 + node_wait) * (len(some) + deaths + 1), 5):
+    whole = {name: gpus + more for (name, gpus), more in zip(size.items(), foreign, strict=False)}
+    longest = (60 + node_wait) * (len(some) + deaths + 1) + sum(each.stays for each in some) * (deaths + 1)
+    for second in range(0, longest, 5):
         now = NOW + timedelta(seconds=second)
         for each in some:
             if each.dies_at is not None and each.dies_at <= second and each.whole and not each.leaving:
                 each.placed.pop(order.randrange(each.pods))
                 each.dies_at = None
         _schedule(some, size, order, now, second)
-        claims = [_claim(each, now) for each in some if second >= each.asked_at]
-        found = turns(claims, Fleet(places(**size)), now, wait)
+        claims = [_claim(each, now, second) for each in some if second >= each.asked_at]
+        fleet = Fleet(places(**whole))
+        if counted:
+            taken = {
+                name: {GPU: Decimal(more + sum(claim.holds.get(name, 0) for claim in claims))}
+                for name, more in zip(size, foreign, strict=False)
+            }
+            fleet = Fleet(places(**whole), {}, taken, frozenset(size))
+        found = turns(claims, fleet, now, wait)
         waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
         if waited_from is not None and now - waited_from < wait:
             assert not [turn for turn in found.values() if turn.after or turn.gives_way_to]
@@ -540,8 +560,9 @@ def _schedule(some: list[Played], size: dict[str, int], order: Any, now: datetim
             each.no_room_since = None
 
 
-def _claim(each: Played, now: datetime) -> Claim:
+def _claim(each: Played, now: datetime, second: int) -> Claim:
     up = each.answered_at is not None
+    stays = each.answered_at is not None and second < each.answered_at + each.stays
     asked = NOW + timedelta(seconds=each.asked_at)
     holds = {name: each.devices * each.placed.count(name) for name in set(each.placed)}
     return Claim(
@@ -559,7 +580,7 @@ def _claim(each: Played, now: datetime) -> Claim:
         leaving=each.leaving,
         lost=each.lost and each.no_room_since is not None,
         first_since=each.first_since,
-        yields_at=now if each.whole and not each.leaving else None,
+        yields_at=now if each.whole and not (each.leaving or stays) else None,
     )
 
 

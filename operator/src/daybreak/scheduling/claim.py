@@ -148,6 +148,10 @@ class Turn:
     """Whether those in `after` are to leave first because its pods would have the scheduler delete theirs."""
     cores: bool = False
     """Whether it is about cores and memory, as of a model without accelerators."""
+    lacks: tuple[str, ...] = ()
+    """Resources besides accelerators that are short on every node with enough free accelerators."""
+    hopeless: bool = False
+    """True if no node takes one of its pods even if all models sleep: other pods hold too much."""
     look_again: timedelta | None = field(default=None, compare=False)
     """How soon time alone may change somebody's turn; None: never."""
 

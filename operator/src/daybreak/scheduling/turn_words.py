@@ -13,7 +13,7 @@ def waiting(before: Sequence[str], turn: Turn) -> str:
     """
     if turn.preempts:
         return f"it waits until pods of a lower priority have left: {_named(before)}, which finish what runs"
-    wanted = "cores and memory" if turn.cores else "accelerators"
+    wanted = "cores and memory" if turn.cores else " and ".join(turn.lacks) or "accelerators"
     return f"it waits for {wanted}{_line(before, turn, 'they are held by')}"
 
 
@@ -27,8 +27,9 @@ def _line(before: Sequence[str], turn: Turn, held: str) -> str:
     who = f": {_several(before)} before it" if before else ""
     holders = f"; {held} {_named(turn.held_by)}" if turn.held_by else ""
     place = f"; its place is {turn.place}" if turn.place else ""
+    hopeless = "; pods outside the queue use so much that no model can free enough" if turn.hopeless else ""
     room = f"; by waits before, room is there at {written(turn.expected)}" if turn.expected else ""
-    return f"{who}{holders}{place}{room}"
+    return f"{who}{holders}{place}{hopeless}{room}"
 
 
 def _named(owners: Sequence[str]) -> str:

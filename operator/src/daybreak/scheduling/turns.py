@@ -29,11 +29,11 @@ from statistics import median_low
 
 from daybreak.api.common.conditions import MAX_AFTER
 from daybreak.scheduling.claim import LOOK_AGAIN, NO_MATTER, Amounts, Claim, Turn
-from daybreak.scheduling.giving_room import leaving_for
+from daybreak.scheduling.giving_room import fewest_that_give, leaving_for
 from daybreak.scheduling.nodes import NodeCapacity
 from daybreak.scheduling.pod_priority import PriorityClasses, priority
 from daybreak.scheduling.preempting import Preempting
-from daybreak.scheduling.replica_size import CORES
+from daybreak.scheduling.replica_size import CORES, DEVICE_CLAIMS
 from daybreak.scheduling.room import Booked
 
 LEAST_MEASURED = 3
@@ -101,10 +101,22 @@ def turns(
         elif claim.no_room_since is not None and (claim.waits or claim.lost):
             found[claim.name] = Turn(look_again=claim.patient_until(patience) - now)
     for resource, queue in stuck.items():
-        found |= _queue(queue, [claim for claim in claims if claim.resource == resource], fleet, now)
+        # A model that yields for one queue releases its pods for the next queue, too.
+        known = [replace(each, leaving=True) if _yields(found.get(each.name)) else each for each in claims]
+        same = [claim for claim in known if claim.resource == resource]
+        others = [claim for claim in known if claim.resource != resource]
+        queue = [claim for claim in same if claim.name in {each.name for each in queue}]
+        for name, turn in _queue(queue, same, others, fleet, now).items():
+            before = found.get(name)
+            keeps = before is not None and _yields(before) and not _yields(turn)
+            found[name] = replace(turn, gives_way_to=before.gives_way_to) if before and keeps else turn
     found |= preempting
     cores = {claim.name for claim in claims if claim.resource == CORES}
     return found | {name: replace(found[name], cores=True) for name in found.keys() & cores}
+
+
+def _yields(turn: Turn | None) -> bool:
+    return turn is not None and bool(turn.gives_way_to)
 
 
 def _settled(claim: Claim) -> Claim:
@@ -129,9 +141,10 @@ def _preempting(claims: Collection[Claim], fleet: Fleet, now: datetime) -> dict[
 
 
 def _queue(
-    queue: Sequence[Claim], same: Sequence[Claim], fleet: Fleet, now: datetime
+    queue: Sequence[Claim], same: Sequence[Claim], beside: Sequence[Claim], fleet: Fleet, now: datetime
 ) -> dict[tuple[str, str], Turn]:
-    """Turns of those that find no room, and of all that hold or want the same (`same`)."""
+    """Turns of those that find no room, of all that hold or want the same (`same`), and of those beside them
+    that yield cores and memory (`beside`)."""
     # One that has lost pods and that nobody asks wants none back where somebody else does.
     queue = [each for each in queue if not (each.lost and _gives_way(each, now))]
     holding = [each for each in same if any(each.holds.values()) and not each.waits]
@@ -160,7 +173,10 @@ def _queue(
         stay = [lost.get(each.name, each) for each in same if not each.leaving and each.name not in behind]
         come = [claim for claim in same if claim.leaving or claim.name in behind]
         over = [claim for claim in same if claim.stays_down]
-        yielding = _yielding(first, stay, come, fleet, now) if first.stuck(now) else ()
+        yielding = _yielding(first, stay, come, beside, fleet, now) if first.stuck(now) else ()
+        if first.stuck(now):
+            lacks, hopeless = _shortage(first, (*same, *beside), fleet)
+            found[first.name] = replace(found[first.name], lacks=lacks, hopeless=hopeless)
         for claim in (*over, *yielding):
             found[claim.name] = Turn(gives_way_to=first.owner, preempted=claim.lost)
     for claim in holding:
@@ -226,43 +242,148 @@ def _yielding(
     first: Claim,
     claims: Collection[Claim],
     come: Collection[Claim],
+    others: Collection[Claim],
     fleet: Fleet,
     now: datetime,
 ) -> list[Claim]:
-    """The models whose sleep makes room for one more pod of `first` on one node: as few as possible, and of
-    those the longest idle ones.
+    """Return the models whose sleep makes room for one more pod of `first` on one node: as few as possible,
+    and of those the longest idle ones. Empty if what comes back (that of `come`) is enough, or if no yield
+    helps.
 
-    None where what is on its way back (that of `come`) is enough.
+    Args:
+        first: The model that is first in the queue.
+        claims: Models that hold or want the same resource, without those of `come`.
+        come: Models that release their pods already.
+        others: Models of other resources: they may hold cores and memory that `first` lacks.
+        fleet: The nodes, and what is on them.
+        now: The time.
     """
+    if fleet.counted is None:
+        # The count arrives within moments, and may show that no yield helps.
+        return []
+    may = [claim for claim in claims if claim.yields_at is not None and claim.yields_at <= now]
+    beside = [claim for claim in others if claim.yields_at is not None and claim.yields_at <= now]
+    beside = [claim for claim in beside if not (claim.leaving or claim.lost)]
+    come = [*come, *(claim for claim in others if claim.leaving)]
     if first.resource == CORES:
-        some = [claim for claim in claims if claim.yields_at is not None and claim.yields_at <= now]
-        # Whoever leaves must make room: nothing is guessed.
-        return leaving_for(first, some, come, fleet.sure, _cost) if fleet.counted is not None else []
-    coming = Counter[str]()
-    for claim in come:
-        coming.update(claim.holds)
+        # Without a count of other pods, nothing is guessed: a yield must make room. Models with accelerators
+        # release more than is needed, so they yield only if the others are not enough.
+        found = leaving_for(first, may, come, fleet.sure, _cost)
+        return found or leaving_for(first, [*may, *beside], come, fleet.sure, _cost)
     held: Counter[str] = Counter()
-    may: dict[str, list[Claim]] = {}
     for claim in claims:
         held.update(claim.holds)
-        for node in claim.holds if claim.yields_at is not None and claim.yields_at <= now else ():
-            may.setdefault(node, []).append(claim)
-    offered = {node.name: int(node.offer(first.resource)) for node in fleet.nodes}
+    offers = {node.name: int(node.offer(first.resource)) for node in fleet.nodes}
+    may_on, beside_on, come_on = _by_node(may), _by_node(beside), _by_node(come)
     best: list[Claim] = []
-    for node in sorted({*may, *coming}):
+    for node in sorted({*may_on, *beside_on, *come_on}):
         if first.nodes is not None and node not in first.nodes:
             continue
-        room = offered.get(node, 0) - held[node]
-        if fleet.free is not None:
-            room = int(fleet.free.get(node, {}).get(first.resource, 0)) + coming.get(node, 0)
-        # A node of which nothing is known has what comes back at least.
-        room = max(room, coming.get(node, 0))
-        if coming.get(node) and room >= first.devices:
-            return []
-        chosen = _fewest(may.get(node, ()), node, first.devices - room)
+        comes = come_on.get(node, ())
+        coming = sum(claim.holds.get(node, 0) for claim in comes if claim.resource == first.resource)
+        lacks = _lacks_beside(first, node, comes, fleet)
+        unclaimed = offers.get(node, 0) - held[node] - coming
+        free = _free_devices(first, node, unclaimed, fleet, certain=bool(lacks))
+        # An accelerator of which no node tells comes free at least as it comes back.
+        lacking = first.devices - max(free + coming, coming)
+        if lacking <= 0 and not lacks:
+            if comes:
+                return []
+            continue
+        here = [claim for claim in may_on.get(node, ()) if claim.holds.get(node)]
+        chosen = (
+            _with_beside(first, [*here, *beside_on.get(node, ())], node, lacking, lacks)
+            if lacks
+            else _fewest(here, node, lacking)
+        )
         if chosen and (not best or _cost(chosen) < _cost(best)):
             best = chosen
     return best
+
+
+def _by_node(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    """Return the claims that hold something on each node."""
+    found: dict[str, list[Claim]] = {}
+    for claim in claims:
+        for node in {*claim.holds, *claim.gives}:
+            if claim.holds.get(node) or claim.gives.get(node):
+                found.setdefault(node, []).append(claim)
+    return found
+
+
+def _free_devices(first: Claim, node: str, unclaimed: int, fleet: Fleet, *, certain: bool) -> int:
+    """Return the number of free accelerators of a node; `unclaimed` if the pods on it are not known.
+
+    The scheduler has found no room. If other pods of the node are not counted and nothing else is known to
+    be short, they hold so many that too few are free.
+    """
+    free = int(fleet.free.get(node, {}).get(first.resource, 0)) if fleet.free is not None else unclaimed
+    if certain or node in (fleet.counted or ()):
+        return free
+    return min(free, first.devices - 1)
+
+
+def _lacks_beside(first: Claim, node: str, come: Collection[Claim], fleet: Fleet) -> dict[str, Decimal]:
+    """Return what a pod of `first` lacks on a node besides accelerators, such as cores and memory. Empty if
+    what pods hold is not known."""
+    if fleet.free is None:
+        return {}
+    free = _sum([fleet.free.get(node, {}), *(claim.gives.get(node, {}) for claim in come)])
+    return _less({name: amount for name, amount in first.needs.items() if name != first.resource}, free)
+
+
+def _shortage(first: Claim, claims: Collection[Claim], fleet: Fleet) -> tuple[tuple[str, ...], bool]:
+    """Return the resources besides accelerators that are short wherever enough accelerators are free, and
+    whether no node takes a pod of `first` even if all of the models sleep.
+
+    Both are known only if the pods of all of these nodes are counted.
+    """
+    nodes = [node for node in fleet.sure if first.nodes is None or node in first.nodes]
+    if not nodes or first.resource == DEVICE_CLAIMS or len(nodes) < len(first.nodes or fleet.nodes):
+        return (), False
+    needs = {**first.needs, **({first.resource: Decimal(first.devices)} if first.devices else {})}
+    short = [_less(needs, fleet.sure[node]) for node in nodes]
+    beside = [set(each) - {first.resource} for each in short if first.resource not in each]
+    released = [
+        _less(
+            needs,
+            _sum([fleet.sure[node], *(claim.gives[node] for claim in claims if node in claim.gives)]),
+        )
+        for node in nodes
+    ]
+    lacks = set[str]().union(*beside) if first.resource != CORES and all(beside) else set()
+    return tuple(sorted(lacks)), all(released)
+
+
+def _sum(some: Iterable[Amounts]) -> Amounts:
+    found: dict[str, Decimal] = {}
+    for amounts in some:
+        for name, amount in amounts.items():
+            found[name] = found.get(name, Decimal(0)) + amount
+    return found
+
+
+def _less(needs: Amounts, free: Amounts) -> dict[str, Decimal]:
+    missing = {name: amount - free.get(name, Decimal(0)) for name, amount in needs.items()}
+    return {name: amount for name, amount in missing.items() if amount > 0}
+
+
+def _with_beside(
+    first: Claim, claims: Iterable[Claim], node: str, lacking: int, lacks: Mapping[str, Decimal]
+) -> list[Claim]:
+    """Return the models that together release the accelerators and the other resources that a pod lacks."""
+    every = {claim.name: claim for claim in claims if claim.gives.get(node) or claim.holds.get(node)}
+    without = [claim for claim in every.values() if claim.resource == CORES and claim.gives.get(node)]
+    if lacking <= 0 and (found := fewest_that_give(without, node, lacks)):
+        return found
+    # Accelerators that come by claims are in no pod's requests.
+    giving = [
+        replace(claim, gives={node: {**claim.gives.get(node, {}), first.resource: Decimal(own)}})
+        for claim in every.values()
+        for own in [claim.holds.get(node, 0) if claim.resource == first.resource else 0]
+    ]
+    wanted = dict(lacks) | ({first.resource: Decimal(lacking)} if lacking > 0 else {})
+    return [every[claim.name] for claim in fewest_that_give(giving, node, wanted)]
 
 
 def _fewest(claims: Iterable[Claim], node: str, lacking: int) -> list[Claim]:

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from daybreak.controller.asking.other_pods import OtherPods
+from daybreak.controller.asking.other_pods import MOST_NODES, OtherPods
 from daybreak.controller.watching import turn_watch
 from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
@@ -191,3 +191,63 @@ def test_how_long_room_was_waited_for_is_measured_by_the_resource() -> None:
     watch.turns(ASKED, [replace(waits, no_room_since=None, holds={"a": 1})], NOW + timedelta(seconds=30))
     assert measured(mig) == (1, 90)
     assert measured(gpu) == before
+
+
+class SomeNodes:
+    """Nodes with eight GPUs each."""
+
+    def __init__(self, *names: str) -> None:
+        self._nodes = tuple(node(name, gpus=8) for name in names)
+
+    def nodes(self) -> tuple[Node, ...]:
+        return self._nodes
+
+
+class Taken:
+    """Pods of workloads hold seven GPUs of the last node: one of the idle model, and six of workloads without
+    a claim, such as a benchmark, a batch that Kueue admits, or a service whose spec became invalid."""
+
+    def booked(self) -> Booked:
+        return {"z": gpus(7)}
+
+
+@pytest.mark.parametrize(("foreign", "gives_way"), [(1, "default/asked"), (0, "")])
+def test_pods_without_a_claim_count_and_nodes_with_candidates_are_asked_first(
+    foreign: int, gives_way: str
+) -> None:
+    """With more nodes than may be asked at a time."""
+    names = [f"n{number:02}" for number in range(40)]
+    others = PlayedOthers()
+    pods = Pods(cast(PriorityWatch, PlayedPriorities()), cast(BookedWatch, Taken()), cast(OtherPods, others))
+    watch = TurnWatch(cast(NodeWatch, SomeNodes(*names, "z")), lambda *_: None, pods=pods)
+    idle = replace(holder("idle", 3600, z=1), gives={"z": gpus(1)})
+    waits = replace(waiter("asked", devices=1), nodes=frozenset((*names, "z")), needs=gpus(1))
+    others.held = {"z": gpus(foreign)}
+    watch.turns(IDLE, [idle], NOW)
+    watch.turns(ASKED, [waits], NOW)
+    assert len(others.asked[-1]) == MOST_NODES
+    assert "z" in others.asked[-1]
+    found = watch.turns(IDLE, [idle], NOW).get("m", Turn())
+    assert found.gives_way_to == gives_way
+
+
+def test_a_model_of_another_kind_yields_the_cores_that_are_short() -> None:
+    others = PlayedOthers()
+    others.held = {"z": {}}
+    pods = Pods(
+        cast(PriorityWatch, PlayedPriorities()), cast(BookedWatch, AllCores()), cast(OtherPods, others)
+    )
+    watch = TurnWatch(cast(NodeWatch, SomeNodes("z")), lambda *_: None, pods=pods)
+    watch.turns(IDLE, [on_cores("idle", 60, z=some(64))], NOW)
+    waits = replace(waiter("asked"), nodes=frozenset("z"), needs={**gpus(1), **some(4)})
+    turn = watch.turns(ASKED, [waits], NOW)["m"]
+    assert turn.lacks == ("cpu",)
+    found = watch.turns(IDLE, [on_cores("idle", 60, z=some(64))], NOW)
+    assert found["m"].gives_way_to == "default/asked"
+
+
+class AllCores:
+    """All cores of a node are used by pods of a workload."""
+
+    def booked(self) -> Booked:
+        return {"z": some(64)}

@@ -22,7 +22,7 @@ FORGOTTEN_SECONDS = 60.0
 REFUSED_SECONDS = 600.0
 """How long nothing is asked after the API server has said that the operator may not ask."""
 MOST_NODES = 32
-"""Nodes that are asked about at a time: others count as if they were free of other pods."""
+"""Maximum number of nodes that are counted at a time. What other pods hold of further nodes is unknown."""
 
 log = structlog.get_logger("daybreak.other-pods")
 

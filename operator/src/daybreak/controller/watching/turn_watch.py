@@ -153,8 +153,8 @@ class TurnWatch:
         metrics.WAITING_FOR_ACCELERATORS.set(len(self._stuck))
 
     def _contested(self) -> dict[tuple[str, str], tuple[Workload, Claim]]:
-        """Claims on accelerators that somebody waits for; all of them where pods may come whose priority has
-        others deleted."""
+        """Claims on accelerators that somebody waits for, and those on the same cores and memory; all of them
+        where pods may come whose priority has others deleted."""
         every = self._preempts
         wanted = {
             claim.resource for workload in self._short for claim in self._claims[workload] if claim.short
@@ -163,7 +163,7 @@ class TurnWatch:
             claim.name: (workload, claim)
             for workload, found in self._claims.items()
             for claim in found
-            if every or claim.resource in wanted
+            if every or claim.resource in wanted or (wanted and claim.gives)
         }
 
     def _decide(
@@ -191,8 +191,16 @@ class TurnWatch:
         for claim in claims:
             if (claim.short and claim.resource != CORES) or (claim.lacks and self._preempts):
                 wanted |= {node.name for node in offered} if claim.nodes is None else claim.nodes
-        wanted |= set(sorted(_cores_held(claims) - wanted)[: max(0, MOST_NODES - len(wanted))])
-        others = self._pods.others.known(wanted, lambda: self._told(own))
+        cores = _cores_held(claims) - wanted
+        releasing = {
+            node
+            for claim in claims
+            if claim.leaving or claim.yields_at is not None
+            for node in (*claim.holds, *claim.gives)
+        }
+        # Nodes on which a yield may help come first: of the others nothing depends on a count.
+        asked = sorted(wanted | cores, key=lambda node: (node not in releasing, node in cores, node))
+        others = self._pods.others.known(asked[:MOST_NODES], lambda: self._told(own))
         if others is None:
             return Fleet(offered, self._classes, counted=None)
         return Fleet(offered, self._classes, self._with(others), frozenset(others))
@@ -214,10 +222,9 @@ class TurnWatch:
 
 
 def _cores_held(claims: Collection[Claim]) -> set[str]:
-    """Nodes of which models without accelerators hold something, for one that finds no room."""
-    same = [claim for claim in claims if claim.resource == CORES]
-    held = {node for claim in same for node in claim.gives}
-    short = [claim.nodes or frozenset() for claim in same if claim.short]
+    """Nodes of which models hold something, for one without accelerators that finds no room."""
+    held = {node for claim in claims for node in claim.gives}
+    short = [claim.nodes or frozenset() for claim in claims if claim.resource == CORES and claim.short]
     return held & frozenset[str]().union(*short)
 
 
