@@ -140,8 +140,8 @@ end
 -- are all held does not: a hundred that wait for accelerators would be told at every look.
 local function show(applet, _, _, what, since, ...)
     since = what == "changed" and math.tointeger(tonumber(since)) or -1
-    local now = slots.now_ms()
-    local flying, told, rows = slots.look(now), slots.changed_since(since), {}
+    local flying, now = slots.look()
+    local told, rows = slots.changed_since(since), {}
     for slot in pairs(flying) do
         if slot.busy and not slot.only_held then
             told[slot] = true

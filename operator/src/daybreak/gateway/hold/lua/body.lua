@@ -2,6 +2,7 @@
 -- guard.lua refuses. A body that is refused in the middle never reaches the model whole.
 
 local answers = require("answers")
+local clock = require("clock")
 local guard = require("guard")
 local keys = require("keys")
 local model = require("model")
@@ -52,7 +53,7 @@ end
 -- Whether a client takes longer than it may. A body that drips is called for with each drop, and one that stops is
 -- HAProxy's to end. Time is the client's only where there was room for more.
 function Body:slow(message)
-    local now = slots.now_ms()
+    local now = clock.own_ms()  -- a time without a processor is not the client's
     if self.room then
         self.waited = self.waited + now - self.at
     end

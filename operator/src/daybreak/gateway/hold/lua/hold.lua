@@ -8,6 +8,7 @@ local again = require("again")
 local answers = require("answers")
 local body = require("body")
 local budget = require("budget")
+local clock = require("clock")
 local keys = require("keys")
 local model = require("model")
 local pause = require("pause")
@@ -35,7 +36,7 @@ local FALLS_BACK = "txn.daybreak_falls_back"
 
 local MOST_TURNS = 8  -- how often a request comes back that no server could be reached for
 
-local now_ms, waiting, can_pass = slots.now_ms, slots.waiting, slots.can_pass
+local now_ms, waiting, can_pass = clock.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
 
 local function leave(txn, slot, number, reason)

@@ -7,6 +7,7 @@
 
 local again = require("again")
 local answers = require("answers")
+local clock = require("clock")
 local garbage = require("garbage")
 local pause = require("pause")
 
@@ -64,12 +65,7 @@ local told = 0       -- how many slots there are
 
 garbage.bound(told)
 
-function slots.now_ms()
-    local now = core.now()
-    return now.sec * 1000 + now.usec // 1000
-end
-
-local now_ms = slots.now_ms
+local now_ms = clock.now_ms
 
 -- The slot of a service's front by the port that a request came to.
 function slots.front_at(port)
@@ -400,9 +396,10 @@ function slots.in_flight(slot, now)
     return math.max(0, streams - slot.held - again.streams(slot))
 end
 
--- Asks HAProxy for the slots that may have requests in flight. Returns how many each of them has.
-function slots.look(now)
-    local found = {}
+-- Asks HAProxy for the slots that may have requests in flight. Returns how many each of them has, and the time.
+function slots.look()
+    clock.catch_up()
+    local now, found = now_ms(), {}
     for slot in pairs(used) do
         if is_told(slot) then
             found[slot] = slots.in_flight(slot, now)
@@ -410,12 +407,12 @@ function slots.look(now)
             used[slot] = nil
         end
     end
-    return found
+    return found, now
 end
 
 core.register_task(function()
     while true do
-        slots.look(now_ms())
+        slots.look()
         core.msleep(SWEEP)
     end
 end)
