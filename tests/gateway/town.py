@@ -63,11 +63,14 @@ class Town:
                 await asyncio.sleep(0.02)
         return state
 
-    async def ask(self, name: str, body: Any, path: str = "/v1/chat/completions") -> tuple[int, Any]:
+    async def ask(
+        self, name: str, body: Any, path: str = "/v1/chat/completions", **more: str
+    ) -> tuple[int, Any]:
         """Send one request; returns the status and the JSON of the answer."""
         text = json.dumps(body).encode() if isinstance(body, dict) else body
         data = io.BytesIO(text) if isinstance(text, bytes) else text
-        async with self.clients.post(self.url + path, data=data, headers={"X-Request-Id": name}) as answer:
+        headers = {"X-Request-Id": name, **more}
+        async with self.clients.post(self.url + path, data=data, headers=headers) as answer:
             return answer.status, await answer.json()
 
     async def get(self, path: str) -> tuple[int, Any]:

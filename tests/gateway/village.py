@@ -115,7 +115,9 @@ class Village:
             self._gates[model] = entry | more
         self._epoch += 1
         models = [{"name": name, **self.spec.get(name, {})} for name in self._gates]
-        rest = {key: value for key, value in self.spec.items() if key in ("access", "hold", "runtime")}
+        rest = {
+            key: value for key, value in self.spec.items() if key in ("access", "hold", "runtime", "sleep")
+        }
         gate = {
             "port": self.config.first_port,
             "backends": self.backends,

@@ -90,6 +90,18 @@ class TestSeveral:
         assert (await held)[0] == 200
         assert scene.proxy.seen == {"held": 1}
 
+    async def test_health_check_is_of_one_model_alone(self, scene: Village) -> None:
+        scene.spec["sleep"] = {"healthChecks": {"userAgents": ["monitor/"]}}
+        await scene.gate(big="Open", org__small="Closed")
+        for number, header in enumerate(({"User-Agent": "monitor/2"}, {"Daybreak-Health-Check": "1"})):
+            assert (await scene.ask(f"big-{number}", BIG, **header))[0] == 200
+            asleep = {"status": "asleep", "model": "org/small", "choices": []}
+            assert await scene.ask(f"small-{number}", SMALL, **header) == (200, asleep)
+        assert scene.replicas["big"].seen.total() == 2
+        for model in ("big", "org/small", ""):
+            report = await scene.until(model, lambda report: not report.in_flight)
+            assert (report.arrivals, report.held) == (0, 0)
+
     @pytest.mark.parametrize(
         ("body", "path", "headers"),
         [

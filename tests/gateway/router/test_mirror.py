@@ -107,3 +107,25 @@ async def test_a_key_that_the_mirror_does_not_know_is_no_wrong_try_of_the_client
         headers = {"Authorization": "Bearer right"}
         async with client.post(url, data=body % b"tiny", headers=headers) as answer:
             assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        pytest.param({"Daybreak-Health-Check": "1"}, id="header"),
+        pytest.param({"User-Agent": "litellm-internal-health-check/1.0"}, id="user-agent"),
+    ],
+)
+async def test_copy_of_a_health_check_is_no_activity(town: Town, header: dict[str, str]) -> None:
+    checked = Slot(
+        service="service-1",
+        gate=Gate.CLOSED,
+        epoch=2,
+        models=("tiny",),
+        probes=("agent/litellm-internal-health-check",),
+    )
+    await town.gateway.set_gate("s1", checked)
+    await mirror(town)
+    assert (await town.ask("one", b'{"model": "chat"}', **header))[0] == 200
+    state = await town.until(1, lambda state: bool(state.ends))
+    assert (state.ends, state.arrivals, state.held) == ({"health_check": 1}, 0, 0)

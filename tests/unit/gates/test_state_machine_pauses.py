@@ -8,7 +8,7 @@ import pytest
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, decide, step
+from daybreak.gates.state_machine import YIELD_IDLE, Health, SleepPolicy, SleepState, decide, step
 from daybreak.gates.traffic import Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASLEEP,
@@ -32,6 +32,7 @@ from tests.unit.llmservice.decide.scenes.sleep_states import (
     WAKING,
 )
 
+NOTHING = timedelta(0)
 CHANGES = replace(UP, updating=True)
 WAITS = replace(DOWN, waits=True)
 GOES = replace(UP, replaces=True, drain=5 * MINUTE)
@@ -43,7 +44,9 @@ ROLLING = replace(DRAINING, phase=Phase.REPLACING, since=NOW - MINUTE)
     [
         pytest.param(AWAKE, SLEEPS, LATELY, UP, MINUTE, id="idle soon"),
         pytest.param(replace(AWAKE, since=NOW - MINUTE), SLEEPS, IDLE, UP, 9 * MINUTE, id="has just woken"),
-        pytest.param(AWAKE, SLEEPS, STREAMING, UP, 10 * MINUTE, id="a stream runs"),
+        pytest.param(AWAKE, SLEEPS, replace(STREAMING, idle=NOTHING), UP, 10 * MINUTE, id="a stream runs"),
+        pytest.param(AWAKE, SLEEPS, replace(LATELY, in_flight=1), UP, MINUTE, id="a health check, idle soon"),
+        pytest.param(AWAKE, SLEEPS, STREAMING, UP, YIELD_IDLE, id="a health check, and idle"),
         pytest.param(replace(AWAKE, phase=Phase.WAKING), SLEEPS, IDLE, DOWN, None, id="idle, and silent"),
         pytest.param(UPDATING, SLEEPS, IDLE, CHANGES, 60 * MINUTE, id="kept awake by an update, for a time"),
         pytest.param(AWAKE, SLEEPS, UNHEARD, UP, None, id="a gateway is not heard"),

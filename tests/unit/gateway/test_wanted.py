@@ -122,6 +122,25 @@ def test_models_are_those_of_the_gate(models: Any, expected: tuple[str, ...]) ->
     assert read(manifest(gate() | {"models": models})).models == expected
 
 
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [
+        (
+            {"userAgents": ["probe/1", "probe/1"], "keys": ["team", "keys/one"], "paths": ["/v1/embeddings"]},
+            ("agent/probe/1", "key/team", "key/keys/one", "path/v1/embeddings"),
+        ),
+        ({"paths": [7, None, "/words"], "keys": "team"}, ("path/words",)),
+        (None, ()),
+    ],
+)
+@pytest.mark.parametrize("kind", ["LLMService", "ModelServer", "ServeApplication"])
+def test_health_checks_are_told_of_what_takes_requests(kind: str, checks: Any, expected: Any) -> None:
+    found = manifest(gate(entry("tiny")), sleep={"healthChecks": checks}) | {"kind": kind}
+    claim = read(found, head())
+    assert claim.front.slot.probes == expected
+    assert claim.front.slot.front
+
+
 def test_defaults() -> None:
     slot = small(manifest(gate())).slot
     assert (slot.max_held, slot.max_body_bytes) == (1000, 10 * 2**20)

@@ -303,8 +303,9 @@ def _ends(
     if not traffic.known:
         return False
     if traffic.held or traffic.in_flight:
-        # Gateways report the end of a request, but none may be heard.
-        moments.reached(moments.now + after_idle)
+        # A use is in progress with no idle time. A health check is with one, and ends in a moment.
+        soon = max(_idle_since(traffic, moments) + after_idle, moments.now + YIELD_IDLE)
+        moments.reached(moments.now + after_idle if traffic.held else soon)
         return False
     # One that has just woken stays for as long as one that has just been asked.
     return moments.reached(max(_idle_since(traffic, moments), before.since) + after_idle)

@@ -14,6 +14,9 @@ from daybreak.api.schema.scalar_types import (
 )
 from daybreak.api.schema.scalars import AUTO, seconds
 
+USER_AGENT = "^[!-~]([ -~]{0,126}[!-~])?$"
+PATH = "^/[!-~]*$"
+
 
 class SleepDepth(StrEnum):
     """What is given back in sleep: the model's workers, or the whole Ray cluster."""
@@ -71,6 +74,24 @@ class AutoIdle(ApiModel):
     more, the longer the model stays awake; 0: only the accelerators count."""
 
 
+class HealthChecks(ApiModel):
+    """Requests that do not count as activity: they neither wake a model nor keep it awake. A sleeping model's
+    are answered 200 with `{"status": "asleep"}`. So are those with the header `Daybreak-Health-Check`."""
+
+    user_agents: Annotated[
+        list[Annotated[str, Field(pattern=USER_AGENT, max_length=128)]], Field(max_length=16)
+    ] = Field(default_factory=list)
+    """Beginnings of the header `User-Agent`, such as `litellm-internal-health-check`."""
+    keys: Annotated[list[Annotated[str, Field(min_length=1, max_length=507)]], Field(max_length=32)] = Field(
+        default_factory=list
+    )
+    """Names of API keys, as in `access.apiKeys`: `name`, or `SECRET/KEY` of a key without one."""
+    paths: Annotated[list[Annotated[str, Field(pattern=PATH, max_length=253)]], Field(max_length=16)] = Field(
+        default_factory=list
+    )
+    """Paths, such as `/v1/embeddings`."""
+
+
 class Sleep(ApiModel):
     """When the service gives its accelerators back."""
 
@@ -122,6 +143,8 @@ class Sleep(ApiModel):
     """How long it stays awake at least before it gives way to another one."""
     schedule: Annotated[list[AwakeWindow], Field(max_length=16)] = Field(default_factory=list)
     """Times in which it stays awake even when nobody asks; when one begins, it wakes."""
+    health_checks: HealthChecks = Field(default_factory=HealthChecks)
+    """Requests that do not count as activity."""
 
 
 class Hold(ApiModel):

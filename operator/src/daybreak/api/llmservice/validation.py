@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from daybreak import versions
 from daybreak.api.common import engine_args, names
-from daybreak.api.gates import schedule_rules
+from daybreak.api.gates import health_check_rules, schedule_rules
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray import lora_rules, model_rules
@@ -64,6 +64,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
     found += model_rules.tiny("spec.runtime.head.resources.memory", svc.spec.runtime.head.resources.memory)
     if svc.spec.hold is not None:
         found += model_rules.tiny("spec.hold.maxBodyBytes", svc.spec.hold.max_body_bytes)
+    found += health_check_rules.problems(svc.spec.sleep, svc.spec.access)
     if svc.spec.sleep is not None:
         found += schedule_rules.problems("spec.sleep.schedule", svc.spec.sleep.schedule)
     found += model_rules.deployment_names(svc.spec.models)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from daybreak import versions
 from daybreak.api.common import engine_args, names
 from daybreak.api.common.source import ModelSource, Scheme
-from daybreak.api.gates import schedule_rules
+from daybreak.api.gates import health_check_rules, schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import (
     CUSTOM,
@@ -173,5 +173,6 @@ def _template(server: ModelServer) -> Iterator[str]:
 
 
 def _schedule(server: ModelServer) -> Iterator[str]:
+    yield from health_check_rules.problems(server.spec.sleep, server.spec.access)
     if server.spec.sleep is not None:
         yield from schedule_rules.problems("spec.sleep.schedule", server.spec.sleep.schedule)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from daybreak import versions
 from daybreak.api.common import names
 from daybreak.api.common.source import ModelSource
-from daybreak.api.gates import schedule_rules
+from daybreak.api.gates import health_check_rules, schedule_rules
 from daybreak.api.pods import pod_rules
 from daybreak.api.ray import model_rules
 from daybreak.api.schema.scalars import parse_quantity
@@ -226,5 +226,6 @@ def _templates(application: ServeApplication) -> Iterator[str]:
 
 
 def _schedule(application: ServeApplication) -> Iterator[str]:
+    yield from health_check_rules.problems(application.spec.sleep, application.spec.access)
     if application.spec.sleep is not None:
         yield from schedule_rules.problems("spec.sleep.schedule", application.spec.sleep.schedule)

@@ -120,6 +120,7 @@ def wanted(
         check=_check(gate),
         origins=_texts(at(manifest, "spec", "access").get("corsOrigins")),
         extra=_texts(at(manifest, "spec", "access").get("extraFields")),
+        probes=_probes(at(manifest, "spec", "sleep", "healthChecks")),
     )
     found = _Pods(pods, gate, ports)
     written = {text(model.get("name")): model for model in _models(at(manifest, "spec"))}
@@ -147,6 +148,14 @@ def _routes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
     prefixes = [text(route.get("prefix")) for route in mappings(at(manifest, "spec").get("routes"))]
     plain = [each.strip("/") for each in prefixes if each]
     return tuple(dict.fromkeys(f"{each}/" for each in plain)) if all(plain) else ()
+
+
+def _probes(checks: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what marks a request that does not count as activity."""
+    marks = {"userAgents": "agent/", "keys": "key/", "paths": "path"}
+    return tuple(
+        f"{mark}{each}" for field, mark in marks.items() for each in dict.fromkeys(_texts(checks.get(field)))
+    )
 
 
 def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pods") -> WantedGate:

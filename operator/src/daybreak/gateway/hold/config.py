@@ -19,7 +19,7 @@ TEMPLATE = HERE / "haproxy.cfg.j2"
 OWN_LUA = HERE / "lua"
 
 _OWN_DESCRIPTORS = 100
-_COME_BACK = ("turn", "deadline", "source", "for_replicas", "unlooked")
+_COME_BACK = ("turn", "deadline", "source", "for_replicas", "unlooked", "probe")
 _BACK = "|".join(
     (
         "%b",
@@ -27,7 +27,8 @@ _BACK = "|".join(
     )
 )
 """What comes back with a request that no server could be reached for: its backend, how often it has, when its
-hold ends, whose it is, whether only replicas can answer it, and whether nobody has looked at its body."""
+hold ends, whose it is, whether only replicas can answer it, whether nobody has looked at its body, and
+whether it does not count as activity."""
 ROUTER_ADDRESS = "127.0.0.1"
 """Where the router's connections come from: what it says of its clients is believed."""
 
@@ -91,6 +92,12 @@ class Maps:
         return self.folder / "routes.map"
 
     @property
+    def probes(self) -> Path:
+        """Requests that do not count as activity, by port: `20000/agent/<beginning of a user agent>`,
+        `20000/key/<name>`, `20000/path/v1/embeddings`; and `20000:` if there are any."""
+        return self.folder / "probes.map"
+
+    @property
     def access(self) -> Path:
         """Whether a service needs a key, by its port: `open`, `keyed`, or `unread` while one cannot be read.
         A port that is not in it has not been told of."""
@@ -134,6 +141,7 @@ class Maps:
             self.keys,
             self.short,
             self.closing,
+            self.probes,
         ):
             file.write_text("")
 

@@ -107,7 +107,10 @@ class Slot:
     origins: Sequence[str] = ()
     """Origins whose pages may read answers; `*`: all. Told of where `keys` are."""
     extra: Sequence[str] = ()
-    """Fields of requests that pass beside those of `gateway/fields`."""
+    """Fields of requests that pass though `gateway/fields` refuses them."""
+    probes: Sequence[str] = ()
+    """Requests that do not count as activity: `agent/<beginning of a user agent>`, `key/<name of a key>` or
+    `path<path>`. Told of where `keys` are."""
     keys: Sequence[ApiKey] = ()
     """The API keys that open the service; with none it is open to all. Told of what takes the requests whose
     model is not known."""
@@ -145,6 +148,7 @@ class Slot:
             "retry_after": self.retry_after,
             "origins": _names(self.origins) if self.front else "",
             "extra": _names(self.extra),
+            "probes": _names(self.probes) if self.front else "",
             "keys": ",".join(key.word for key in self.keys) if self.front else "",
         }
         text = " ".join(f"{key}={value}" for key, value in words.items())

@@ -62,6 +62,11 @@ function answers.refuse(txn, status, message, kind, code, more)
         (more.param and quoted(more.param) or "null") .. ', "code": ' .. quoted(code) .. "}}", headers)
 end
 
+-- Answers a health check of a model that sleeps, which is healthy. name: the model's; empty: of a service with several.
+function answers.asleep(txn, name)
+    send(txn, 200, '{"status": "asleep", "model": ' .. (name ~= "" and quoted(name) or "null") .. ', "choices": []}')
+end
+
 -- Answers with headers alone.
 function answers.nothing(txn, headers)
     send(txn, 204, nil, headers)

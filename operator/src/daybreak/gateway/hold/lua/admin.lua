@@ -10,7 +10,7 @@ local all, waiting = slots.all, slots.waiting
 
 local NUMBERS = { port = true, epoch = true, hold_ms = true, max_held = true, max_body_bytes = true,
     retry_after = true, replicas_listen = true, front = true, waits = true, guarded = true }
-local LISTS = { models = true, adapters = true, origins = true, routes = true }
+local LISTS = { models = true, adapters = true, origins = true, routes = true, probes = true }
 local TEXTS = { check = true, paths = true, gate = true, reason = true, service = true, model = true, uid = true }
 
 local function list(value)

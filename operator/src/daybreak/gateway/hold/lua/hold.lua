@@ -33,6 +33,7 @@ local DEADLINE = "txn.daybreak_deadline"
 local SERVER = "txn.daybreak_server"
 local NEXT = "txn.daybreak_next"  -- <ms>:<...>: from the router, where the request's route has another backend for it
 local FALLS_BACK = "txn.daybreak_falls_back"
+local PROBE = "txn.daybreak_probe"  -- it does not count as activity
 
 local MOST_TURNS = 8  -- how often a request comes back that no server could be reached for
 
@@ -167,6 +168,21 @@ local function join(txn, slot, now, for_replicas, length, whose, deadline)
     return last_number
 end
 
+-- A request that does not count as activity passes if the model is awake, and is answered at once otherwise.
+local function probe(txn, slot, passes)
+    slots.count(slot, "health_check")
+    if passes then
+        slots.use(slot)
+    elseif slot.gate == "closed" then
+        answers.asleep(txn, slot.model)
+    elseif slot.gate == "failed" then
+        answers.refuse(txn, 503, slot.reason, "server_error", "model_failed", { retry_after = slot.retry_after })
+    else
+        answers.refuse(txn, 503, "No replica of the model takes a health check at the moment. Retry after " ..
+            slot.retry_after .. " seconds.", "server_error", "service_unavailable", { retry_after = slot.retry_after })
+    end
+end
+
 -- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass, or goes to
 -- another backend.
 local function arrive(txn, slot, now, for_replicas)
@@ -187,6 +203,10 @@ local function arrive(txn, slot, now, for_replicas)
             "service has runtime.directIngress off.", "invalid_request_error", "not_found")
     end
     local passes = can_pass(slot, for_replicas)
+    if txn:get_var(PROBE) then
+        probe(txn, slot, passes and not txn:get_var(FULL))
+        return nil
+    end
     slot.arrivals = slot.arrivals + 1
     slot.last = now
     slots.use(slot)
@@ -227,6 +247,9 @@ local function come_back(txn, slot, now)
         answers.refuse(txn, 503, "No replica of the model can be reached, though they look well: try again.",
             "server_error", "service_unavailable", { retry_after = slot.retry_after })
     end
+    if txn:get_var(PROBE) then
+        probe(txn, slot, false)
+    end
     local length = tonumber(txn.sf:req_hdr("content-length"))
     local for_replicas = txn:get_var(FOR_REPLICAS)
     if txn:get_var(RAW) then
@@ -249,7 +272,8 @@ local function hold(txn)
     else
         local id = txn.sf:be_name()
         if not txn:get_var(UNTOLD) then
-            slots.seen[id] = (slots.seen[id] or 0) + 1
+            local seen = txn:get_var(PROBE) and slots.probes_seen or slots.seen
+            seen[id] = (seen[id] or 0) + 1
         end
         slot = slots.all[id]
         if not slot then

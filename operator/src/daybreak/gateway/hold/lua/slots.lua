@@ -36,6 +36,8 @@ local QUEUES = os.getenv("DAYBREAK_QUEUES")          -- the map of backends to r
 local CHECKS = os.getenv("DAYBREAK_CHECKS")          -- the map of backends to the paths of their health checks
 local GUARDS = os.getenv("DAYBREAK_GUARDS")          -- the map of backends, and of ports, whose replicas look at bodies
 local ROUTES = os.getenv("DAYBREAK_ROUTES")          -- the map of the prefixes of paths that pass, where not all do
+local PROBES = os.getenv("DAYBREAK_PROBES")          -- the map of requests that do not count as activity
+local PROBE_USES = "probe_uses"                      -- the table of how many of them there are
 local PATHS = os.getenv("DAYBREAK_PATHS")            -- the map of ports where any path passes
 
 -- Of a slot that has none of something. All share it, so nobody writes into it.
@@ -48,7 +50,8 @@ local slots = {
     fronts = {},   -- port of a service -> the slot of its requests whose model is not known
     leads = {},    -- <port>/<model> -> the slot of its requests
     waiting = {},  -- number of a held request -> its place
-    seen = {},     -- name of a backend -> requests that have come to Lua there, of whichever gate
+    seen = {},     -- name of a backend -> requests that have come to Lua there, of whichever gate, but for health checks
+    probes_seen = {},  -- the same of health checks, which are no activity
     ready = false, -- whether every service that there is has been told
     boot = string.format("%d.%06d", core.now().sec, core.now().usec),
     -- Number of the latest change of any slot. It begins with the time, so that a number of an earlier HAProxy is
@@ -59,6 +62,7 @@ local slots = {
 local adapters = {}  -- <port>/<adapter> -> the slot that has it
 local origins = {}   -- <port>/<origin> -> the slot that lets it
 local routes = {}    -- <port>/<prefix>/ -> the slot that lets it
+local probes = {}    -- <port>/<mark> -> the slot for which a request with that mark is no activity
 local used = {}      -- slots that may have requests in flight, as keys
 local by_change = {} -- the slot whose latest change has a number
 local told = 0       -- how many slots there are
@@ -117,10 +121,16 @@ function slots.answers(slot)
     return found, stats.rtime or 0
 end
 
--- Requests that have gone to the model without coming to Lua, of whichever gate had the backend: HAProxy counts all
--- that reach it.
-local function went_past(slot, stot)
-    return stot - (slots.seen[slot.id] or 0)
+-- Health checks of a backend, which do not count as activity: those that are here, and all that have come.
+local function probes_of(id)
+    local row = core.proxies[PROBE_USES].stktable:lookup(id)
+    return row and row.conn_cur or 0, row and row.http_req_cnt or 0
+end
+
+-- Requests that have gone to the model without coming to Lua, of whichever gate had the backend: those that count as activity,
+-- and health checks. HAProxy counts all that reach it. probed: the health checks among them.
+local function went_past(slot, stot, probed)
+    return stot - probed - (slots.seen[slot.id] or 0), probed - (slots.probes_seen[slot.id] or 0)
 end
 
 function slots.fresh(id)
@@ -129,16 +139,17 @@ function slots.fresh(id)
         reason = "", paths = "",
         keys = NONE, models = NONE, has = NONE, adapters = NONE, listed = NO_NAMES, extra = NONE,
         mapped = NONE, adapted = NONE, origins = NONE, let = NONE, routes = NONE, routed = NONE, answers_before = NONE,
+        probes = NONE, probed = NONE,
         replicas_listen = 0, front = 0, waits = 0, guarded = 0,
         gone = nil,        -- said to who comes or is held once the gate has been taken away
         past_lua = false,  -- whether small requests go to the model without coming to Lua; if so, who answers
-        went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
+        went = 0, probes_went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         only_held = false,  -- whether all of its streams are held: as long as they are, Lua hears of all that happens
         came = {}, oldest = 1,  -- when those came that are held, by their order; the first order that may be there
         last = now_ms(), tokens = 0, filled = now_ms(), wakes = 0, connect_ms = 0,
     }
     -- Those of earlier gates.
-    slot.before = went_past(slot, slot.backend:get_stats().stot)
+    slot.before, slot.probes_before = went_past(slot, slot.backend:get_stats().stot, select(2, probes_of(id)))
     local answers = slots.answers(slot)
     for _, count in pairs(answers) do
         slot.answers_before = count ~= 0 and answers or slot.answers_before
@@ -190,14 +201,17 @@ function slots.note_models(slot)
     slot.adapted = own_entries(ADAPTERS, adapters, slot, slot.adapted, slot.adapters, "1")
     slot.let = own_entries(ORIGINS, origins, slot, slot.let, slot.origins, "1")
     slot.routed = own_entries(ROUTES, routes, slot, slot.routed, slot.routes, "1")
+    slot.probed = own_entries(PROBES, probes, slot, slot.probed, slot.probes, "1")
     if slot.front == 1 and not slot.gone then
         slots.fronts[slot.port] = slot
         note(FRONTS, tostring(slot.port), slot.waits == 1 and id)
         note(PATHS, tostring(slot.port), slot.paths ~= "" and slot.paths)
+        note(PROBES, slot.port .. ":", #slot.probes > 0 and "1")  -- no beginning of another entry
     elseif slot.gone and slots.fronts[slot.port] == slot then
         slots.fronts[slot.port] = nil
         note(FRONTS, tostring(slot.port), nil)
         note(PATHS, tostring(slot.port), nil)
+        note(PROBES, slot.port .. ":", nil)
     end
     note(CHOICES, id, not slot.gone and slot.choice and slot.choice.policy)
     note(QUEUES, id, not slot.gone and slot.queue and tostring(slot.queue))
@@ -345,9 +359,9 @@ function slots.forget(slot)
     by_change[slot.changed] = nil
 end
 
--- A request has left the gate, or was turned away at it.
-function slots.count(slot, reason)
-    slot.ends[reason] = (slot.ends[reason] or 0) + 1
+-- A request has left the gate, or was turned away at it. number: how many; nil: one.
+function slots.count(slot, reason, number)
+    slot.ends[reason] = (slot.ends[reason] or 0) + (number or 1)
     slots.changed(slot)
 end
 
@@ -370,16 +384,24 @@ function slots.in_flight(slot, now)
     local stats = slot.backend:get_stats()
     local streams = stats.scur
     slot.connect_ms = stats.ctime or 0
-    local more = went_past(slot, stats.stot) - slot.before - slot.went
+    local probing, probed = probes_of(slot.id)
+    local uses, probes_past = went_past(slot, stats.stot, probed)
+    local more, more_probes = uses - slot.before - slot.went, probes_past - slot.probes_before - slot.probes_went
     if more > 0 then
         slot.went = slot.went + more
         slot.arrivals = slot.arrivals + more
         slot.ends.passed = (slot.ends.passed or 0) + more
     end
-    if streams > 0 or slot.swept ~= slot.arrivals then
+    if more_probes > 0 then
+        slot.probes_went = slot.probes_went + more_probes
+        slots.count(slot, "health_check", more_probes)
+    end
+    if streams > probing or slot.swept ~= slot.arrivals then
         -- What began and ended between two looks ended now, as far as anybody knows: never idle for too long.
         slot.last = now
         slot.busy = true
+    elseif streams > 0 then
+        slot.busy = true  -- its end is to be seen, and until then it is in flight
     elseif slot.busy then
         slot.busy = false
         slots.changed(slot)

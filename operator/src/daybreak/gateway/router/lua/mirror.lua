@@ -15,6 +15,8 @@ local BUDGET = 4 * 1024 * 1024     -- bytes of those on their way
 local MOST = 32                    -- copies on their way
 local SECONDS = 600                -- that a model may be silent
 local PIECE = 4096                 -- bytes
+-- The last two say that a request is a health check: its copy is one as well, and no activity of the other model.
+local GO_ALONG = { "content-type", "authorization", "x-api-key", "user-agent", "daybreak-health-check" }
 
 local mirror = {}
 
@@ -68,7 +70,7 @@ function mirror.copy(txn, route, text, whole, from, to)
         -- Not whose it is: a key that its service does not know is no wrong try of this client's.
         "X-Daybreak-Routed: " .. TOKEN,
     }
-    for _, header in ipairs({ "content-type", "authorization", "x-api-key" }) do
+    for _, header in ipairs(GO_ALONG) do
         local value = txn.sf:req_fhdr(header)
         if value ~= "" then
             lines[#lines + 1] = header .. ": " .. value

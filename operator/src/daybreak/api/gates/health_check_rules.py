@@ -1,0 +1,16 @@
+"""Health checks of clients (`sleep.healthChecks`): what is wrong with them."""
+
+from collections.abc import Iterator
+
+from daybreak.api.gates.access import Access
+from daybreak.api.gates.sleep import Sleep
+
+
+def problems(sleep: Sleep | None, access: Access | None) -> Iterator[str]:
+    """Yield a sentence for each key that the workload does not have, beginning with the field's path."""
+    keys = access.api_keys if access is not None else ()
+    known = [key.name or f"{key.secret_ref.name}/{key.secret_ref.key}" for key in keys]
+    for number, name in enumerate(sleep.health_checks.keys if sleep is not None else ()):
+        if name not in known:
+            there = f"use one of {', '.join(known)}" if known else "name it there, or leave it out"
+            yield f"spec.sleep.healthChecks.keys[{number}]: spec.access.apiKeys has no key {name}; {there}"
