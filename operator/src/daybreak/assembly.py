@@ -89,6 +89,9 @@ def assemble(
     route_ports = PortAllocator(cache, lambda key: enqueue_routes(key.namespace), names.GATEWAY_ROUTE_PORTS)
     reports.on_tallies = lambda namespace: enqueue_routes(namespace, GATHER_SECONDS)
     reports.on_short = lambda namespace: _enqueue(queue, GatewayController.name, gateway_key(namespace), 0.0)
+    reports.on_enforced = lambda namespace: _enqueue(
+        queue, GatewayController.name, gateway_key(namespace), 0.0
+    )
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     parts = _parts(api, cache, queue, watches, platform, lease)

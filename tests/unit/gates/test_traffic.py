@@ -164,6 +164,9 @@ def test_the_wire_form_is_read_back() -> None:
     update = Update(boot="a", full=True, services={"chat/m": QUIET, "code": BUSY})
     assert Update.parse(update.wire()) == update
     assert Update.parse(replace(update, short=True).wire()).short
+    for enforced in (True, False, None):
+        assert Update.parse(replace(update, enforced=enforced).wire()).enforced is enforced
+    assert Update.parse({**update.wire(), "enforced": "no"}).enforced is None
 
 
 def test_what_has_another_form_reads_as_nothing() -> None:

@@ -215,6 +215,7 @@ class Reports:
     def __init__(self, *, run: bool) -> None:
         self.run = run
         self.told: list[str] = []
+        self.policies_enforced: bool | None = None
 
     def refresh(self, namespace: str) -> None:
         """No pod is being deleted."""
@@ -222,6 +223,10 @@ class Reports:
     def short(self, namespace: str) -> frozenset[str]:
         """None is nearly full."""
         return frozenset()
+
+    def enforced(self, namespace: str) -> bool | None:
+        """Return what a test has set."""
+        return self.policies_enforced
 
     def runs(self, namespace: str) -> bool:
         """As said."""
@@ -252,6 +257,35 @@ async def test_rejected_pods_have_workloads_reconciled_once() -> None:
         await found.reconcile(HERE)
         counts.append(len(reports.told))
     assert counts == [0, 1, 1, 2]
+
+
+@pytest.mark.parametrize(("rendered", "posted"), [(True, [0, 0, 1, 1, 1, 1]), (False, [0] * 6)])
+async def test_policies_that_are_not_enforced_have_one_event(
+    monkeypatch: pytest.MonkeyPatch, rendered: bool, posted: list[int]
+) -> None:
+    events: list[tuple[str, str, str]] = []
+
+    async def emit(api: Any, resource: Any, manifest: Any, *, reason: str, **_: Any) -> None:
+        events.append((resource.kind, manifest["metadata"]["name"], reason))
+
+    monkeypatch.setattr(gateway_controller, "emit", emit)
+    cache, reports = Cache(), Reports(run=True)
+    cache.put(LLM_SERVICES, service("s0"))
+    platform = replace(PLATFORM, network_policy=rendered)
+    [deployment] = [
+        each for each in gateway("ns", [LLM_SERVICES], platform, ["keys"]) if each["kind"] == "Deployment"
+    ]
+    cache.put(of(deployment), {**deployment, "metadata": {**deployment["metadata"], "uid": "d"}})
+    api, noted = cast(Any, Api([])), cast(Any, Applier())
+    found = GatewayController(api, cache, [LLM_SERVICES], noted, platform, cast(Any, reports))
+    counts = []
+    for enforced in (None, True, False, False, True, False):
+        reports.policies_enforced = enforced
+        await found.reconcile(HERE)
+        counts.append(len(events))
+    assert counts == posted
+    expected = {("Deployment", "daybreak-gateway", "NetworkPoliciesNotEnforced")}
+    assert set(events) == (expected if rendered else set())
 
 
 def test_rejection_names_the_field() -> None:

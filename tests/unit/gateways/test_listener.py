@@ -171,6 +171,20 @@ async def test_that_it_is_nearly_full_is_called_back_about_once(
     assert changes == [True, False, True]
 
 
+async def test_enforcement_of_policies_is_called_back_about_when_it_changes(
+    stream: Stream, listener: GatewayListener
+) -> None:
+    changes: list[bool | None] = []
+    listener.on_enforced = lambda: changes.append(listener.enforced)
+    await heard(stream, listener, a={})
+    for enforced in (None, False, None, False, True):
+        known = {} if enforced is None else {"enforced": enforced}
+        stream.raw(json.dumps({"boot": "1", "full": False, "services": {}, **known}) + "\n")
+    stream.say(full=False, a={"held": 1})
+    await until(lambda: held(listener, "a") == 1)
+    assert changes == [False, True]
+
+
 def pause(listener: GatewayListener) -> float | None:
     """How long the last pause was that it has heard end, in seconds."""
     found = (listener.seen("a") or {})["m"].pause

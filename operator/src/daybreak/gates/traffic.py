@@ -91,6 +91,8 @@ class Update:
     """What backends of routes have got, of all routes; None: as it was told before."""
     short: bool = False
     """Whether the gateway is nearly full: its connections or its memory."""
+    enforced: bool | None = None
+    """False if the gateway reached a port that NetworkPolicies forbid it, or None if it does not know."""
 
     def wire(self) -> dict[str, Any]:
         """In its JSON form."""
@@ -103,6 +105,8 @@ class Update:
             found["routes"] = {name: tally.wire() for name, tally in self.routes.items()}
         if self.short:
             found["short"] = True
+        if self.enforced is not None:
+            found["enforced"] = self.enforced
         return found
 
     @classmethod
@@ -115,6 +119,7 @@ class Update:
             services={name: Report.parse(item) for name, item in mapping(row.get("services")).items()},
             routes=tallies.parse(row["routes"]) if "routes" in row else None,
             short=row.get("short") is True,
+            enforced=row["enforced"] if isinstance(row.get("enforced"), bool) else None,
         )
 
 

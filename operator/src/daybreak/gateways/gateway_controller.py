@@ -91,6 +91,8 @@ class GatewayController:
         """What was said last of settings that cannot be taken, with the ConfigMap's uid, by namespace."""
         self._short: dict[str, frozenset[str]] = {}
         """The uids of pods of which it was said that they are nearly full, by namespace."""
+        self._unenforced: set[str] = set()
+        """Namespaces with an event that NetworkPolicies are not enforced."""
         self._rejected: dict[str, str] = {}
         """Why the API server rejects pods of gateways, by namespace."""
         self.watched: Collection[Resource] = frozenset((*workloads, *routes, *OF_GATEWAYS, PODS, CONFIG_MAPS))
@@ -132,6 +134,7 @@ class GatewayController:
         namespace = key.namespace
         again = self._reports.refresh(namespace) if self._reports is not None else None
         await self._say_short(namespace)
+        await self._say_unenforced(namespace)
         self._note_rejection(namespace)
         there = [
             live
@@ -214,6 +217,33 @@ class GatewayController:
                     now=datetime.now(UTC),
                 )
         self._short[namespace] = short
+
+    async def _say_unenforced(self, namespace: str) -> None:
+        """Post an event if NetworkPolicies are not enforced, once while the namespace has a gateway.
+
+        A connection proves it. Silence afterwards disproves nothing: a busy Ray head is silent as well.
+        """
+        deployment = self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY))
+        if deployment is None:
+            self._unenforced.discard(namespace)
+            return
+        enforced = self._reports.enforced(namespace) if self._reports is not None else None
+        wanted = self._platform.network_policy
+        if not wanted or enforced is not False or namespace in self._unenforced:
+            return
+        self._unenforced.add(namespace)
+        log.warning("NetworkPolicies are not enforced", namespace=namespace)
+        await emit(
+            self._api,
+            DEPLOYMENTS,
+            deployment,
+            warning=True,
+            reason="NetworkPoliciesNotEnforced",
+            action="Serve",
+            note="A gateway reached port 8265 of a Ray head, which NetworkPolicies forbid it. Any pod "
+            "of the cluster can reach models without an API key. Use a network plugin that enforces them.",
+            now=datetime.now(UTC),
+        )
 
     def _note_rejection(self, namespace: str) -> None:
         """Have workloads reconciled if the API server rejects the gateway's pods, or does so no longer."""

@@ -72,6 +72,10 @@ class GatewayListener:
         """Whether it is nearly full, as it has told last."""
         self.on_short: Callable[[], None] | None = None
         """Called when that has changed."""
+        self.enforced: bool | None = None
+        """Whether NetworkPolicies are enforced, as far as the gateway knows; the last that was heard."""
+        self.on_enforced: Callable[[], None] | None = None
+        """Called when that has changed."""
         self.tallies: dict[str, Tallies] = {}
         """What it has told of routes, by its start; the latest one last."""
         self._boot = ""
@@ -156,6 +160,10 @@ class GatewayListener:
             self.short = update.short
             if self.on_short is not None:
                 self.on_short()
+        if update.enforced is not None and update.enforced != self.enforced:
+            self.enforced = update.enforced
+            if self.on_enforced is not None:
+                self.on_enforced()
         now = time.monotonic()
         changed = set()
         for name, report in update.services.items():

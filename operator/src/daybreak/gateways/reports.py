@@ -64,6 +64,8 @@ class GatewayReports:
         """Called with a namespace of which a gateway has told what backends of routes have got."""
         self.on_short: Callable[[str], None] | None = None
         """Called with a namespace of which a gateway has become nearly full, or is not any more."""
+        self.on_enforced: Callable[[str], None] | None = None
+        """Called with a namespace of which a gateway has learned whether NetworkPolicies are enforced."""
 
     def heard(self, service: Key) -> tuple[Heard | None, ...]:
         """What each gateway of its namespace says of a service; None: that one is not heard."""
@@ -74,6 +76,12 @@ class GatewayReports:
         """The uids of those gateway pods of a namespace that are nearly full."""
         listeners = self._listeners.get(namespace, {})
         return frozenset(uid for (_, uid), listener in listeners.items() if listener.short)
+
+    def enforced(self, namespace: str) -> bool | None:
+        """Return False if a gateway of a namespace got past NetworkPolicies, or None if no gateway knows."""
+        listeners = self._listeners.get(namespace, {})
+        known = [each.enforced for each in listeners.values() if each.enforced is not None]
+        return all(known) if known else None
 
     def told(self, namespace: str, route: str) -> tuple[Told, ...]:
         """What each gateway of a namespace has told of a route, those that have gone included."""
@@ -116,6 +124,7 @@ class GatewayReports:
             )
             listener.on_tallies = partial(self._tallied, namespace)
             listener.on_short = partial(self._shorter, namespace)
+            listener.on_enforced = partial(self._tried, namespace)
             listeners[address, uid] = listener
         gone = set(listeners) - wanted
         for address, uid in gone:
@@ -168,6 +177,10 @@ class GatewayReports:
     def _shorter(self, namespace: str) -> None:
         if self.on_short is not None:
             self.on_short(namespace)
+
+    def _tried(self, namespace: str) -> None:
+        if self.on_enforced is not None:
+            self.on_enforced(namespace)
 
     def _connections(self) -> aiohttp.ClientSession:
         if self._session is None:

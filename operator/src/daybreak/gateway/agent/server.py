@@ -58,7 +58,11 @@ class AgentServer:
         await answer.prepare(request)
         try:
             async for update in self._agent.feed.updates():
-                update = replace(update, short=self._agent.fullness.short)
+                update = replace(
+                    update,
+                    short=self._agent.fullness.short,
+                    enforced=self._agent.enforcement.enforced,
+                )
                 await answer.write(json.dumps(update.wire(), separators=(",", ":")).encode() + b"\n")
         except ConnectionError:
             pass  # the operator has left
