@@ -15,7 +15,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(STATE)/pycach
 # Of each test the lines that it runs, so that `make check` repeats only what a change affects.
 AFFECTED := TESTMON_DATAFILE=$(CURDIR)/$(STATE)/testmon $(PYTEST) --testmon
 # Silent, or one line that says what a machine without network lacks.
-DOWNLOAD := $(PYTHON) e2e/cluster/tools/download.py
+DOWNLOAD := $(PYTHON) cluster/tools/download.py
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,7 +61,7 @@ e2e-long: cluster ## The same with what takes long and shows little more
 lint: $(VENV)/.made ## Style, types, layers and generated files
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
-	@$(VENV)/bin/mypy operator/src e2e tests bench scripts
+	@$(VENV)/bin/mypy operator/src cluster e2e tests bench scripts
 	@PYTHONPATH=operator/src $(VENV)/bin/lint-imports
 	@$(MAKE) generated
 

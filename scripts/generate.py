@@ -62,7 +62,7 @@ FILES: dict[str, Callable[[], str]] = {
         for kind in KINDS
     },
     **{f"docs/{kind.stem}.schema.json": partial(schema_json, kind) for kind in KINDS},
-    "images/ray/runtime/src/daybreak_runtime/http/request_fields.json": fields.shared,
+    "runtime/src/daybreak_runtime/http/request_fields.json": fields.shared,
     "docs/api.md": api_md,
     "docs/batch-api.md": batch_api_md,
     "docs/benchmark-api.md": benchmark_api_md,

@@ -17,7 +17,7 @@ from bench.gpu.render import REPOSITORY, Pod, Rendered
 HOST = "127.0.0.1"
 _RAY = Path("/opt/daybreak/bin/ray")
 """Ours, in the image; elsewhere Ray's own."""
-RUNTIME = REPOSITORY / "images" / "ray" / "runtime" / "src"
+RUNTIME = REPOSITORY / "runtime" / "src"
 """Where the package daybreak_runtime lies."""
 _START_SECONDS = 120.0
 _ATTEMPTS = 3

@@ -21,7 +21,7 @@ from bench import report
 from bench.gpu import machine, models, render
 from bench.gpu.__main__ import command_line
 
-_RUNTIME = render.REPOSITORY / "images" / "ray" / "runtime" / "src"
+_RUNTIME = render.REPOSITORY / "runtime" / "src"
 _SAMPLE = {"tiny": "tiny-cpu", "8b": "llama-8b-one-gpu"}
 
 

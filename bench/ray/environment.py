@@ -12,7 +12,7 @@ from cluster.tools.programs import run
 from cluster.tools.report import Report
 
 LOCK = paths.REPOSITORY / "images" / "ray-cpu" / "requirements.txt"
-RUNTIME = paths.REPOSITORY / "images" / "ray" / "runtime" / "src"
+RUNTIME = paths.REPOSITORY / "runtime" / "src"
 WITHOUT_CUDA = LOCK.with_name("without_cuda.py")
 """What the image's build runs too: PyPI's torch asks for NVIDIA's libraries, which the lock leaves out."""
 FOLDER = paths.DAYBREAK / "ray-venv"

@@ -25,7 +25,7 @@ CHECKS = (Phase("lint", ["make", "lint"]), Phase("test", ["make", "test"]))
 CLUSTER = (Phase("cluster", ["make", "cluster"], nice=5),)
 STORIES = (Phase("e2e", ["make", "e2e"]),)
 # `make down` removes our own Python, so it is the machine's that looks for what is left.
-REMOVAL = (Phase("down", ["make", "down"]), Phase("nothing left", ["python3", "e2e/cluster/machine/left.py"]))
+REMOVAL = (Phase("down", ["make", "down"]), Phase("nothing left", ["python3", "cluster/machine/left.py"]))
 
 
 def main() -> int:

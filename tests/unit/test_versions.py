@@ -30,7 +30,7 @@ def numbers(version: str) -> tuple[int, ...]:
     ],
 )
 def test_go_modules(module: str, folder: str, version: str) -> None:
-    text = (ROOT / "e2e" / "cluster" / "go" / folder / "go.mod").read_text()
+    text = (ROOT / "cluster" / "go" / folder / "go.mod").read_text()
     assert re.search(rf"^\s*(require )?{re.escape(module)} v{re.escape(version)}\b", text, re.MULTILINE)
 
 

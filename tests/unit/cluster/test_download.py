@@ -116,7 +116,7 @@ def test_the_command_line_prints_that_line_alone(tmp_path: Path, capsys: pytest.
 
 def test_make_says_it_before_its_own_environment_is_there(tmp_path: Path) -> None:
     shutil.copy(MAKEFILE, tmp_path)
-    (tmp_path / "e2e").symlink_to(paths.REPOSITORY / "e2e")
+    (tmp_path / "cluster").symlink_to(paths.REPOSITORY / "cluster")
     (tmp_path / "requirements").mkdir()
     for name in ("bootstrap", "dev"):
         (tmp_path / "requirements" / f"{name}.txt").touch()

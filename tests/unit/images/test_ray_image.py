@@ -11,7 +11,8 @@ import pytest
 
 from daybreak import versions
 
-IMAGE = Path(__file__).parents[3] / "images" / "ray"
+ROOT = Path(__file__).parents[3]
+IMAGE = ROOT / "images" / "ray"
 LAYERS = runpy.run_path(str(IMAGE / "layers.py"))
 CUDA_HOME = runpy.run_path(str(IMAGE / "cuda_home.py"))
 RUNTIME = runpy.run_path(str(IMAGE / "install_runtime.py"))
@@ -100,7 +101,7 @@ def test_the_runtime_is_installed_as_a_distribution(tmp_path: Path) -> None:
     stale: Any = tmp_path / "daybreak_runtime" / "gone.py"
     stale.parent.mkdir()
     stale.touch()
-    RUNTIME["install"](IMAGE / "runtime", tmp_path)
+    RUNTIME["install"](ROOT / "runtime", tmp_path)
     assert not stale.exists()
     assert (tmp_path / "daybreak_runtime" / "py.typed").exists()
     [found] = importlib.metadata.distributions(path=[str(tmp_path)])

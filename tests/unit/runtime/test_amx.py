@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-IMAGE = Path(__file__).resolve().parents[3] / "images" / "ray"
+ROOT = Path(__file__).resolve().parents[3]
+IMAGE, RUNTIME = ROOT / "images" / "ray", ROOT / "runtime"
 INSTALL = runpy.run_path(str(IMAGE / "install_runtime.py"))["install"]
 AS_A_PROCESS_DOES = """
 import importlib.metadata, sys
@@ -21,7 +22,7 @@ print(amx.supported(), before, amx.permitted())
 
 def test_where_the_processor_has_it_the_plugin_gets_it(tmp_path: Path) -> None:
     """What is checked depends on the processor: without AMX, that nothing is given and nothing fails."""
-    INSTALL(IMAGE / "runtime", tmp_path)
+    INSTALL(RUNTIME, tmp_path)
     answer = subprocess.run(  # noqa: S603 - our own Python
         [sys.executable, "-c", AS_A_PROCESS_DOES, str(tmp_path)], capture_output=True, text=True, check=True
     )
@@ -31,7 +32,7 @@ def test_where_the_processor_has_it_the_plugin_gets_it(tmp_path: Path) -> None:
 
 
 def test_the_metadata_names_the_plugin(tmp_path: Path) -> None:
-    INSTALL(IMAGE / "runtime", tmp_path)
+    INSTALL(RUNTIME, tmp_path)
     (found,) = importlib.metadata.distributions(name="daybreak-runtime", path=[str(tmp_path)])
     assert [(entry.group, entry.name) for entry in found.entry_points] == [
         ("vllm.general_plugins", "daybreak_amx")

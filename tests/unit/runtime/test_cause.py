@@ -96,7 +96,7 @@ except RuntimeError as error:
 
 def _failed(tmp_path: Path, message: str, written_to: int = 2, *, logged: bool = True) -> str:
     """What is raised by a process whose child has written why, and that itself only says this."""
-    root = Path(__file__).parents[3] / "images" / "ray" / "runtime" / "src"
+    root = Path(__file__).parents[3] / "runtime" / "src"
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
         subprocess.run(  # noqa: S603 - the interpreter that runs the tests
             [sys.executable, "-c", _FAILS, message, str(written_to), str(tmp_path / "said")],

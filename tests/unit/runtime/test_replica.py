@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[3]
 PROCESS = Path(__file__).with_name("replica_process.py")
 ENVIRONMENT = {
     **os.environ,
-    "PYTHONPATH": f"{ROOT}:{ROOT / 'images/ray/runtime/src'}",
+    "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime/src'}",
     "DAYBREAK_HTTP_PORT": "0",
 }
 BEGUN = {"request": "begun", "status": 500, "final": []}

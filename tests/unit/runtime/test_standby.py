@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 PARENT = Path(__file__).with_name("standby_parent.py")
 ENVIRONMENT = {
     **{name: value for name, value in os.environ.items() if name not in ("MARK", "OMP_NUM_THREADS")},
-    "PYTHONPATH": f"{ROOT}:{ROOT / 'images/ray/runtime/src'}",
+    "PYTHONPATH": f"{ROOT}:{ROOT / 'runtime/src'}",
 }
 
 

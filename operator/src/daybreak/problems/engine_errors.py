@@ -27,7 +27,7 @@ _NO_PACKAGE = re.compile(r"No module named '?daybreak_runtime(?![.\w])|Could not
 """A module that is not in the package says nothing of the image: a person may name it wrongly."""
 _PACKAGE = (
     "the image (spec.runtime.image) lacks Daybreak's package: install daybreak-runtime in it "
-    "(images/ray/runtime of Daybreak's sources), or set spec.runtime.directIngress: false"
+    "(runtime of Daybreak's sources), or set spec.runtime.directIngress: false"
 )
 _MARKS = ("Error:\n", "failed with exception:\n", "failed:\n")
 """What Ray Serve writes before the words of the replica."""

@@ -11,7 +11,7 @@ from cluster import paths
 from daybreak_runtime import loaders
 from daybreak_runtime.models.model import Model
 
-PROJECT = paths.REPOSITORY / "images" / "ray" / "runtime" / "pyproject.toml"
+PROJECT = paths.REPOSITORY / "runtime" / "pyproject.toml"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What a program that downloads says on a machine without network, in one line.
 
-`python3 e2e/cluster/tools/download.py WHAT COMMAND...` runs a command that is silent unless it fails. It
+`python3 cluster/tools/download.py WHAT COMMAND...` runs a command that is silent unless it fails. It
 imports nothing of the package: the Makefile calls it before there is an environment to import from.
 """
 

@@ -1,4 +1,4 @@
-module daybreak.dev/e2e/cluster/go/containerd
+module daybreak.dev/cluster/go/containerd
 
 go 1.26.6
 

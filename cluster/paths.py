@@ -8,7 +8,7 @@ must be gone after a reboot. `cluster down` removes that directory.
 import hashlib
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+REPOSITORY = Path(__file__).resolve().parents[1]
 DAYBREAK = REPOSITORY / ".daybreak"
 
 GO_MODULE = Path(__file__).resolve().parent / "go"

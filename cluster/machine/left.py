@@ -1,6 +1,6 @@
 """What a cluster of this checkout has left on the machine; after `make down` there must be nothing.
 
-    python3 e2e/cluster/machine/left.py             one line for each thing; ends non-zero when there is any
+    python3 cluster/machine/left.py             one line for each thing; ends non-zero when there is any
 
 Any Python runs it: `make down` has removed the one with the libraries, so nothing is imported from the
 package. It has names of its own for what the cluster makes; a unit test keeps them the same as the cluster's.
@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[3]
+REPOSITORY = Path(__file__).resolve().parents[2]
 BRIDGE = "kube0"
 ADDRESSES = "198.18.0.0/15"
 CONTROL_GROUP = "/daybreak"

@@ -1,4 +1,4 @@
-module daybreak.dev/e2e/cluster/go/kuberay
+module daybreak.dev/cluster/go/kuberay
 
 go 1.26.0
 

@@ -1,4 +1,4 @@
-module daybreak.dev/e2e/cluster/go
+module daybreak.dev/cluster/go
 
 go 1.26.6
 

@@ -36,7 +36,8 @@ OURS = ("operator", "gateway")
 """What Daybreak itself runs in."""
 
 _IMAGES = paths.REPOSITORY / "images"
-_OF_BOTH_RAY_IMAGES = tuple(_IMAGES / "ray" / name for name in ("install_runtime.py", "ray.sh", "runtime"))
+_RUNTIME = paths.REPOSITORY / "runtime"
+_OF_BOTH_RAY_IMAGES = (_IMAGES / "ray" / "install_runtime.py", _IMAGES / "ray" / "ray.sh", _RUNTIME)
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ def _base_context(folder: Path) -> Path:
 
 def _ray_cpu_context(folder: Path) -> Path:
     for image in ("ray", "ray-cpu"):
-        shutil.copytree(_IMAGES / image, folder / image)
+        shutil.copytree(_IMAGES / image, folder / "images" / image)
+    shutil.copytree(_RUNTIME, folder / "runtime")
     for name, seed in MODELS.items():
         tiny_model.write(folder / "models" / name, seed)
     return folder
@@ -101,7 +103,7 @@ def recipes() -> Mapping[str, Recipe]:
             True,
             lambda _: paths.REPOSITORY,
         ),
-        "ray": Recipe(_text("ray"), (_IMAGES / "ray",), True, lambda _: _IMAGES),
+        "ray": Recipe(_text("ray"), (_IMAGES / "ray", _RUNTIME), True, lambda _: paths.REPOSITORY),
         "ray-cpu": Recipe(
             f"{_text('ray-cpu')}\nCOPY models /models\n",
             (_IMAGES / "ray-cpu", *_OF_BOTH_RAY_IMAGES, *model),

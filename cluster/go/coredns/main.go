@@ -1,4 +1,4 @@
-// CoreDNS with the plugins that the embedded cluster's configuration names (e2e/cluster/addons.py) and no others.
+// CoreDNS with the plugins that the embedded cluster's configuration names (cluster/addons.py) and no others.
 //
 // The others bring the client libraries of three clouds, which take longer to compile than all that is used.
 package main
