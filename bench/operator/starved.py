@@ -30,8 +30,8 @@ from bench.operator.reconcile import CRDS, NAMESPACE, add_node, service
 from bench.operator.starved_engine import HANGS, MODEL
 from cluster import ControlPlane, kuberay_crds, paths
 from daybreak.api.common import names
-from daybreak.gates.traffic import Update
 from daybreak.gateway.hold.table import gate_name
+from daybreak.protocol.reports import Update
 from tests.api.admin import OWNED, Admin, eventually
 from tests.api.operator_process import OperatorProcess
 from tests.api.playing.kuberay import PlayedKubeRay, head_labels, play_pod

@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from daybreak.gates.traffic import Report, Update
+from daybreak.protocol.reports import Report, Update
 from tests.compiled_once import COMPILED_ONCE
 from tests.gateway.ports import free_ports
 

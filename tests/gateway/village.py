@@ -12,7 +12,6 @@ import aiohttp
 
 from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.gates.traffic import Report
 from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.wanted import Ports
@@ -21,6 +20,7 @@ from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache
+from daybreak.protocol.reports import Report
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 

@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_state import GateState
 from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, decide, start, step
-from daybreak.gates.traffic import Report, Seen, Traffic, together
+from daybreak.gates.traffic import Seen, Traffic, together
+from daybreak.protocol.reports import Report
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
 BROKEN = "the weights do not fit"

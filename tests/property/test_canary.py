@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from daybreak.api.llmroute.canary import Canary, CanaryPhase, CanaryStatus
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.scalars import parse_duration
-from daybreak.gates.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.canary import Seen, canary_before, move
+from daybreak.protocol.tallies import Histogram, Tally
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -44,8 +44,7 @@ from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.assembly import WORKLOADS
 from daybreak.controller.asking.model_client import Asked, HttpModelClient
-from daybreak.gates.tallies import RouteTally, Told
-from daybreak.gates.traffic import Heard, Report, Seen
+from daybreak.gates.traffic import Heard, Seen
 from daybreak.gateways import reports as gateway_reports
 from daybreak.gateways.listener import GatewayListener
 from daybreak.gateways.reports import Enqueue, GatewayReports
@@ -53,6 +52,8 @@ from daybreak.kinds.llmroute.status import got
 from daybreak.kube.client import Api
 from daybreak.kube.resources import LEASES
 from daybreak.kube.watching.cache import Cache, Key
+from daybreak.protocol.reports import Report
+from daybreak.protocol.tallies import RouteTally, Told
 from daybreak.rollouts import machine
 from daybreak.scheduling import claim
 from daybreak.settings import Settings

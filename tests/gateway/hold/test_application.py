@@ -14,8 +14,8 @@ import yarl
 
 from daybreak.api.common import names
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
-from daybreak.gates.traffic import Report
 from daybreak.kube.resources import PODS
+from daybreak.protocol.reports import Report
 from tests.gateway.fake_application import FakeApplication
 from tests.gateway.village import Village, village
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from daybreak.gates.tallies import Tally
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.shares import Share
+from daybreak.protocol.tallies import Tally
 from tests.gateway.router.test_route_tallies import BIG, TINY, counted
 from tests.gateway.router.test_shared_names import LONG, ask, ask_many, got, way
 from tests.gateway.town import MIB, Town

@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from daybreak.gates.tallies import FIRST_MS, LAST, PER_DOUBLING, Tally, bound_ms
 from daybreak.gateway.hold.table import Gate
 from daybreak.gateway.router.router import OWN_LUA
 from daybreak.gateway.router.shares import Share
+from daybreak.protocol.tallies import FIRST_MS, LAST, PER_DOUBLING, Tally, bound_ms
 from tests.gateway.fake_serve import EVENT_SECONDS
 from tests.gateway.router.test_shared_names import ask, ask_many, way
 from tests.gateway.town import Town

@@ -5,18 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.gates.traffic import (
-    UNKNOWN,
-    Heard,
-    Pause,
-    Report,
-    Seen,
-    Traffic,
-    Update,
-    clusters_in_use,
-    named,
-    together,
-)
+from daybreak.gates.traffic import UNKNOWN, Heard, Pause, Seen, Traffic, clusters_in_use, named, together
+from daybreak.protocol.reports import Report, Update
 
 QUIET = Report(epoch=4, gate="open", arrivals=7, held=0, in_flight=0, idle_ms=60_000, servers_up=1)
 BUSY = Report(epoch=3, gate="closed", arrivals=9, held=2, in_flight=3, idle_ms=500, servers_up=0)

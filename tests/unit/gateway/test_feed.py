@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from daybreak.gates.tallies import RouteTally, Tally
-from daybreak.gates.traffic import Update
 from daybreak.gateway.agent import feed as module
 from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import Gate, SlotState, Snapshot
+from daybreak.protocol.reports import Update
+from daybreak.protocol.tallies import RouteTally, Tally
 from tests.unit.clock import Clock
 
 

@@ -11,12 +11,13 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import written
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.gates.tallies import RouteTally, Tallies, Tally, Told
-from daybreak.gates.traffic import Heard, Report, Seen, together
+from daybreak.gates.traffic import Heard, Seen, together
 from daybreak.gateways import reports as module
 from daybreak.gateways.reports import GatewayReports, gateway_key
 from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache, Key
+from daybreak.protocol.reports import Report
+from daybreak.protocol.tallies import RouteTally, Tallies, Tally, Told
 
 A = Key("ns", "a")
 

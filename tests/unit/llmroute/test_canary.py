@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from daybreak.gates.tallies import Histogram, RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
 from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import again, events, report
+from daybreak.protocol.tallies import Histogram, RouteTally, Tally, Told
 from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

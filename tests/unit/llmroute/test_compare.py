@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.api.llmroute.canary import CanaryAnalysis
-from daybreak.gates.tallies import LAST, Histogram, Tally, bound_ms
 from daybreak.kinds.llmroute.decide.compare import (
     at_least,
     at_most,
@@ -16,6 +15,7 @@ from daybreak.kinds.llmroute.decide.compare import (
     quantile_at_most,
     worse,
 )
+from daybreak.protocol.tallies import LAST, Histogram, Tally, bound_ms
 
 
 def analysis(**limits: float) -> CanaryAnalysis:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from daybreak.gates.tallies import Histogram, RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
 from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import again, report
+from daybreak.protocol.tallies import Histogram, RouteTally, Tally, Told
 from tests.unit.llmroute.routes import Manifest, backend, route, server, service, there
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime, timedelta
 
 from daybreak.api.llmroute.status import BackendState
-from daybreak.gates.tallies import RouteTally, Tally, Told
 from daybreak.kinds.llmroute.decide.decision import decide
 from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import report
+from daybreak.protocol.tallies import RouteTally, Tally, Told
 from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
 from tests.unit.llmroute.test_decision import conditions, message, one
 

@@ -23,12 +23,13 @@ from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.resource import GROUP, VERSION, Resource
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.controller.plan import Owner, Plan, Target
-from daybreak.gates.traffic import Heard, Report, Seen
+from daybreak.gates.traffic import Heard, Seen
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kube.resources import DEPLOYMENTS, PODS
 from daybreak.kube.watching.cache import Cache, Key
 from daybreak.loop import observer, reconciler
 from daybreak.problems.problem import Problem
+from daybreak.protocol.reports import Report
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling import fit
 from daybreak.scheduling.fit import Misfit, Question

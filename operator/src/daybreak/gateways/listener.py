@@ -11,8 +11,9 @@ import orjson
 import structlog
 
 from daybreak.api.common import names
-from daybreak.gates.tallies import Tallies
-from daybreak.gates.traffic import SHORTEST_PAUSE, Heard, Pause, Report, Seen, Update, named
+from daybreak.gates.traffic import SHORTEST_PAUSE, Heard, Pause, Seen, named
+from daybreak.protocol.reports import Report, Update
+from daybreak.protocol.tallies import Tallies
 
 SILENCE_SECONDS = 5.0
 """A gateway says something every second: after so long it is not heard any more."""

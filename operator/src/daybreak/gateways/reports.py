@@ -13,12 +13,12 @@ import aiohttp
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
 from daybreak.api.schema.resource import Resource
-from daybreak.gates.tallies import Tallies, Told
 from daybreak.gates.traffic import Heard
 from daybreak.gateways.identity import GatewayIdentity
 from daybreak.gateways.listener import LINE_LIMIT, GatewayListener, Prove
 from daybreak.kube.resources import OF_GATEWAYS, PODS
 from daybreak.kube.watching.cache import Cache, Key
+from daybreak.protocol.tallies import Tallies, Told
 
 SPREAD_SECONDS = 1.0
 """Over how long the services of a namespace are looked at again when a gateway comes or goes."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from daybreak.gates.tallies import Tallies
-from daybreak.gates.traffic import Report, Update
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import SlotState
+from daybreak.protocol.reports import Report, Update
+from daybreak.protocol.tallies import Tallies
 
 LOOK_SECONDS = 0.08
 """Time between two looks at what has changed: who follows hears of it within 100 ms."""

@@ -16,7 +16,6 @@ import jinja2
 import structlog
 
 from daybreak.api.common import names
-from daybreak.gates.tallies import RouteTally, Tallies, added
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.errors import ERRORS, error_body
@@ -30,6 +29,7 @@ from daybreak.gateway.router import external, pieces
 from daybreak.gateway.router import shares as sharing
 from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Share
+from daybreak.protocol.tallies import RouteTally, Tallies, added
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "router.cfg.j2"

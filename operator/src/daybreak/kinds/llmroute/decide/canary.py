@@ -17,8 +17,8 @@ from daybreak.api.llmroute.canary import Canary, CanaryBaseline, CanaryPhase, Ca
 from daybreak.api.llmroute.matches import RouteBackend
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.scalars import parse_duration
-from daybreak.gates.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.compare import has_too_many_errors, worse
+from daybreak.protocol.tallies import Histogram, Tally
 
 
 @dataclass(frozen=True)

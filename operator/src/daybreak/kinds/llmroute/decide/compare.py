@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 from daybreak.api.llmroute.canary import CanaryAnalysis
-from daybreak.gates.tallies import LAST, Histogram, Tally, bound_ms
+from daybreak.protocol.tallies import LAST, Histogram, Tally, bound_ms
 
 LEVEL = math.log(10_000)
 _HALVINGS = 30

@@ -14,7 +14,7 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole, written
 from daybreak.api.llmroute.counts import MOST_GONE, EndedCounts, RouteCounts
 from daybreak.api.llmroute.words import BackendKind
-from daybreak.gates.tallies import Histogram, Tally, Told
+from daybreak.protocol.tallies import Histogram, Tally, Told
 
 
 @dataclass(frozen=True)

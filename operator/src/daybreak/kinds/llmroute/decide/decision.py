@@ -11,7 +11,6 @@ from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.matches import RouteBackend
 from daybreak.api.llmroute.status import BackendState, RouteReason
 from daybreak.api.llmroute.words import Asleep
-from daybreak.gates.tallies import Tally
 from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
 from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, together, weights_before
 from daybreak.kinds.llmroute.observe.observed import (
@@ -23,6 +22,7 @@ from daybreak.kinds.llmroute.observe.observed import (
     service_of,
 )
 from daybreak.problems.redact import excerpt
+from daybreak.protocol.tallies import Tally
 
 _REFUSAL_LIMIT = 2000
 

@@ -11,7 +11,7 @@ from daybreak.api.llmroute.references import ModelReference
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
-from daybreak.gates.tallies import Told
+from daybreak.protocol.tallies import Told
 
 _STATES = {
     GateState.OPEN: BackendState.OPEN,

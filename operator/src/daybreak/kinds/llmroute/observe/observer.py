@@ -13,7 +13,6 @@ from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.plan import label_of
-from daybreak.gates.tallies import Told
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmroute.observe.observed import (
     Observed,
@@ -25,6 +24,7 @@ from daybreak.kinds.llmroute.observe.observed import (
     seen_route,
 )
 from daybreak.kube.watching.cache import Cache, Key
+from daybreak.protocol.tallies import Told
 
 SERVING = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
 """What has models whose names lead to them. A route leads to those of the first two."""

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from daybreak.api.common.unstructured import Manifest, mapping, mappings, parse_time, whole
 from daybreak.api.llmroute.counts import RouteCounts
 from daybreak.api.llmroute.external import ExternalStatus
-from daybreak.gates.tallies import Histogram, Tally
 from daybreak.kinds.llmroute.decide.counting import Counted, counted_as, counts, counts_before
+from daybreak.protocol.tallies import Histogram, Tally
 
 WRITE_SECONDS = 30.0
 """How often it is written while requests come."""

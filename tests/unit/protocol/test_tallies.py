@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.gates.tallies import LAST, Histogram, RouteTally, Tally, added, bound_ms, parse
+from daybreak.protocol.tallies import LAST, Histogram, RouteTally, Tally, added, bound_ms, parse
 
 HISTOGRAMS = st.dictionaries(st.integers(0, LAST), st.integers(1, 10**6)).map(
     lambda counts: Histogram(dict(sorted(counts.items())))

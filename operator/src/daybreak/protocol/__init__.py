@@ -1,0 +1,1 @@
+"""What gateways tell the operator: reports of gates and tallies of routes, with their JSON form."""
