@@ -21,7 +21,7 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.assembly import KINDS, WORKLOADS
 from daybreak.gateways.objects import gateway
 from daybreak.kinds.llmbenchmark.objects.report_map import report_map
-from daybreak.kinds.llmroute.plan import own_service
+from daybreak.kinds.llmroute.decide.plan import own_service
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import controller_revision, with_own
 from tests.chart.hands import Denied, Hands

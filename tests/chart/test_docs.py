@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from daybreak import versions
-from daybreak.kube.resources import OWNED
+from daybreak.manifests.resources import OWNED
 from scripts.docs import values_table
 from tests.chart.tools import ARGO_CD, ROOT
 

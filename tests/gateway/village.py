@@ -18,8 +18,8 @@ from daybreak.gateway.agent.wanted import Ports
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
-from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports

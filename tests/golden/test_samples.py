@@ -34,7 +34,8 @@ from daybreak.kinds.llmservice.objects.revisions import controller_revision, wit
 from daybreak.kinds.modelserver.objects import desired as server_desired
 from daybreak.kinds.serveapplication.objects import desired as application_desired
 from daybreak.kinds.serveapplication.objects import revisions as application_revisions
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 from daybreak.platform import Platform
 from tests import installed
 

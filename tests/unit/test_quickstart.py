@@ -11,7 +11,7 @@ from cluster.errors import ClusterError
 from cluster.images import catalog
 from cluster.tools.report import Report
 from daybreak.api.common import names
-from daybreak.kube.resources import OF_GATEWAYS
+from daybreak.manifests.resources import OF_GATEWAYS
 from quickstart import __main__ as program
 from quickstart import install, removal
 from quickstart.install import chart_image

@@ -34,9 +34,10 @@ from daybreak.kinds.modelserver.kind import model_servers
 from daybreak.kinds.serveapplication.kind import serve_applications
 from daybreak.kube.client import Api
 from daybreak.kube.lease import Lease
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import Watches
 from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
 from daybreak.platform import Platform
 
 WORKLOADS = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from cluster import ControlPlane, paths
-from daybreak.kube.resources import DEPLOYMENTS
+from daybreak.manifests.resources import DEPLOYMENTS
 from tests.api.admin import JSON_PATCH, Admin, eventually, own_namespace
 from tests.api.normal import normal
 from tests.api.objects.llmservice import NAMES, model, settled, tiny

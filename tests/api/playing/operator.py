@@ -50,8 +50,9 @@ from daybreak.gateways.listener import GatewayListener
 from daybreak.gateways.reports import Enqueue, GatewayReports
 from daybreak.kinds.llmroute.status import got
 from daybreak.kube.client import Api
-from daybreak.kube.resources import LEASES
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import LEASES
 from daybreak.protocol.reports import Report
 from daybreak.protocol.tallies import RouteTally, Told
 from daybreak.rollouts import machine

@@ -19,10 +19,11 @@ from daybreak.kinds.llmservice.observe.adapter_reports import adapter_prober, ht
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
-from daybreak.kube import resources
 from daybreak.kube.client import Api
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import Watches
+from daybreak.manifests import resources
+from daybreak.manifests.keys import Key
 from daybreak.platform import Platform
 from tests.api.admin import Admin, Refused
 from tests.api.objects.llmservice import NAMES, everything, tiny

@@ -16,11 +16,11 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateways.gateway_controller import GatewayController
 from daybreak.gateways.objects import gateway
 from daybreak.gateways.reports import gateway_key
-from daybreak.kube import resources
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
+from daybreak.manifests import resources
 from daybreak.platform import Platform
 from tests.api.admin import APPLY, MERGE, Admin, Refused, eventually
 from tests.api.objects.llmservice import tiny

@@ -14,7 +14,7 @@ import yarl
 
 from daybreak.api.common import names
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
-from daybreak.kube.resources import PODS
+from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report
 from tests.gateway.fake_application import FakeApplication
 from tests.gateway.village import Village, village

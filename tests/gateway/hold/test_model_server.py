@@ -8,7 +8,7 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.kube.resources import PODS
+from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report
 from tests.api.playing.kuberay import play_pod
 from tests.gateway.fake_application import FakeApplication

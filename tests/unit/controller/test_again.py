@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from daybreak.controller.again import SOON_SECONDS, Again, past_races
-from daybreak.kube.watching.cache import Key
 from daybreak.kube.writing.apply import Occupied
+from daybreak.manifests.keys import Key
 
 KEY = Key("team", "a")
 

@@ -5,8 +5,9 @@ import pytest
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.owner_kind import OwnerKind
-from daybreak.kube.resources import PODS, RAY_JOBS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import PODS, RAY_JOBS
 
 
 class Reconciler:

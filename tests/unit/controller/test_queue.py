@@ -7,7 +7,7 @@ import pytest
 
 from daybreak.controller import queue
 from daybreak.controller.queue import Item, Queue
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from tests.unit.clock import Clock
 
 A, B = Item("LLMService", Key("ns", "a")), Item("LLMService", Key("ns", "b"))

@@ -9,7 +9,8 @@ from prometheus_client import REGISTRY
 
 from daybreak.controller.operator import Operator
 from daybreak.controller.queue import Item, Queue
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 SERIES = ("daybreak_reconciles_total", {"kind": "ModelServer", "outcome": "done"})
 DURATION = ("daybreak_reconcile_seconds_count", {"kind": "ModelServer"})

@@ -17,8 +17,8 @@ from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Slot
-from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.resources import PODS
 
 
 class PlayedGateway:

@@ -19,8 +19,9 @@ from daybreak.gateways.gateway_controller import (
 from daybreak.gateways.objects import gateway
 from daybreak.gateways.reports import gateway_key
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import PODS, SERVICES, of
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import PODS, SERVICES, of
 from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")

@@ -7,7 +7,7 @@ import pytest
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateways.needs import NOTHING, GatewayNeeds, Needs, needs
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from tests.unit.kube.counted import Counted
 
 BOTH = (LLM_SERVICES, LLM_ROUTES)

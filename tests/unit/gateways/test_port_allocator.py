@@ -6,8 +6,9 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.gateways.port_allocator import PortAllocator
-from daybreak.kube.resources import SERVICES
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import SERVICES
 
 FIRST, LAST = names.GATEWAY_PORTS
 A, B = Key("ns", "a"), Key("ns", "b")

@@ -14,8 +14,9 @@ from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.gates.traffic import Heard, Seen, together
 from daybreak.gateways import reports as module
 from daybreak.gateways.reports import GatewayReports, gateway_key
-from daybreak.kube.resources import PODS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report
 from daybreak.protocol.tallies import RouteTally, Tallies, Tally, Told
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from daybreak.api.schema.resource import Resource
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 
 class Counted(Cache):

@@ -7,8 +7,9 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
-from daybreak.kube.resources import NODES, PODS, SERVICES
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import NODES, PODS, SERVICES
 
 TINY = Key("ns", "tiny")
 

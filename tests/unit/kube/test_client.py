@@ -16,7 +16,7 @@ from daybreak import versions
 from daybreak.kube import client
 from daybreak.kube.client import APPLY, Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import SERVICES
+from daybreak.manifests.resources import SERVICES
 
 SERVER = "https://cluster.example:6443"
 

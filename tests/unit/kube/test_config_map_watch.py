@@ -10,8 +10,8 @@ from daybreak.api.common.config_map import Content
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.watching import config_map_watch as module
-from daybreak.kube.watching.cache import Key
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
+from daybreak.manifests.keys import Key
 
 CODE, ONE, TWO = Key("ns", "code"), Key("ns", "one"), Key("ns", "two")
 

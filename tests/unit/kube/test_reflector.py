@@ -16,10 +16,11 @@ from daybreak.api.schema.resource import Resource
 from daybreak.kube import client
 from daybreak.kube.client import Api, Query
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import SERVICES
 from daybreak.kube.watching import reflector as module
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import Reflector, backoff
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import SERVICES
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

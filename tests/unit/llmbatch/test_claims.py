@@ -14,7 +14,7 @@ from daybreak.kinds.llmbatch.job_kind import BatchKind
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.kinds.llmbatch.status.report import events, report
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.scheduling.claim import Claim, Turn
 from tests import installed
 from tests.unit.llmbatch.batches import NOW, manifest, seen

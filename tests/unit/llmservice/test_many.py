@@ -13,10 +13,10 @@ from daybreak.kinds.llmservice.decide import defaults
 from daybreak.kinds.llmservice.kind import llm_services
 from daybreak.kinds.llmservice.objects import desired
 from daybreak.kinds.llmservice.objects.ray_service import ray_service
-from daybreak.kube.resources import NODES, PODS
 from daybreak.kube.watching import cache
-from daybreak.kube.watching.cache import Key
 from daybreak.loop.observer import GatewaySource
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import NODES, PODS
 from tests.parts import parts
 from tests.unit.clock import Clock
 from tests.unit.kube.counted import Counted

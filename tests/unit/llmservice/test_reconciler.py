@@ -21,9 +21,10 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
 from daybreak.kube.client import Api
-from daybreak.kube.resources import RAY_CLUSTERS, of
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import RAY_CLUSTERS, of
 from tests.parts import parts
 from tests.unit.llmservice.decide.scenes.services import PLATFORM, Manifest, World, running
 from tests.unit.llmservice.decide.scenes.sleeping import IDLE, asleep, view

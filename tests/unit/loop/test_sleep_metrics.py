@@ -7,8 +7,8 @@ from daybreak.api.gates.gate_status import GateStatus, ModelGate
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import Accelerators, count, savings_before
-from daybreak.kube.watching.cache import Key
 from daybreak.loop.sleep_metrics import SAVINGS, ExpectedWaits, IdleTimes, Savings, count_wakes, count_yields
+from daybreak.manifests.keys import Key
 from daybreak.scheduling.replica_size import accelerators_awake
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, GPU_MODEL, Manifest, service
 

@@ -22,12 +22,14 @@ from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.resource import GROUP, VERSION, Resource
 from daybreak.controller.owner_kind import OwnerKind
-from daybreak.controller.plan import Owner, Plan, Target
 from daybreak.gates.traffic import Heard, Seen
 from daybreak.gateways.port_allocator import PortAllocator
-from daybreak.kube.resources import DEPLOYMENTS, PODS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.loop import observer, reconciler
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Owner
+from daybreak.manifests.plan import Live, Plan, Target
+from daybreak.manifests.resources import DEPLOYMENTS, PODS
 from daybreak.problems.problem import Problem
 from daybreak.protocol.reports import Report
 from daybreak.ray.views.ray_pods import PodView
@@ -203,19 +205,24 @@ WAYS = decision.Ways(TOYS.kind, view_of, status, as_before, course)
 class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     """Makes its Deployment."""
 
-    async def plan(self, seen: Observed) -> Plan:
+    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
         """Return its Deployment, without pods while it sleeps."""
         toy = seen.subject
         assert toy is not None
-        wanted = {
+        deployment = {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "metadata": owned_metadata(TOYS.kind, toy, f"{toy.name}-toy", "toy"),
             "spec": {"replicas": 0 if seen.asleep else 1},
         }
-        owner = Owner(TOYS, ONE, toy.uid)
-        surplus = owner.surplus(self._cache, [DEPLOYMENTS], [wanted])
-        return Plan((Target(wanted, await self._applier.live(wanted)),), tuple(surplus), (), leaving=False)
+        return [deployment]
+
+    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
+        """Return its Deployment beside the one that is there."""
+        assert seen.subject is not None
+        surplus = live.surplus(Owner(TOYS, ONE, seen.subject.uid), [DEPLOYMENTS], wanted)
+        targets = tuple(Target(each, live.find(each)) for each in wanted)
+        return Plan(targets, tuple(surplus), (), leaving=False)
 
 
 # The kind, run by the shared loop.

@@ -5,35 +5,25 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common.unstructured import Manifest
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import with_own
 from daybreak.kinds.modelserver.decide.decision import view_of
+from daybreak.kinds.modelserver.decide.plan import make_plan, objects
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.objects.network import front_service
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kinds.modelserver.plan import make_plan
-from daybreak.kube.resources import CONTROLLER_REVISIONS, SERVICES
-from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import key_of
+from daybreak.manifests.plan import Live
+from daybreak.manifests.resources import SERVICES
+from tests.unit.live import beside
 from tests.unit.modelserver.rolling import ANSWERS, Rolling
 from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod, seen
 
 PROFILE = {"image": "own:1", "args": ["--at={port}"], "flags": "none", "port": 8090, "readinessPath": "/up"}
 
 
-class Applier:
-    """Knows the Deployment that is there."""
-
-    def __init__(self, found: Manifest) -> None:
-        self._found = found
-
-    async def live(self, wanted: Manifest) -> Manifest | None:
-        """What is there of it."""
-        return self._found if wanted["kind"] == "Deployment" else None
-
-
-async def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
+def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
     """Whether pods that run go on, after the profile and the spec have changed."""
     before = with_own(json.dumps({"own": PROFILE}))
     after = with_own(json.dumps({"own": PROFILE | profile}))
@@ -43,7 +33,8 @@ async def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
     whole = manifest({"answered": runs} if answers else {}, engine="own", **spec)
     two = ModelServer.from_manifest(whole, after)
     seen = Observed(whole, two, (), NOW, None, deployment=found, pods=(pod(one, runs=runs),))
-    plan = await make_plan(view_of(seen), PLATFORM, Cache(), Applier(found))  # type: ignore[arg-type]
+    owned = objects(view_of(seen), PLATFORM)
+    plan = make_plan(view_of(seen), owned, beside(owned, found))
     [wanted] = [each.wanted for each in plan.targets if each.wanted["kind"] == "Deployment"]
     return bool(wanted["spec"]["template"] == found["spec"]["template"])
 
@@ -59,13 +50,13 @@ async def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
         (True, {}, {"readinessPath": "/ready"}, False),
     ],
 )
-async def test_pods_that_answer_go_on_where_gateways_find_them(
+def test_pods_that_answer_go_on_where_gateways_find_them(
     answers: bool, spec: dict[str, Any], profile: dict[str, Any], stays: bool
 ) -> None:
-    assert await kept(answers, spec, **profile) is stays
+    assert kept(answers, spec, **profile) is stays
 
 
-async def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
+def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
     world = Rolling(rollout={"revisionHistoryLimit": 1}).up()
     for number in (2, 3, 4):
         world.edit(image=f"engine:{number}")
@@ -73,13 +64,10 @@ async def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
         world.step()
         world.pods = [world.pod()]
         world.step(ANSWERS)
-    seen, cache = world.look(), Cache()
-    for each in world.known:
-        kept = controller_revision(world.server, each)
-        kept["metadata"]["resourceVersion"] = "1"
-        cache.put(CONTROLLER_REVISIONS, kept)
-    found = Applier(world.deployment)  # type: ignore[arg-type]
-    plan = await make_plan(view_of(seen), PLATFORM, cache, found)  # type: ignore[arg-type]
+    seen = world.look()
+    known = [controller_revision(world.server, each) for each in world.known]
+    owned = objects(view_of(seen), PLATFORM)
+    plan = make_plan(view_of(seen), owned, beside(owned, world.deployment, labeled=known))
     written = [each.wanted for each in plan.targets if each.wanted["kind"] == "ControllerRevision"]
     assert [each["revision"] for each in written] == [4], "the one that runs"
     assert written[0]["data"]["image"] == "engine:4"
@@ -88,15 +76,13 @@ async def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "foreign"), [(1, ()), (2, ("Service/chat-server",))])
-async def test_a_group_takes_no_service_of_another_server_for_that_of_its_pods(
+def test_a_group_takes_no_service_of_another_server_for_that_of_its_pods(
     nodes: int, foreign: tuple[str, ...]
 ) -> None:
     spread: dict[str, Any] = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": nodes}
     metadata = manifest()["metadata"] | {"name": "chat-server", "uid": "u-2"}
-    cache, other = Cache(), ModelServer.from_manifest(manifest() | {"metadata": metadata})
-    front = front_service(other, 20000)
-    front["metadata"]["resourceVersion"] = "1"
-    cache.put(SERVICES, front)
-    found = Applier(live(ModelServer.from_manifest(manifest(**spread))))
-    plan = await make_plan(view_of(seen(spec=spread)), PLATFORM, cache, found)  # type: ignore[arg-type]
+    front = front_service(ModelServer.from_manifest(manifest() | {"metadata": metadata}), 20000)
+    view = view_of(seen(spec=spread))
+    there = Live({(SERVICES, key_of(front)): front}, {})
+    plan = make_plan(view, objects(view, PLATFORM), there)
     assert plan.foreign == foreign

@@ -1,21 +1,23 @@
 """What one reconcile of a ModelServer decides on, beside what is observed."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.controller.plan import Plan
 from daybreak.kinds.modelserver.decide.decision import WAYS
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
-from daybreak.kube.resources import OF_SERVERS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.loop.reconciler import Reconciler
+from daybreak.manifests.keys import Key
+from daybreak.manifests.plan import Live, Plan
+from daybreak.manifests.resources import OF_SERVERS
 from daybreak.problems.problem import Problem
 from tests.parts import parts
 from tests.unit.controller.asking.test_other_pods import PlayedApi, on, other
@@ -36,7 +38,10 @@ class Decides(Exception):
 class Stops(Reconciler[Observed, View, Plan]):
     """Has no objects."""
 
-    async def plan(self, seen: Observed) -> Plan:
+    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+        return ()
+
+    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
         return Plan((), (), (), leaving=False)
 
 

@@ -5,16 +5,16 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.config_map import Content
-from daybreak.controller.plan import Plan
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.decision import view_of
+from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.decide.ray_clusters import needless
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kinds.serveapplication.plan import make_plan
-from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.plan import Plan
 from daybreak.rollouts.machine import SETTLE
 from daybreak.rollouts.revisions import Revision
+from tests.unit.live import beside
 from tests.unit.serveapplication.applications import ASKED, NOW, PLATFORM, seen
 from tests.unit.serveapplication.decision import Decision, decide
 
@@ -34,16 +34,6 @@ def said_by_serve(status: str, message: str = "") -> dict[str, Any]:
     deployments = {name: {"status": "HEALTHY", "message": ""} for name in ("Pipeline", "Length")}
     app = {"status": status, "message": message, "serveDeploymentStatuses": deployments}
     return {"applicationStatuses": {"app": app}}
-
-
-class Applier:
-    """Knows one RayService."""
-
-    def __init__(self, ray: dict[str, Any] | None) -> None:
-        self._ray = ray
-
-    async def live(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
-        return self._ray if wanted["kind"] == "RayService" else None
 
 
 def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
@@ -88,7 +78,9 @@ class Rolling:
         """Time passes; one reconcile decides, writes the status, and applies what it planned."""
         self.now += timedelta(seconds=seconds)
         one = self.look()
-        self.plan = await make_plan(view_of(one), PLATFORM, Cache(), Applier(self.ray))  # type: ignore[arg-type]
+        view = view_of(one)
+        owned = objects(view, PLATFORM)
+        self.plan = make_plan(view, owned, beside(owned, self.ray))
         wanted = [each.wanted for each in self.plan.targets if each.wanted["kind"] == "RayService"]
         if not wanted:
             self.ray, self.clusters = None, []

@@ -7,11 +7,10 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.common.config_map import Content
 from daybreak.api.schema.custom_object import InvalidSpec
-from daybreak.controller.plan import Plan
 from daybreak.kinds.serveapplication.decide.decision import view_of
+from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kinds.serveapplication.plan import make_plan
-from daybreak.kube.watching.cache import Cache
+from tests.unit.live import beside
 from tests.unit.serveapplication.applications import ASKED, HELD, PLATFORM, application, live, seen
 from tests.unit.serveapplication.decision import Decision, decide
 from tests.unit.serveapplication.test_decision import after, conditions, said
@@ -19,16 +18,6 @@ from tests.unit.serveapplication.test_decision import after, conditions, said
 SPEC: dict[str, Any] = {"code": {"configMap": "pipeline-code"}}
 OLD, NEW = Content(digest="old"), Content(digest="new")
 MISSING, AWAITED, UNREADABLE = Content(missing=True), Content(awaited=True), Content()
-
-
-class Applier:
-    """Knows one RayService."""
-
-    def __init__(self, ray: dict[str, Any] | None) -> None:
-        self._ray = ray
-
-    async def live(self, wanted: dict[str, Any]) -> dict[str, Any] | None:
-        return self._ray if wanted["kind"] == "RayService" else None
 
 
 def built(code: str) -> dict[str, Any]:
@@ -48,7 +37,9 @@ def look(ray: dict[str, Any] | None, code: Content | None) -> Observed:
 
 async def ray_service(one: Observed) -> dict[str, Any] | None:
     """The RayService as it should be; None: there should be none."""
-    plan: Plan = await make_plan(view_of(one), PLATFORM, Cache(), Applier(one.ray_service))  # type: ignore[arg-type]
+    view = view_of(one)
+    owned = objects(view, PLATFORM)
+    plan = make_plan(view, owned, beside(owned, one.ray_service))
     wanted = [each.wanted for each in plan.targets if each.wanted["kind"] == "RayService"]
     return wanted[0] if wanted else None
 

@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Sized
 from datetime import timedelta
 
-from daybreak.kube.watching.cache import Key
 from daybreak.kube.writing.apply import Occupied
+from daybreak.manifests.keys import Key
 
 SOON_SECONDS = 2.0
 """When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""

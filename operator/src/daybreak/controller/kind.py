@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from daybreak.api.schema.resource import Resource
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 
 
 class LeaseLost(Exception):

@@ -16,9 +16,10 @@ from daybreak.controller.queue import BACKOFF_SECONDS, Item, Queue
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.lease import Lease
-from daybreak.kube.resources import NODES
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import DISCOVERY_SECONDS, Watches, is_served
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import NODES
 
 WORKERS = 16
 """Reconciles at the same time. They wait for the API server most of their time."""

@@ -5,7 +5,8 @@ from typing import Protocol
 
 from daybreak.api.common import names
 from daybreak.api.schema.resource import Resource
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 
 class Reconciles(Protocol):

@@ -10,9 +10,10 @@ from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.kube.client import Api
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import Watches
 from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
 from daybreak.platform import Platform
 
 

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 
 BACKOFF_SECONDS = (0.5, 300.0)
 """First and longest pause after failures in a row of one key; each doubles the one before, with jitter."""

@@ -12,13 +12,15 @@ from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.again import REFUSED_SECONDS, SOON_SECONDS
 from daybreak.controller.kind import LeaseLost
-from daybreak.controller.plan import Plan, Target
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES, of
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing import scale, status, upgrades
-from daybreak.kube.writing.apply import Applier, is_controlled_by, key_of
+from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.control import is_controlled_by
+from daybreak.manifests.keys import Key, key_of
+from daybreak.manifests.plan import Plan, Target
+from daybreak.manifests.resources import RAY_CLUSTERS, RAY_SERVICES, of
 from daybreak.problems.events import Event
 
 FRESH_SECONDS = 300.0

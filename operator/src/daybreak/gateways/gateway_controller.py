@@ -18,7 +18,11 @@ from daybreak.gateways.reports import GatewayReports, gateway_key
 from daybreak.gateways.settings import InvalidGatewaySettings, of_namespace
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import (
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.writing.apply import Applier, Occupied
+from daybreak.kube.writing.status import emit
+from daybreak.manifests.keys import Key, key_of
+from daybreak.manifests.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     NETWORK_POLICIES,
@@ -30,9 +34,6 @@ from daybreak.kube.resources import (
     SERVICES,
     of,
 )
-from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing.apply import Applier, Occupied, key_of
-from daybreak.kube.writing.status import emit
 from daybreak.platform import Platform
 
 log = structlog.get_logger("daybreak.gateways")

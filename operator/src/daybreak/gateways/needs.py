@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from daybreak.api.common.https import port_of
 from daybreak.api.common.unstructured import Manifest, at, mapping, mappings, text
 from daybreak.api.schema.resource import Resource
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ from daybreak.api.schema.resource import Resource
 from daybreak.gates.traffic import Heard
 from daybreak.gateways.identity import GatewayIdentity
 from daybreak.gateways.listener import LINE_LIMIT, GatewayListener, Prove
-from daybreak.kube.resources import OF_GATEWAYS, PODS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import OF_GATEWAYS, PODS
 from daybreak.protocol.tallies import Tallies, Told
 
 SPREAD_SECONDS = 1.0

@@ -17,7 +17,7 @@ from daybreak.api.common import names
 from daybreak.kube import client, metrics
 from daybreak.kube.client import APPLY, Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import LEASES
+from daybreak.manifests.resources import LEASES
 
 NAME = "daybreak-operator"
 """Name of the Lease, in the operator's own namespace; the chart's Role names it."""

@@ -1,7 +1,9 @@
 """What the observers of several kinds read out of the cache in the same way."""
 
-from daybreak.kube.resources import CONTROLLER_REVISIONS
-from daybreak.kube.watching.cache import Cache, Key, controller
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.control import controller
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import CONTROLLER_REVISIONS
 from daybreak.rollouts import revisions
 from daybreak.rollouts.revisions import Revision
 

@@ -10,14 +10,14 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.parts import Parts
-from daybreak.controller.plan import label_of
 from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.controller.watching.turn_watch import Workload
 from daybreak.gates.gateway_rejected import rejection
 from daybreak.gates.traffic import Heard, clusters_in_use, together
 from daybreak.gateways.port_allocator import PortAllocator
-from daybreak.kube.resources import DEPLOYMENTS, PODS
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import label_of
+from daybreak.manifests.resources import DEPLOYMENTS, PODS
 from daybreak.scheduling.fit import Question
 from daybreak.workloads.claims import claims
 from daybreak.workloads.observed import GatewayView, Observed

@@ -9,15 +9,18 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
+from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.prober import Prober, Question
+from daybreak.controller.live import observe_live
 from daybreak.controller.parts import Parts
-from daybreak.controller.plan import Plan
 from daybreak.controller.writer import Writer
-from daybreak.kube.watching.cache import Key
 from daybreak.loop import sleep_marks
 from daybreak.loop.observer import Observer
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Owner
+from daybreak.manifests.plan import Live, Plan
 from daybreak.problems.events import transitions
 from daybreak.scheduling.room import places
 from daybreak.workloads.assessed import Assessed
@@ -61,8 +64,19 @@ class Reconciler(ABC, Generic[S, V, P]):
         """What the API server said when it refused an object last, by the workload."""
 
     @abstractmethod
-    async def plan(self, seen: S) -> P:
-        """Return what the objects of a workload should be; its spec can be built."""
+    def objects(self, seen: S) -> Sequence[dict[str, Any]]:
+        """Return the objects of a workload as they should be, first those that others need.
+
+        Its spec can be built.
+        """
+
+    @abstractmethod
+    def plan(self, seen: S, wanted: Sequence[dict[str, Any]], live: Live) -> P:
+        """Return what is to be done to come from the live objects to the wanted ones."""
+
+    def names_of_others(self, seen: S) -> Sequence[Manifest]:
+        """Return objects, without specs, that another controller makes and whose names must be free."""
+        return ()
 
     def prepare(self, key: Key, seen: S) -> S:
         """Add what is observed outside the cache."""
@@ -98,7 +112,7 @@ class Reconciler(ABC, Generic[S, V, P]):
             return None
         plan: P | None = None
         if self._can_be_planned(seen):
-            plan = await self.plan(seen)
+            plan = await self._plan(key, seen)
             if plan.foreign:
                 again.after(FOREIGN_SECONDS)
             seen = await self._with_others(self.with_plan(seen, plan))
@@ -144,6 +158,13 @@ class Reconciler(ABC, Generic[S, V, P]):
         if seen.manifest["metadata"].get("deletionTimestamp") or seen.subject is None:
             return False
         return self._ways.blocked(replace(seen, refusal="")) is None
+
+    async def _plan(self, key: Key, seen: S) -> P:
+        owner = Owner(self._observer.resource, key, seen.manifest["metadata"]["uid"])
+        wanted = self.objects(seen)
+        needed = (*wanted, *self.names_of_others(seen))
+        live = await observe_live(owner, needed, self._owned, self._cache, self._applier)
+        return self.plan(seen, wanted, live)
 
     async def _with_others(self, seen: S) -> S:
         """Add what pods of others hold, where a change may need room beside what runs."""

@@ -7,8 +7,8 @@ from daybreak.api.gates.gate_status import GateStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller.writer import Said
 from daybreak.gates.state_machine import SleepState
-from daybreak.kube.watching.cache import Key
 from daybreak.loop import sleep_metrics
+from daybreak.manifests.keys import Key
 
 Turned = tuple[SleepState | None, SleepState | None]
 """The state of a gate that stands in the status, and the one that was decided on."""

@@ -15,7 +15,7 @@ from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.api.schema.scalars import seconds
 from daybreak.controller import metrics
 from daybreak.gates.ledger import counted
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 
 
 class Savings(Collector):

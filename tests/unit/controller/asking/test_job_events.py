@@ -10,7 +10,7 @@ from daybreak.controller.asking import job_events as module
 from daybreak.controller.asking.job_events import JobEvents, WaitingJob, waiting
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 
 KEY = Key("team", "chat")
 JOB = WaitingJob("team", "fill", "uid-1")

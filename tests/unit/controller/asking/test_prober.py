@@ -11,7 +11,7 @@ from daybreak.api.ray.model import Model
 from daybreak.controller.asking import prober as module
 from daybreak.controller.asking.model_client import Asked
 from daybreak.controller.asking.prober import Prober, Question
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.workloads.answer import Answer
 
 KEY = Key("ns", "s")

@@ -18,16 +18,17 @@ from daybreak.api.schema.resource import API_VERSION, GROUP, VERSION, Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again
 from daybreak.controller.jobs.reconciler import Reconciler
 from daybreak.controller.jobs.reports import Job, JobProber
-from daybreak.controller.plan import Whose
 from daybreak.jobs import status, verdict
 from daybreak.jobs.decision import Decision
 from daybreak.jobs.observed import JobWords, SeenJob
 from daybreak.jobs.verdict import Verdict
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import JOBS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Whose
+from daybreak.manifests.resources import JOBS
 from daybreak.problems.events import Event
 
 TRIALS = Resource(GROUP, VERSION, "Trial", "trials")

@@ -7,7 +7,8 @@ import pytest
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.jobs.references import References
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 NIGHT = Key("team", "night")
 

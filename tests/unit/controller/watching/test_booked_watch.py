@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.controller.watching.booked_watch import BookedWatch
-from daybreak.kube.resources import PODS
+from daybreak.manifests.resources import PODS
 from tests.unit.kube.counted import Counted
 from tests.unit.llmservice.decide.scenes.services import Manifest, pod
 

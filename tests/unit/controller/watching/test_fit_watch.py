@@ -3,7 +3,7 @@
 import pytest
 
 from daybreak.controller.watching.fit_watch import FitWatch
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
 from tests.unit.llmservice.decide.scenes.services import GPU_MODEL, node, service

@@ -14,7 +14,7 @@ from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.priority_watch import PriorityWatch
 from daybreak.controller.watching.turn_watch import TOLD_SECONDS, Pods, TurnWatch, Workload
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.scheduling.claim import Claim, Turn
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.pod_priority import PriorityClasses

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 
 
 @pytest.fixture

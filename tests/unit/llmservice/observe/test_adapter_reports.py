@@ -18,7 +18,7 @@ from daybreak.kinds.llmservice.observe.adapter_reports import (
     replicas,
 )
 from daybreak.kinds.llmservice.observe.observed import AdapterReport
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.ray.serve.adapter_origin import identity
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, HEAD, World, manifest, pod
 from tests.unit.waiting import until

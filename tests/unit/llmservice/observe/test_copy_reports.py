@@ -12,7 +12,7 @@ from daybreak.api.common import names
 from daybreak.kinds.llmservice.observe import copy_reports as module
 from daybreak.kinds.llmservice.observe.copy_reports import Copying, CopyProber, copying, http_reporter
 from daybreak.kinds.llmservice.observe.observed import CopyReport
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, World, manifest, pod
 from tests.unit.waiting import until
 

@@ -7,8 +7,9 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe.observer import Observer
-from daybreak.kube.resources import RAY_SERVICES
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import RAY_SERVICES
 from daybreak.platform import Platform
 from tests.parts import parts
 

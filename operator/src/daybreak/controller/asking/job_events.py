@@ -15,8 +15,8 @@ from daybreak.api.common.unstructured import Manifest, at, condition, mapping, m
 from daybreak.controller.asking.probes import Probes
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import EVENTS
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import EVENTS
 
 FIRST_PAUSE_SECONDS = 2.0
 """Time until the events of a new Job are read: most pods are created before."""

@@ -11,7 +11,7 @@ import structlog
 from daybreak.api.common import names
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import PODS
+from daybreak.manifests.resources import PODS
 from daybreak.ray.views.ray_pods import pod_views, requests_by_node
 from daybreak.scheduling.room import Booked
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from daybreak.controller.asking.pod_client import PodClient
 from daybreak.controller.asking.probes import Probes
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 
 
 class HasAddress(Protocol):

@@ -10,7 +10,7 @@ from daybreak.api.common.task import Task
 from daybreak.api.ray.model import Model
 from daybreak.controller import metrics
 from daybreak.controller.asking.model_client import Asked, ModelClient
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.workloads.answer import Answer
 
 AT_ONCE = 16

@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 
 State = TypeVar("State")
 

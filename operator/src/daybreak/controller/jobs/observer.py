@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any, Generic
 
 from daybreak.api.schema.resource import Resource
-from daybreak.controller.plan import label_of
 from daybreak.jobs.observed import Seen
-from daybreak.kube.resources import PODS
-from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing.apply import is_controlled_by
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.control import is_controlled_by
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import label_of
+from daybreak.manifests.resources import PODS
 
 Look = Callable[[Mapping[str, Any], datetime], Seen]
 """Reads what an object itself says, at that time."""

@@ -8,17 +8,20 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
 from daybreak.controller.asking.job_events import JobEvents, waiting
-from daybreak.controller.jobs.plan import make_plan
 from daybreak.controller.jobs.reports import JobProber, running_job
-from daybreak.controller.plan import Owner, Whose, label_of
+from daybreak.controller.live import observe_live
 from daybreak.controller.writer import Writer
 from daybreak.jobs.decision import Decision
 from daybreak.jobs.observed import Seen, SeenJob
+from daybreak.jobs.plan import Stays, make_plan
 from daybreak.jobs.status import COUNT_SECONDS, JobStatus
 from daybreak.kube.client import Api
-from daybreak.kube.resources import of
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Owner, Whose, label_of
+from daybreak.manifests.plan import Plan
+from daybreak.manifests.resources import of
 from daybreak.problems.events import Event
 
 Seen_contra = TypeVar("Seen_contra", bound=SeenJob[Any, Any], contravariant=True)
@@ -187,11 +190,17 @@ class Reconciler(Generic[Seen, Decided, Status]):
         kind.look_again(seen, decision, again)
         return again.seconds
 
+    async def _plan(
+        self, owner: Owner, wanted: Sequence[dict[str, Any]], owned: Collection[Resource], stays: Stays
+    ) -> Plan:
+        """Observe the object's objects, and plan what is to be done to come to the wanted ones."""
+        named = [each for each in wanted if of(each) in owned]
+        live = await observe_live(owner, named, owned, self._cache, self._applier)
+        return make_plan(owner, wanted, owned, self._kind.job, stays, live)
+
     async def _kept(self, owner: Owner, seen: Seen, kept: dict[str, Any]) -> Seen | None:
         """Keep what is left of its end. Returns what is seen then; None: the object is gone."""
-        plan = await make_plan(
-            owner, [kept], (of(kept),), self._kind.job, lambda *_: False, self._cache, self._applier
-        )
+        plan = await self._plan(owner, [kept], (of(kept),), lambda *_: False)
         if plan.foreign:
             return replace(seen, foreign=plan.foreign)
         applied = await self._writer.carry_out(owner.key, owner.uid, plan)
@@ -200,15 +209,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
     async def _applied(self, owner: Owner, seen: Seen, decision: Decided, again: Again) -> Seen | None:
         """Apply what is decided. Returns what is seen then; None: the object is gone."""
         kind = self._kind
-        plan = await make_plan(
-            owner,
-            kind.desired(seen, decision),
-            kind.known(seen),
-            kind.job,
-            kind.stays,
-            self._cache,
-            self._applier,
-        )
+        plan = await self._plan(owner, kind.desired(seen, decision), kind.known(seen), kind.stays)
         if plan.foreign:
             again.after(FOREIGN_SECONDS)
             return replace(seen, foreign=plan.foreign)

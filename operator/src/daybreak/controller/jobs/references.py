@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from daybreak.api.schema.resource import Resource
 from daybreak.jobs.observed import Referred
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 
 class _Noted(NamedTuple):

@@ -9,7 +9,7 @@ import orjson
 from daybreak.api.common.unstructured import Manifest, at, mapping, text
 from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.jobs.observed import JobWords
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.ray.ports import BATCH
 from daybreak.ray.views.ray_pods import pod_views
 

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from daybreak.api.schema.resource import Resource
-from daybreak.kube.resources import PODS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import PODS
 from daybreak.ray.views.ray_pods import pod_views, requests_by_node
 from daybreak.scheduling.room import Booked
 

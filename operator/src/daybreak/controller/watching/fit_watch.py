@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.scheduling import fit
 from daybreak.scheduling.fit import Question
 from daybreak.scheduling.nodes import Node

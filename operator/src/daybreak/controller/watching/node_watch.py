@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from daybreak.kube.resources import NODES
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import Watches
+from daybreak.manifests.resources import NODES
 from daybreak.scheduling.nodes import Node
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.common.unstructured import text, whole
-from daybreak.kube.resources import PRIORITY_CLASSES
 from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.resources import PRIORITY_CLASSES
 from daybreak.scheduling.pod_priority import PriorityClass, PriorityClasses
 
 

@@ -13,7 +13,7 @@ from daybreak.controller.asking.other_pods import MOST_NODES, OtherPods
 from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.priority_watch import PriorityWatch
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.scheduling.claim import NO_MATTER, Claim, Turn
 from daybreak.scheduling.fit import capacities
 from daybreak.scheduling.nodes import Node

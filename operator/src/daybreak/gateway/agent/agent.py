@@ -27,9 +27,9 @@ from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.router.router import Router
 from daybreak.gateway.router.routes import RouteKeeper
 from daybreak.kube.client import Api
-from daybreak.kube.resources import PODS
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import Reflector
+from daybreak.manifests.resources import PODS
 
 PODS_OF_OURS = names.SERVICE_LABEL
 """Selects the pods that take requests (workers with replicas, heads with Serve's proxy, engines of

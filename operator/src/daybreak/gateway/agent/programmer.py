@@ -18,8 +18,9 @@ from daybreak.gateway.hold.model_backends import Given, ModelBackends
 from daybreak.gateway.hold.process import Gateway, Known
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Policy, Slot
-from daybreak.kube.resources import PODS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import PODS
 
 TICK_SECONDS = 1.0
 """How often what failed is tried again, and servers whose last stream has ended are removed."""

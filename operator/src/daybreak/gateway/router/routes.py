@@ -23,7 +23,8 @@ from daybreak.gateway.router.outside import Outside, Resolve, resolve
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Share
 from daybreak.gateway.router.wanted_shares import digests, wanted_shares
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 PAUSE_SECONDS = 0.1
 """The least time between two looks at all services."""

@@ -11,13 +11,13 @@ from daybreak.api.schema.custom_object import known_status
 from daybreak.api.schema.resource import Resource
 from daybreak.controller import metrics
 from daybreak.controller.again import Again
-from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbatch.decide.decision import Decision, decide
 from daybreak.kinds.llmbatch.objects.desired import desired
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.kinds.llmbatch.status.report import events, report
-from daybreak.kube.resources import OF_BATCHES, RAY_JOBS, of
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Whose
+from daybreak.manifests.resources import OF_BATCHES, RAY_JOBS, of
 from daybreak.platform import Platform
 from daybreak.problems.events import Event
 from daybreak.ray.views.ray_pods import HEAD

@@ -9,7 +9,7 @@ from daybreak.controller.parts import Parts
 from daybreak.kinds.llmbatch.job_kind import BatchKind
 from daybreak.kinds.llmbatch.observe.observer import Observer
 from daybreak.kinds.llmbatch.observe.progress_reports import PATH, read
-from daybreak.kube.resources import OF_BATCHES, PODS, RAY_CLUSTERS
+from daybreak.manifests.resources import OF_BATCHES, PODS, RAY_CLUSTERS
 
 
 def llm_batches(parts: Parts) -> OwnerKind:

@@ -9,14 +9,14 @@ from daybreak.api.llmbenchmark.status import LLMBenchmarkStatus
 from daybreak.api.schema.custom_object import known_status
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.again import SOON_SECONDS, Again
-from daybreak.controller.plan import Whose
 from daybreak.kinds.llmbenchmark.decide.decision import Decision, decide
 from daybreak.kinds.llmbenchmark.objects.desired import desired
 from daybreak.kinds.llmbenchmark.objects.report_map import fitting, report_map
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kinds.llmbenchmark.status.report import events, report
-from daybreak.kube.resources import JOBS, OF_BENCHMARKS, of
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Whose
+from daybreak.manifests.resources import JOBS, OF_BENCHMARKS, of
 from daybreak.platform import Platform
 from daybreak.problems.events import Event
 

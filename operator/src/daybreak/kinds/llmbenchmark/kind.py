@@ -11,7 +11,7 @@ from daybreak.kinds.llmbenchmark.job_kind import BenchmarkKind
 from daybreak.kinds.llmbenchmark.observe.observer import Observer
 from daybreak.kinds.llmbenchmark.observe.progress_reports import PATH, REPORT_LIMIT, read
 from daybreak.kinds.llmbenchmark.patcher import Patcher
-from daybreak.kube.resources import OF_BENCHMARKS, PODS
+from daybreak.manifests.resources import OF_BENCHMARKS, PODS
 
 
 def llm_benchmarks(parts: Parts) -> OwnerKind:

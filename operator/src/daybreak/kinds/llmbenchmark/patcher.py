@@ -25,9 +25,10 @@ from daybreak.kinds.llmbenchmark.decide.patch import (
 from daybreak.kinds.llmbenchmark.status.patch import events, report
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
 from daybreak.kube.writing.fields import set_fields
+from daybreak.manifests.keys import Key
 
 LOOK_SECONDS = 5.0
 """How often the service's rollout is looked at: changes of services wake no benchmark."""

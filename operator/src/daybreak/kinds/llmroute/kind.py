@@ -10,9 +10,10 @@ from daybreak.gateways.reports import GatewayReports
 from daybreak.kinds.llmroute.observe.observer import SERVING, Observer
 from daybreak.kinds.llmroute.reconciler import Reconciler
 from daybreak.kube.client import Api
-from daybreak.kube.resources import OF_ROUTES
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import OF_ROUTES
 from daybreak.platform import Platform
 
 ALL = "routes"

@@ -7,17 +7,21 @@ from datetime import UTC, datetime
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again
-from daybreak.controller.plan import Plan
+from daybreak.controller.live import observe_live
 from daybreak.controller.writer import Writer
 from daybreak.kinds.llmroute.decide.decision import Decision, decide
+from daybreak.kinds.llmroute.decide.plan import make_plan, objects
 from daybreak.kinds.llmroute.observe.observed import OwnAddress, SeenRoute
 from daybreak.kinds.llmroute.observe.observer import Observer
-from daybreak.kinds.llmroute.plan import make_plan
 from daybreak.kinds.llmroute.status.report import again, events, report
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier, Occupied
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Owner
+from daybreak.manifests.plan import Plan
+from daybreak.manifests.resources import OF_ROUTES
 
 
 class Reconciler:
@@ -72,7 +76,10 @@ class Reconciler:
         if route is None or (address is not None and address.foreign):
             return each
         address = address or OwnAddress(None)
-        plan = await make_plan(route, address.port, self._cache, self._applier)
+        owner = Owner(LLM_ROUTES, Key(route.namespace, route.name), route.uid)
+        wanted = objects(route, address.port)
+        live = await observe_live(owner, wanted, OF_ROUTES, self._cache, self._applier)
+        plan = make_plan(owner, wanted, live)
         if plan.foreign:
             later.after(FOREIGN_SECONDS)
             address = replace(address, foreign=plan.foreign[0])

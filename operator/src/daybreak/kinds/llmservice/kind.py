@@ -10,8 +10,8 @@ from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe import adapter_reports, copy_reports
 from daybreak.kinds.llmservice.observe.observer import Observer
 from daybreak.kinds.llmservice.reconciler import Reconciler
-from daybreak.kube.resources import NODES, OWNED, PODS, RAY_CLUSTERS
 from daybreak.loop.observer import GatewaySource
+from daybreak.manifests.resources import NODES, OWNED, PODS, RAY_CLUSTERS
 
 
 def llm_services(

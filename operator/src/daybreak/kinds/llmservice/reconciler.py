@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.llmservice.status import LLMServiceStatus
@@ -12,15 +13,16 @@ from daybreak.kinds.llmservice.decide.caches import caches
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
 from daybreak.kinds.llmservice.decide.decision import WAYS
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
+from daybreak.kinds.llmservice.decide.plan import ServicePlan, led_past, make_plan, objects
 from daybreak.kinds.llmservice.decide.view import View
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, replicas
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
-from daybreak.kinds.llmservice.plan import ServicePlan, led_past, make_plan
-from daybreak.kube.resources import OWNED
-from daybreak.kube.watching.cache import Key
 from daybreak.loop import reconciler
+from daybreak.manifests.keys import Key
+from daybreak.manifests.plan import Live
+from daybreak.manifests.resources import OWNED
 from daybreak.workloads.decision import Decided
 
 
@@ -59,9 +61,13 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
             rejections=self._events.rejections(key, waiting(seen.jobs, seen.pods)),
         )
 
-    async def plan(self, seen: Observed) -> ServicePlan:
-        """Return what the objects of a service should be."""
-        return await make_plan(seen, self._platform, self._cache, self._applier)
+    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+        """Return the objects of a service as they should be."""
+        return objects(seen, self._platform)
+
+    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> ServicePlan:
+        """Return what is to be done to come from the live objects to the wanted ones."""
+        return make_plan(seen, self._platform, wanted, live)
 
     def with_plan(self, seen: Observed, plan: ServicePlan) -> Observed:
         """Add what the plan found: names that others have taken, and what a change takes."""

@@ -9,8 +9,8 @@ from daybreak.controller.parts import Parts
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.modelserver.observe.observer import Observer
 from daybreak.kinds.modelserver.reconciler import Reconciler
-from daybreak.kube.resources import OF_SERVERS, PODS
 from daybreak.loop.observer import GatewaySource
+from daybreak.manifests.resources import OF_SERVERS, PODS
 
 
 def model_servers(

@@ -1,21 +1,22 @@
 """The reconcile of a ModelServer, as far as it is not that of every workload."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from daybreak.api.common.unstructured import at, text, whole
+from daybreak.api.common.unstructured import Manifest, at, text, whole
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.parts import Parts
-from daybreak.controller.plan import Plan
 from daybreak.kinds.modelserver.decide.decision import WAYS, view_of
+from daybreak.kinds.modelserver.decide.plan import group_service, make_plan, objects
 from daybreak.kinds.modelserver.decide.rollout import unproven
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
-from daybreak.kinds.modelserver.plan import make_plan
-from daybreak.kube.resources import OF_SERVERS
 from daybreak.loop import reconciler
+from daybreak.manifests.plan import Live, Plan
+from daybreak.manifests.resources import OF_SERVERS
 from daybreak.workloads.decision import Decided
 
 
@@ -31,9 +32,18 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     def __init__(self, parts: Parts, observer: Observer, prober: Prober) -> None:
         super().__init__(parts, observer, WAYS, OF_SERVERS, prober)
 
-    async def plan(self, seen: Observed) -> Plan:
-        """Return what the objects of a server should be."""
-        return await make_plan(view_of(seen), self._platform, self._cache, self._applier)
+    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+        """Return the objects of a server as they should be."""
+        return objects(view_of(seen), self._platform)
+
+    def names_of_others(self, seen: Observed) -> Sequence[Manifest]:
+        """Return the Service that another controller makes for a server on several nodes."""
+        group = group_service(seen.subject) if seen.subject is not None else None
+        return () if group is None else (group,)
+
+    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
+        """Return what is to be done to come from the live objects to the wanted ones."""
+        return make_plan(view_of(seen), wanted, live)
 
     def is_due(self, seen: Observed, decided: Decided, status: ModelServerStatus) -> bool:
         """Return whether the status says other numbers of pods than before, or that pods may go now."""

@@ -6,9 +6,9 @@ from daybreak.controller.parts import Parts
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.serveapplication.observe.observer import Observer
 from daybreak.kinds.serveapplication.reconciler import Reconciler
-from daybreak.kube.resources import OF_APPLICATIONS, PODS, RAY_CLUSTERS
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
 from daybreak.loop.observer import GatewaySource
+from daybreak.manifests.resources import OF_APPLICATIONS, PODS, RAY_CLUSTERS
 
 
 def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocator) -> OwnerKind:

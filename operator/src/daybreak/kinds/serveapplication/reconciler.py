@@ -1,12 +1,13 @@
 """The reconcile of a ServeApplication, as far as it is not that of every workload."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from daybreak.controller.again import SOON_SECONDS
 from daybreak.controller.parts import Parts
-from daybreak.controller.plan import Plan
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.decision import WAYS, view_of
+from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.decide.ray_clusters import (
     finished_clusters,
     needless,
@@ -15,9 +16,9 @@ from daybreak.kinds.serveapplication.decide.ray_clusters import (
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import Observer
-from daybreak.kinds.serveapplication.plan import make_plan
-from daybreak.kube.resources import OF_APPLICATIONS
 from daybreak.loop import reconciler
+from daybreak.manifests.plan import Live, Plan
+from daybreak.manifests.resources import OF_APPLICATIONS
 
 
 class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
@@ -31,9 +32,13 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     def __init__(self, parts: Parts, observer: Observer) -> None:
         super().__init__(parts, observer, WAYS, OF_APPLICATIONS)
 
-    async def plan(self, seen: Observed) -> Plan:
-        """Return what the objects of an application should be."""
-        return await make_plan(view_of(seen), self._platform, self._cache, self._applier)
+    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+        """Return the objects of an application as they should be."""
+        return objects(view_of(seen), self._platform)
+
+    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
+        """Return what is to be done to come from the live objects to the wanted ones."""
+        return make_plan(view_of(seen), wanted, live)
 
     async def carry_on(self, seen: Observed, plan: Plan) -> Sequence[float]:
         """Set the bounds of worker groups in the RayCluster that runs; end those that are not needed."""

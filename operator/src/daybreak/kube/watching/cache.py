@@ -11,26 +11,17 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from daybreak.api.common import names
 from daybreak.api.schema.resource import GROUP, Resource
 from daybreak.kube import metrics
-from daybreak.kube.resources import CONFIG_MAPS, NODES
 from daybreak.kube.watching.trim import of as trim_of
-
-
-class Key(NamedTuple):
-    """An object of some kind, or the workload that it belongs to."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
-
+from daybreak.manifests.control import controller
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import CONFIG_MAPS, NODES
 
 Listener = Callable[[Resource, Key], None]
 """Called with the kind that changed and the workload concerned; for nodes with the node."""
@@ -268,12 +259,6 @@ class Cache:
         for listener in self._listeners:
             for each in concerned:
                 listener(resource, each)
-
-
-def controller(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The owner reference that controls an object."""
-    references: Iterable[Mapping[str, Any]] = manifest["metadata"].get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), None)
 
 
 def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:

@@ -13,9 +13,10 @@ import structlog
 from daybreak.api.common.canonical import digest
 from daybreak.api.common.config_map import Content
 from daybreak.kube.client import Api
-from daybreak.kube.resources import CONFIG_MAPS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import Reflector
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import CONFIG_MAPS
 
 RETRY_SECONDS = 30.0
 """How long after an accident a watch is begun anew."""

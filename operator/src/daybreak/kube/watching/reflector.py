@@ -10,7 +10,8 @@ from daybreak.api.schema.resource import Resource
 from daybreak.kube import metrics
 from daybreak.kube.client import LIST_SECONDS, Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
 
 PAGE = 100
 """Objects in one page of a list: a page is the most that is in memory at once in its bulky form."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from daybreak.api.schema.resource import Resource
-from daybreak.kube import resources
 from daybreak.kube.writing import managed_fields
+from daybreak.manifests import resources
 
 Trim = Callable[[Mapping[str, Any]], dict[str, Any]]
 

@@ -9,7 +9,9 @@ from daybreak.api.common import names
 from daybreak.api.schema.resource import Resource
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import (
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.watching.reflector import Reflector
+from daybreak.manifests.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
     LEADER_WORKER_SETS,
@@ -23,8 +25,6 @@ from daybreak.kube.resources import (
     ROLE_BINDINGS,
     ROLES,
 )
-from daybreak.kube.watching.cache import Cache
-from daybreak.kube.watching.reflector import Reflector
 
 OURS = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
 """Selects what the operator makes, and the RayClusters that inherit a RayService's labels from KubeRay."""

@@ -1,49 +1,23 @@
 """Making a live object what it should be: compare, and write only on difference."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import structlog
 
 from daybreak.api.common import names
+from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
-from daybreak.kube import resources
 from daybreak.kube.client import APPLY, JSON_PATCH, Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.watching.cache import Cache, Key, controller
-from daybreak.kube.writing import compare, managed_fields
-
-Manifest = Mapping[str, Any]
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.writing import managed_fields
+from daybreak.manifests import compare, resources
+from daybreak.manifests.keys import Key, key_of
 
 MANAGER = {"fieldManager": names.FIELD_MANAGER}
 SERVER_SIDE_APPLY = {**MANAGER, "force": "true"}
 
 log = structlog.get_logger("daybreak.apply")
-
-
-def key_of(manifest: Manifest) -> Key:
-    """Namespace and name of an object."""
-    metadata = manifest["metadata"]
-    return Key(metadata.get("namespace", ""), metadata["name"])
-
-
-def is_controlled_by(manifest: Manifest, uid: str) -> bool:
-    """Whether an object is controlled by the object of that uid."""
-    owner = controller(manifest)
-    return owner is not None and owner.get("uid") == uid
-
-
-def is_orphan_of(manifest: Manifest, service: str) -> bool:
-    """Whether nobody controls an object that bears our labels, and so may be taken back.
-
-    `kubectl delete --cascade=orphan` leaves such objects behind.
-    """
-    if controller(manifest) is not None:
-        return False
-    labels = manifest["metadata"].get("labels") or {}
-    return (
-        labels.get(names.MANAGED_BY_LABEL) == names.MANAGED_BY and labels.get(names.SERVICE_LABEL) == service
-    )
 
 
 class Occupied(Exception):

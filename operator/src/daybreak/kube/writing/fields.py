@@ -6,7 +6,7 @@ from typing import Any
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.kube.client import APPLY, Api
-from daybreak.kube.writing.apply import key_of
+from daybreak.manifests.keys import key_of
 
 
 async def set_fields(

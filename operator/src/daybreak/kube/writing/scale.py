@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from daybreak.kube.client import JSON_PATCH, Api
-from daybreak.kube.resources import RAY_CLUSTERS
 from daybreak.kube.watching.cache import Cache
-from daybreak.kube.writing.apply import key_of
+from daybreak.manifests.keys import key_of
+from daybreak.manifests.resources import RAY_CLUSTERS
 
 Bounds = Mapping[str, tuple[int, int]]
 """Fewest and most replicas of each worker group, by the group's name."""

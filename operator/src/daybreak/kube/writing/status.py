@@ -9,9 +9,10 @@ from typing import Any
 from daybreak.api.schema.resource import Resource
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
-from daybreak.kube.resources import EVENTS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import MANAGER
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import EVENTS
 
 CONTROLLER = "daybreak.dev/operator"
 _OTHERS = ("generation", "deletionTimestamp")

@@ -16,15 +16,16 @@ from daybreak.api.schema.custom_object import read_object
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References
-from daybreak.controller.plan import label_of
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.turn_watch import TurnWatch, Workload
 from daybreak.jobs.observed import Referred
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed
-from daybreak.kube.resources import RAY_CLUSTERS, RAY_JOBS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import Watches
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import label_of
+from daybreak.manifests.resources import RAY_CLUSTERS, RAY_JOBS
 from daybreak.scheduling.claim import NO_MATTER
 
 SERVICES: Mapping[ServiceKind, Resource] = {

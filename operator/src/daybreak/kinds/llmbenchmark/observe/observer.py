@@ -14,8 +14,9 @@ from daybreak.api.schema.custom_object import InvalidSpec, read_object
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
-from daybreak.kube.resources import JOBS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import JOBS
 
 
 class Observer:

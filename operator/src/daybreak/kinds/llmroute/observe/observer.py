@@ -12,7 +12,6 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
-from daybreak.controller.plan import label_of
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmroute.observe.observed import (
     Observed,
@@ -23,7 +22,9 @@ from daybreak.kinds.llmroute.observe.observed import (
     models,
     seen_route,
 )
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.kube.watching.cache import Cache
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import label_of
 from daybreak.protocol.tallies import Told
 
 SERVING = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)

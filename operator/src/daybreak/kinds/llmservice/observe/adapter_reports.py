@@ -9,7 +9,7 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, text
 from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.kinds.llmservice.observe.observed import AdapterReport, Observed
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.ray.ports import DIRECT
 from daybreak.ray.serve.adapter_origin import identity
 from daybreak.ray.views.ray_pods import pod_views

@@ -14,7 +14,7 @@ from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.kinds.llmservice.objects.cache_jobs import COMPONENT
 from daybreak.kinds.llmservice.observe.observed import CopyReport, Observed
-from daybreak.kube.watching.cache import Key
+from daybreak.manifests.keys import Key
 from daybreak.ray.ports import FILL
 
 PATH = "/-/fill"

@@ -15,11 +15,11 @@ from daybreak.controller.parts import Parts
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.objects.revisions import applied
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kube.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, RAY_CLUSTERS, RAY_SERVICES, SERVICES
-from daybreak.kube.watching.cache import Key
 from daybreak.loop import observer
 from daybreak.loop.kept_revisions import kept_revisions
 from daybreak.loop.observer import GatewaySource
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, RAY_CLUSTERS, RAY_SERVICES, SERVICES
 from daybreak.ray.ports import SERVE
 from daybreak.ray.views.ray_pods import HEAD, pod_views
 from daybreak.rollouts.record import state_of

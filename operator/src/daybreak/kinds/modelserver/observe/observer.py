@@ -18,11 +18,11 @@ from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.modelserver.objects.revisions import built_of, with_own
 from daybreak.kinds.modelserver.observe import fit
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS
-from daybreak.kube.watching.cache import Key
 from daybreak.loop import observer
 from daybreak.loop.kept_revisions import kept_revisions
 from daybreak.loop.observer import GatewaySource
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import DEPLOYMENTS, LEADER_WORKER_SETS
 from daybreak.rollouts.history import History
 from daybreak.rollouts.revisions import Revision
 from daybreak.scheduling.fit import Question

@@ -16,12 +16,12 @@ from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.kinds.serveapplication.observe.history import built, config_maps, history_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kube.resources import RAY_CLUSTERS, RAY_SERVICES
-from daybreak.kube.watching.cache import Key
 from daybreak.kube.watching.config_map_watch import ConfigMapWatch
 from daybreak.loop import observer
 from daybreak.loop.kept_revisions import kept_revisions
 from daybreak.loop.observer import GatewaySource
+from daybreak.manifests.keys import Key
+from daybreak.manifests.resources import RAY_CLUSTERS, RAY_SERVICES
 from daybreak.scheduling.fit import Question
 
 

@@ -1,36 +1,56 @@
 """What a ModelServer's objects should be, beside what they are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.modelserver.decide import autoscaling, rollout
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.objects.deployment import configuration, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
-from daybreak.kube.resources import DEPLOYMENTS, LEADER_WORKER_SETS, OF_SERVERS, SERVICES, of
-from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.plan import Live, Plan, Target, named
+from daybreak.manifests.resources import DEPLOYMENTS, LEADER_WORKER_SETS, OF_SERVERS, of
 from daybreak.platform import Platform
 from daybreak.rollouts import revisions
 
 
-async def make_plan(view: View, platform: Platform, cache: Cache, applier: Applier) -> Plan:
-    """The plan for a server."""
-    seen, server = view.seen, view.server
+def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
+    """Return the objects of a server as they should be, first those that others need."""
+    port = view.seen.gateway.port if view.seen.gateway else None
+    needed, _ = _revisions(view)
+    return [*needed, *desired(view.server, platform, port, _replicas(view), unproven=_unproven(view))]
+
+
+def group_service(server: ModelServer) -> Manifest | None:
+    """Return the Service that LeaderWorkerSet makes for the pods of several nodes, without its spec.
+
+    LeaderWorkerSet makes that Service only where none has the name: its pods would wait for ever for an
+    address that nobody gives them.
+    """
+    name = names.server_deployment(server.name)
+    metadata = {"namespace": server.namespace, "name": name}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata} if server.spec.nodes > 1 else None
+
+
+def make_plan(view: View, objects: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
+    """Return the plan for a server, from its objects as they should be and as they are."""
+    server = view.server
     owner = Owner(MODEL_SERVERS, Key(server.namespace, server.name), server.uid)
     targets: list[Target] = []
-    foreign = _taken_from_its_group(server, cache)
+    foreign = []
     leaving = False
-    port = seen.gateway.port if seen.gateway else None
-    objects = desired(server, platform, port, _replicas(view), unproven=_unproven(view))
-    needed, kept = _revisions(view)
-    for wanted in (*needed, *objects):
-        live = await applier.live(wanted)
+    group = group_service(server)
+    if group is not None and live_objects.find(group) is not None:
+        foreign.append(named(group))
+    _, kept = _revisions(view)
+    for wanted in objects:
+        live = live_objects.find(wanted)
         whose = owner.whose(live) if live is not None else None
         if whose is Whose.PREDECESSORS:
             leaving = True
@@ -39,19 +59,8 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
         elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
             with_pods_of(wanted, live)
         targets.append(Target(wanted, live))
-    surplus = owner.surplus(cache, OF_SERVERS, [*kept, *objects])
+    surplus = live_objects.surplus(owner, OF_SERVERS, [*kept, *objects])
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
-
-
-def _taken_from_its_group(server: ModelServer, cache: Cache) -> list[str]:
-    """A Service of ours that has the name by which the pods of a replica on several nodes find each other.
-
-    LeaderWorkerSet makes that Service only where none has the name: its pods would wait for ever for an
-    address that nobody gives them.
-    """
-    key = Key(server.namespace, names.server_deployment(server.name))
-    taken = server.spec.nodes > 1 and cache.get(SERVICES, key) is not None
-    return [f"{SERVICES.kind}/{key.name}"] if taken else []
 
 
 def _unproven(view: View) -> bool:

@@ -5,25 +5,23 @@ from typing import Any
 
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
-from daybreak.controller.plan import Owner, Plan, Target, Whose, named
-from daybreak.kube.resources import of
-from daybreak.kube.watching.cache import Cache
-from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.plan import Live, Plan, Target, named
+from daybreak.manifests.resources import of
 
 Stays = Callable[[Manifest, Manifest, Whose], bool]
 """Whether a job that is there stays as it is to its end: as it should be, as it is, and whose it is."""
 
 
-async def make_plan(
+def make_plan(
     owner: Owner,
     desired: Sequence[dict[str, Any]],
     owned: Collection[Resource],
     job: Resource,
     stays: Stays,
-    cache: Cache,
-    applier: Applier,
+    live_objects: Live,
 ) -> Plan:
-    """The plan for an object.
+    """Return the plan for an object.
 
     Args:
         owner: The object.
@@ -31,8 +29,7 @@ async def make_plan(
         owned: Kinds of objects that it may have, as far as the API server knows them.
         job: The kind of its job.
         stays: Whether an object of its is left as it is.
-        cache: What is known of the cluster.
-        applier: Knows what is there.
+        live_objects: Its objects as they are.
     """
     targets: list[Target] = []
     left_over: list[dict[str, Any]] = []
@@ -41,7 +38,7 @@ async def make_plan(
     for wanted in desired:
         if of(wanted) not in owned:
             continue
-        live = await applier.live(wanted)
+        live = live_objects.find(wanted)
         if live is not None:
             whose = owner.whose(live)
             if live["metadata"].get("deletionTimestamp") or whose is Whose.PREDECESSORS:
@@ -57,5 +54,5 @@ async def make_plan(
             elif stays(wanted, live, whose):
                 continue
         targets.append(Target(wanted, live))
-    surplus = owner.surplus(cache, owned, desired)
+    surplus = live_objects.surplus(owner, owned, desired)
     return Plan(tuple(targets), (*surplus, *left_over), tuple(foreign), leaving)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.kube.writing.compare import APPLIED, difference, digest, stamped
+from daybreak.manifests.compare import APPLIED, difference, digest, stamped
 
 WANTED: dict[str, Any] = {
     "apiVersion": "v1",

@@ -10,7 +10,6 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.gates.state_machine import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches, unfilled
 from daybreak.kinds.llmservice.decide.defaults import change, choose
@@ -19,11 +18,11 @@ from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.kinds.llmservice.objects.revisions import built_of, controller_revision
 from daybreak.kinds.llmservice.observe.observed import Observed
-from daybreak.kinds.llmservice.observe.observer import active_cluster
-from daybreak.kube.resources import OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
-from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing import compare
-from daybreak.kube.writing.apply import Applier
+from daybreak.manifests import compare
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.plan import Live, Plan, Target, named
+from daybreak.manifests.resources import OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
 from daybreak.platform import Platform
 from daybreak.ray.views.ray_service_view import ray_view
 from daybreak.rollouts import revisions
@@ -42,20 +41,36 @@ class ServicePlan(Plan):
     """What it takes to come to another revision that is asked for, by its name."""
 
 
-async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: Applier) -> ServicePlan:
-    """The plan for a service whose spec can be built."""
+def objects(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
+    """Return the objects of a service whose spec can be built, first those that others need."""
+    service = seen.subject
+    assert service is not None  # noqa: S101 - checked by the caller
+    copies = caches(seen, service)
+    every = (*_in_use(seen, _revisions(seen, service)), *_objects(seen, service, platform, copies))
+    built = seen.kuberay_installed and not _filling(seen, copies)
+    return [each for each in every if built or of(each) is not RAY_SERVICES]
+
+
+def make_plan(
+    seen: Observed, platform: Platform, wanted_objects: Sequence[dict[str, Any]], live_objects: Live
+) -> ServicePlan:
+    """Return the plan for a service whose spec can be built.
+
+    Args:
+        seen: What is observed of it.
+        platform: Settings of the installation.
+        wanted_objects: Its objects as they should be.
+        live_objects: Its objects as they are.
+    """
     service = seen.subject
     assert service is not None  # noqa: S101 - checked by the caller
     owner = Owner(LLM_SERVICES, Key(service.namespace, service.name), service.uid)
     targets, foreign, leaving = [], [], False
-    copies = caches(seen, service)
-    filling = not all(copy.complete for copy in copies if copy.model not in seen.given_back)
+    filling = _filling(seen, caches(seen, service))
     own: BuiltWith | None = None
     kept = _revisions(seen, service)
-    for wanted in (*_in_use(seen, kept), *_objects(seen, service, platform, copies)):
-        if of(wanted) is RAY_SERVICES and (filling or not seen.kuberay_installed):
-            continue
-        live = await applier.live(wanted)
+    for wanted in wanted_objects:
+        live = live_objects.find(wanted)
         whose = owner.whose(live) if live is not None else Whose.OURS
         if whose is Whose.PREDECESSORS:
             leaving = True
@@ -77,8 +92,8 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
         targets.append(Target(wanted, live))
     surplus = [
         live
-        for live in owner.surplus(
-            cache,
+        for live in live_objects.surplus(
+            owner,
             [each for each in OWNED if each is not RAY_SERVICES or seen.kuberay_installed],
             [*(target.wanted for target in targets), *kept],
         )
@@ -87,6 +102,11 @@ async def make_plan(seen: Observed, platform: Platform, cache: Cache, applier: A
     ]
     changes = _changes(seen, service, platform)
     return ServicePlan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling, own, changes)
+
+
+def _filling(seen: Observed, copies: Sequence[CacheView]) -> bool:
+    """Return whether a model that is to run waits for weights in its cache."""
+    return not all(copy.complete for copy in copies if copy.model not in seen.given_back)
 
 
 def _revisions(seen: Observed, service: LLMService) -> list[Manifest]:
@@ -110,7 +130,7 @@ def _objects(
     objects = desired(
         service,
         platform,
-        active_cluster(seen.ray_service),
+        ray_view(seen.ray_service).active or None,
         seen.gateway.port if seen.gateway else None,
         seen.asleep,
         seen.without_replicas,

@@ -1,42 +1,47 @@
 """What a ServeApplication's objects should be, beside what they are."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, at, text
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
-from daybreak.controller.plan import Owner, Plan, Target, Whose, named
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.desired import desired
 from daybreak.kinds.serveapplication.objects.revisions import controller_revision, files_of
-from daybreak.kube.resources import CONTROLLER_REVISIONS, OF_APPLICATIONS, RAY_SERVICES, of
-from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import Key
+from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.plan import Live, Plan, Target, named
+from daybreak.manifests.resources import CONTROLLER_REVISIONS, OF_APPLICATIONS, RAY_SERVICES, of
 from daybreak.platform import Platform
 from daybreak.rollouts import revisions
 
 
-async def make_plan(view: View, platform: Platform, cache: Cache, applier: Applier) -> Plan:
-    """The plan for an application."""
+def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
+    """Return the objects of an application as they should be, first those that others need."""
+    port = view.seen.gateway.port if view.seen.gateway is not None else None
+    return [
+        *(each for each in _revisions(view) if each["metadata"]["name"] in _in_use(view)),
+        *desired(view.application, platform, port, asleep=view.given_back, code=_code(view)),
+    ]
+
+
+def make_plan(view: View, wanted_objects: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
+    """Return the plan for an application, from its objects as they should be and as they are."""
     seen, application = view.seen, view.application
     owner = Owner(SERVE_APPLICATIONS, Key(application.namespace, application.name), application.uid)
     targets: list[Target] = []
     foreign: list[str] = []
     leaving = False
-    port = seen.gateway.port if seen.gateway is not None else None
-    kept = _revisions(view)
-    objects = [
-        *(each for each in kept if each["metadata"]["name"] in _in_use(view)),
-        *desired(application, platform, port, asleep=view.given_back, code=_code(view)),
-    ]
-    for wanted in [*objects]:
-        live = await applier.live(wanted)
+    kept = [*wanted_objects, *_revisions(view)]
+    for wanted in wanted_objects:
+        live = live_objects.find(wanted)
         whose = owner.whose(live) if live is not None else None
         if whose is Whose.PREDECESSORS or (live is not None and _goes(wanted, live)):
             leaving = True
         elif whose is Whose.OURS and live is not None and _is_made_anew(view, wanted, live):
-            objects.remove(wanted)
+            kept.remove(wanted)
             continue
         elif whose is Whose.FOREIGN:
             foreign.append(named(wanted))
@@ -47,7 +52,7 @@ async def make_plan(view: View, platform: Platform, cache: Cache, applier: Appli
         targets.append(Target(wanted, live))
     # As long as nobody knows which revisions are needed, all stay.
     kinds = [each for each in OF_APPLICATIONS if each is not CONTROLLER_REVISIONS or seen.history is not None]
-    surplus = owner.surplus(cache, kinds, [*objects, *kept])
+    surplus = live_objects.surplus(owner, kinds, kept)
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
 
 

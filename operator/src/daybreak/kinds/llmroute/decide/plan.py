@@ -1,15 +1,15 @@
 """What an LLMRoute's own Service should be, beside what it is."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from daybreak.api.common import names
 from daybreak.api.common.owned import owned_metadata
 from daybreak.api.llmroute.definition import LLMRoute
-from daybreak.api.llmroute.resource import KIND, LLM_ROUTES
-from daybreak.controller.plan import Owner, Plan, Target, Whose, named
-from daybreak.kube.resources import OF_ROUTES
-from daybreak.kube.watching.cache import Cache, Key
-from daybreak.kube.writing.apply import Applier
+from daybreak.api.llmroute.resource import KIND
+from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.plan import Live, Plan, Target, named
+from daybreak.manifests.resources import OF_ROUTES
 from daybreak.ray import network
 
 
@@ -23,17 +23,20 @@ def own_service(route: LLMRoute, port: int) -> dict[str, Any]:
     }
 
 
-async def make_plan(route: LLMRoute, port: int | None, cache: Cache, applier: Applier) -> Plan:
-    """The plan for a route whose own address has this port; None: it is to have none."""
-    owner = Owner(LLM_ROUTES, Key(route.namespace, route.name), route.uid)
-    wanted: list[dict[str, Any]] = [own_service(route, port)] if port is not None else []
+def objects(route: LLMRoute, port: int | None) -> list[dict[str, Any]]:
+    """Return the objects of a route whose own address has this port; None: it is to have none."""
+    return [own_service(route, port)] if port is not None else []
+
+
+def make_plan(owner: Owner, wanted: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
+    """Return the plan for a route, from its objects as they should be and as they are."""
     targets, foreign, leaving = [], [], False
     for each in wanted:
-        live = await applier.live(each)
+        live = live_objects.find(each)
         whose = owner.whose(live) if live is not None else None
         leaving |= whose is Whose.PREDECESSORS
         if whose is Whose.FOREIGN:
             foreign.append(named(each))
         targets.append(Target(each, live))
-    surplus = owner.surplus(cache, OF_ROUTES, wanted)
+    surplus = live_objects.surplus(owner, OF_ROUTES, wanted)
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)

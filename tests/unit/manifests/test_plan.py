@@ -7,9 +7,10 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.schema.resource import API_VERSION
-from daybreak.controller.plan import Owner, Whose
-from daybreak.kube.resources import RAY_JOBS, SERVICE_ACCOUNTS
-from daybreak.kube.watching.cache import Cache, Key
+from daybreak.manifests.keys import Key, key_of
+from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.plan import Live
+from daybreak.manifests.resources import RAY_JOBS, SERVICE_ACCOUNTS
 
 OWNER = Owner(LLM_BATCHES, Key("team", "night"), "u-1")
 
@@ -43,14 +44,13 @@ def test_whose_it_is(found: dict[str, Any], whose: Whose) -> None:
 
 
 def test_what_is_not_wanted_any_more_is_surplus() -> None:
-    cache = Cache()
     kept = live("kept", owner=controlled())
-    for each in (
+    labeled = [
         kept,
         live("surplus", owner=controlled()),
         live("going", owner=controlled(), deletionTimestamp="2026-01-01T00:00:00Z"),
         live("theirs"),
-    ):
-        cache.put(SERVICE_ACCOUNTS, each)
-    found = OWNER.surplus(cache, (SERVICE_ACCOUNTS, RAY_JOBS), [kept])
+    ]
+    objects = Live({}, {(SERVICE_ACCOUNTS, key_of(each)): each for each in labeled})
+    found = objects.surplus(OWNER, (SERVICE_ACCOUNTS, RAY_JOBS), [kept])
     assert [each["metadata"]["name"] for each in found] == ["surplus"]

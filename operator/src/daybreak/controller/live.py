@@ -1,0 +1,34 @@
+"""Observe an owner's objects as they are."""
+
+from collections.abc import Collection, Iterable
+
+from daybreak.api.common.unstructured import Manifest
+from daybreak.api.schema.resource import Resource
+from daybreak.kube.watching.cache import Cache
+from daybreak.kube.writing.apply import Applier
+from daybreak.manifests.keys import key_of
+from daybreak.manifests.owner import Owner
+from daybreak.manifests.plan import Live
+from daybreak.manifests.resources import of
+
+
+async def observe_live(
+    owner: Owner, wanted: Iterable[Manifest], owned: Collection[Resource], cache: Cache, applier: Applier
+) -> Live:
+    """Return the objects that bear an owner's label, and those that have the name of a wanted one.
+
+    The cache has objects with our label only. The API server is asked for another one once it has turned out
+    that its name is taken.
+    """
+    labeled = {
+        (resource, key_of(live)): live
+        for resource in owned
+        for live in cache.of_service(resource, owner.label)
+    }
+    named = {}
+    for each in wanted:
+        ref = of(each), key_of(each)
+        live = labeled.get(ref) or await applier.live(each)
+        if live is not None:
+            named[ref] = live
+    return Live(named, labeled)
