@@ -3,7 +3,7 @@
 As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -12,17 +12,13 @@ from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.rollout import Rollout
 from daybreak.api.gates.sleep import Hold, Sleep, State
 from daybreak.api.ray.model import DEFAULT_DEVICE, EngineArgs, Model
-from daybreak.api.ray.runtime import Head
+from daybreak.api.ray.runtime import RayPods
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import (
-    EnvVar,
-    LocalObjectReference,
-    NamedVolume,
     Toleration,
-    VolumeMount,
     list_by,
 )
-from daybreak.api.schema.scalar_types import Duration, Labels, ModelName, ObjectName
+from daybreak.api.schema.scalar_types import Labels, ModelName, ObjectName
 from daybreak.api.serveapplication.deployment import Deployment, WorkerGroup
 from daybreak.api.serveapplication.route import IMPORT_PATH, Route
 
@@ -66,42 +62,6 @@ class Devices(ApiModel):
     """Labels that a node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
     """Taints that their pods tolerate."""
-
-
-class ApplicationRuntime(ApiModel):
-    """The Ray pods."""
-
-    image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Image of the Ray pods. Unset: the operator's default, for GPUs where a deployment asks for some."""
-    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    """When the kubelet pulls it."""
-    image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(
-        default_factory=list, json_schema_extra=list_by("name")
-    )
-    """Secrets for pulling it."""
-    ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
-    """Version of Ray in the image. Unset: what the tag of an image of Ray's own says, else the version that
-    the operator was built for."""
-    head: Head = Field(default_factory=Head)
-    """The head pod: it takes requests, and imports the code to build the application."""
-    env: Annotated[list[EnvVar], Field(max_length=64)] = Field(
-        default_factory=list, json_schema_extra=list_by("name")
-    )
-    """Environment of every Ray container."""
-    volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
-        default_factory=list, json_schema_extra=list_by("name")
-    )
-    """More volumes for the worker pods. The head has `head.volumes`."""
-    volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
-        default_factory=list, json_schema_extra=list_by("mountPath")
-    )
-    """Where those volumes appear."""
-    service_account_name: ObjectName | None = None
-    """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
-    priority_class_name: ObjectName | None = None
-    """PriorityClass of the pods."""
-    idle_timeout: Duration = "60s"
-    """How long a worker pod without work is kept before Ray's autoscaler removes it."""
 
 
 class ServeApplicationSpec(ApiModel):
@@ -160,7 +120,7 @@ class ServeApplicationSpec(ApiModel):
     )
     """With protocol Any: the path prefixes that pass, and Serve applications of their own at some of them.
     Others are answered with 404. Unset: every path passes, to the application of `importPath`."""
-    runtime: ApplicationRuntime = Field(default_factory=ApplicationRuntime)
+    runtime: RayPods = Field(default_factory=RayPods)
     """The Ray pods."""
     rollout: Rollout = Field(default_factory=Rollout)
     """How changes reach running pods."""
