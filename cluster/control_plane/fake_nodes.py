@@ -86,5 +86,5 @@ def stages(share: Path) -> Path:
     """The file with kwok's stages, which `build` copies out of kwok's module."""
     file = share / "kwok-stages.yaml"
     if not file.exists():
-        raise ClusterError("kwok's stages are missing: run `python -m cluster build` (PYTHONPATH=e2e)")
+        raise ClusterError("kwok's stages are missing: run `python -m cluster build` (PYTHONPATH=.)")
     return file

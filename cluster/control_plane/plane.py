@@ -303,7 +303,7 @@ class ControlPlane:
     def _binary(self, name: str) -> Path:
         binary = self._binaries / name
         if not binary.exists():
-            raise ClusterError(f"{name} is not built: run `python -m cluster build` (PYTHONPATH=e2e)")
+            raise ClusterError(f"{name} is not built: run `python -m cluster build` (PYTHONPATH=.)")
         return binary
 
     def _exists(self, *what: str) -> bool:
