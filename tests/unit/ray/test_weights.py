@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.ray.pods.weights import environment, weights
+from daybreak.ray.inputs.weights import environment, weights
 from tests.unit.ray.services import model, service
 
 

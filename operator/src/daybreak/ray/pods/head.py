@@ -12,6 +12,7 @@ from daybreak.api.ray.model import AcceleratorKind
 from daybreak.api.ray.runtime import Head
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.platform import Platform
+from daybreak.ray.inputs.place import Place
 from daybreak.ray.pods import api_token, merge_template, pod_spec
 from daybreak.ray.ports import HEAD_PORTS
 from daybreak.scheduling.replica_size import object_store_bytes
@@ -40,7 +41,7 @@ def head_group(
     *,
     image: str,
     variables: Iterable[dict[str, Any]] = (),
-    places: Iterable[pod_spec.Place] = (),
+    places: Iterable[Place] = (),
     ports: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """The RayCluster's `headGroupSpec`.

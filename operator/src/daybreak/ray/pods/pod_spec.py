@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,6 +13,7 @@ from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.kubernetes_types import NamedVolume, Toleration, VolumeMount
 from daybreak.platform import Platform
+from daybreak.ray.inputs.place import Place
 from daybreak.ray.pods import merge_template
 
 USER_ID = 1000
@@ -40,14 +40,6 @@ _COMPILED_VOLUME = f"{names.VOLUME_PREFIX}compiled"
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """Nothing is reported to anybody."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A volume and where the Ray container sees it."""
-
-    volume: dict[str, Any]
-    mount: dict[str, Any]
 
 
 def container_security() -> dict[str, Any]:

@@ -12,7 +12,9 @@ from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.scalars import parse_quantity
 from daybreak.platform import Platform
 from daybreak.ray import ports
-from daybreak.ray.pods import pod_spec, weights
+from daybreak.ray.inputs import weights
+from daybreak.ray.inputs.place import Place
+from daybreak.ray.pods import pod_spec
 from daybreak.ray.quantities import whole_seconds
 from daybreak.ray.serve import lora_config
 from daybreak.ray.serve.replica_range import replica_range
@@ -62,7 +64,7 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
     ]
     own_weights = weights.weights(workload.name, model, workload.runtime.image_pull_policy)
     if own_weights.volume is not None and own_weights.mount is not None:
-        places.append(pod_spec.Place(own_weights.volume, own_weights.mount))
+        places.append(Place(own_weights.volume, own_weights.mount))
     if workload.runtime.compile_cache is not None:
         directory = names.compile_cache(workload.name, model.name)
         places.append(pod_spec.compiled_place(workload.runtime.compile_cache.claim_name, directory))

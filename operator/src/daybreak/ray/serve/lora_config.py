@@ -10,8 +10,8 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.model import Model
-from daybreak.ray.pods.job_inputs import secret_variable
-from daybreak.ray.pods.pod_spec import Place
+from daybreak.ray.inputs.job_inputs import secret_variable
+from daybreak.ray.inputs.place import Place
 from daybreak.ray.serve.adapter_origin import identity, origin, token, volume
 
 _IN_MEMORY = 16

@@ -16,7 +16,7 @@ from daybreak.api.common import names
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.ray import ports
-from daybreak.ray.pods.weights import Weights, weights
+from daybreak.ray.inputs.weights import Weights, weights
 from daybreak.ray.quantities import as_seconds, plain
 from daybreak.ray.serve import ingress, lora_config, request_router
 from daybreak.ray.serve.replica_range import replica_range

@@ -10,7 +10,7 @@ from daybreak.api.llmbatch.definition import LLMBatch
 from daybreak.api.llmbatch.spec import OnRowError, ServiceKind, ServiceRef
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.ray import ports
-from daybreak.ray.pods.weights import weights
+from daybreak.ray.inputs.weights import weights
 from daybreak.ray.serve import adapter_origin
 from daybreak.ray.serve.replica_range import replica_range
 from daybreak.ray.serve.serve_config import engine_kwargs

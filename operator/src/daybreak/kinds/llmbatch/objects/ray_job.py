@@ -11,8 +11,8 @@ from daybreak.api.ray.model import Model
 from daybreak.kinds.llmbatch.objects.order import KEY_VARIABLE, VARIABLE, order
 from daybreak.platform import Platform
 from daybreak.ray import ports
+from daybreak.ray.inputs.job_inputs import claim_places, secret_variable
 from daybreak.ray.pods.head import autoscaler_options, head_group
-from daybreak.ray.pods.job_inputs import claim_places, secret_variable
 from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
 

@@ -14,9 +14,9 @@ from daybreak.kinds.llmbenchmark.objects.order import KEY_VARIABLE, VARIABLE, or
 from daybreak.kinds.llmbenchmark.objects.target import Target, measured
 from daybreak.platform import Platform
 from daybreak.ray import ports
+from daybreak.ray.inputs.job_inputs import claim_places, config_map_file, secret_variable
+from daybreak.ray.inputs.place import Place
 from daybreak.ray.pods import pod_spec
-from daybreak.ray.pods.job_inputs import claim_places, config_map_file, secret_variable
-from daybreak.ray.pods.pod_spec import Place
 from daybreak.ray.pods.workers import worker_group
 from daybreak.ray.quantities import whole_seconds
 

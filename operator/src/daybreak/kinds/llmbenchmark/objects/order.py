@@ -11,7 +11,7 @@ from daybreak.api.llmbenchmark.status import STEP_LIMIT
 from daybreak.api.ray.model import Model
 from daybreak.kinds.llmbenchmark.objects.target import Target
 from daybreak.ray import ports
-from daybreak.ray.pods.weights import weights
+from daybreak.ray.inputs.weights import weights
 from daybreak.ray.quantities import as_seconds
 from daybreak.ray.serve.serve_config import engine_kwargs
 from daybreak.scheduling.replica_size import accelerators_per_pod

@@ -18,8 +18,8 @@ from daybreak.kinds.llmservice.objects.metadata import metadata
 from daybreak.platform import Platform
 from daybreak.pod_programs.text import program
 from daybreak.ray import ports
+from daybreak.ray.inputs.weights import environment
 from daybreak.ray.pods import merge_template, pod_spec
-from daybreak.ray.pods.weights import environment
 
 Manifest = dict[str, Any]
 

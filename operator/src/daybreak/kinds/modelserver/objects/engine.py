@@ -7,8 +7,8 @@ from typing import Any
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import Distributed, Flags, filled, flag_name
+from daybreak.ray.inputs.weights import Weights
 from daybreak.ray.pods.pod_spec import CACHE_DIRECTORY
-from daybreak.ray.pods.weights import Weights
 from daybreak.ray.quantities import whole_seconds
 from daybreak.ray.serve.serve_config import engine_kwargs
 

@@ -19,7 +19,9 @@ from daybreak.kinds.modelserver.objects.engine import (
     worker_command,
 )
 from daybreak.platform import Platform
-from daybreak.ray.pods import pod_spec, weights
+from daybreak.ray.inputs import weights
+from daybreak.ray.inputs.place import Place
+from daybreak.ray.pods import pod_spec
 from daybreak.scheduling.replica_size import worker_cpu, worker_need, worker_shared_memory
 
 LEAVE_SECONDS = 5
@@ -87,7 +89,7 @@ def _pod(
     own = _weights(server)
     places = [pod_spec.memory_place(worker_shared_memory(model)), pod_spec.cache_place()]
     if own.volume is not None and own.mount is not None:
-        places.append(pod_spec.Place(own.volume, own.mount))
+        places.append(Place(own.volume, own.mount))
     claim = model.accelerator.claim
     found = pod_spec.template(
         workload,

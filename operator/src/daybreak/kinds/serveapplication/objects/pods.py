@@ -10,13 +10,14 @@ from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.groups import Group
 from daybreak.platform import Platform
 from daybreak.ray import ports
+from daybreak.ray.inputs.place import Place
 from daybreak.ray.pods import pod_spec, workers
 from daybreak.ray.pods.workers import EXIT_SECONDS, LEAST_DRAIN_SECONDS, probe
 from daybreak.ray.quantities import whole_seconds
 from daybreak.scheduling.replica_size import object_store_bytes, worker_need, worker_shared_memory
 
 
-def code_places(application: ServeApplication) -> list[pod_spec.Place]:
+def code_places(application: ServeApplication) -> list[Place]:
     """The volume with its code, if it comes in one."""
     code = application.spec.code
     if code is None:
@@ -42,7 +43,7 @@ def code_places(application: ServeApplication) -> list[pod_spec.Place]:
     }
     if path:
         mount["subPath"] = path
-    return [pod_spec.Place({"name": names.CODE_VOLUME, **volume}, mount)]
+    return [Place({"name": names.CODE_VOLUME, **volume}, mount)]
 
 
 def code_environment(application: ServeApplication) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.jobs.places import claim_of
 from daybreak.api.schema.kubernetes_types import SecretKeySource
-from daybreak.ray.pods.pod_spec import Place
+from daybreak.ray.inputs.place import Place
 
 
 def claim_places(uris: Iterable[str]) -> list[Place]:

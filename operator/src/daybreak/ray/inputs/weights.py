@@ -10,10 +10,9 @@ from typing import Any
 from daybreak.api.common import names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.model import Model
-from daybreak.ray.pods import pod_spec
-from daybreak.ray.pods.job_inputs import secret_variable
+from daybreak.ray.inputs.job_inputs import secret_variable
 
-_COPIES = f"{pod_spec.CACHE_DIRECTORY}/buckets"
+_COPIES = f"{names.CACHE_DIRECTORY}/buckets"
 """Below it, each bucket's weights have a directory of their own."""
 _COPY = "ray.llm._internal.common.callbacks.cloud_downloader.CloudDownloader"
 """What copies a bucket; Ray's documentation names it by this path."""
