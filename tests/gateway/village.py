@@ -14,10 +14,10 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.agent.programmer import Programmer
-from daybreak.gateway.agent.wanted import Ports
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
+from daybreak.gateway.wanted.gates import Ports
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report

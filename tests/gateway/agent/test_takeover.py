@@ -7,10 +7,10 @@ from typing import Any
 
 from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.agent.programmer import Programmer
-from daybreak.gateway.agent.wanted import Ports
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import Gate
+from daybreak.gateway.wanted.gates import Ports
 from tests.gateway.village import Village, village
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.gateway.agent import departures
-from daybreak.gateway.agent.departures import TCP, TCP6, as_the_kernel_writes, connections
-from daybreak.gateway.agent.diag import ESTABLISHED, SockDiag
+from daybreak.gateway.hold import departures
+from daybreak.gateway.hold.departures import TCP, TCP6, as_the_kernel_writes, connections
+from daybreak.gateway.hold.diag import ESTABLISHED, SockDiag
 from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 

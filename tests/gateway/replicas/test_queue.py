@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.agent.wanted import Ports, WantedGate, wanted
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate
+from daybreak.gateway.wanted.gates import Ports, WantedGate, wanted
 from tests.gateway.conftest import Bench, running
 from tests.gateway.guard.test_keys import KEYS
 from tests.gateway.hostile import crowd

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gateway.agent.wanted import Ports, Wanted, WantedGate, wanted
 from daybreak.gateway.hold.table import Policy
+from daybreak.gateway.wanted.gates import Ports, Wanted, WantedGate, wanted
 from tests.gateway.conftest import Bench, running
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports

@@ -11,12 +11,12 @@ import pytest
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateway.agent import programmer as module
 from daybreak.gateway.agent.programmer import Programmer
-from daybreak.gateway.agent.wanted import Ports
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Slot
+from daybreak.gateway.wanted.gates import Ports
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.resources import PODS
 

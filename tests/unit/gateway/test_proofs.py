@@ -9,10 +9,10 @@ import pytest
 
 from daybreak.gateway.agent import proofs as module
 from daybreak.gateway.agent.proofs import Proofs, with_guard
-from daybreak.gateway.agent.wanted import WantedGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
+from daybreak.gateway.wanted.gates import WantedGate
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 from tests.gateway.replica_door import ReplicaDoor

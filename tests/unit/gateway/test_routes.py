@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from daybreak.gateway.agent.wanted import Wanted, WantedGate
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.router import Route, words
 from daybreak.gateway.router.routes import routes
+from daybreak.gateway.wanted.gates import Wanted, WantedGate
 
 PORTS = range(20000, 20010)
 

@@ -11,7 +11,9 @@ from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.ray.model import Placement
 from daybreak.api.ray.routing import PrefixRouting, SessionRouting
 from daybreak.api.serveapplication.deployment import Deployment
-from daybreak.gateway.agent.wanted import (
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Choice, Gate, Policy
+from daybreak.gateway.wanted.gates import (
     DEPLOYMENT_ONGOING,
     FALLBACK_REPLICAS,
     IMBALANCED_THRESHOLD,
@@ -22,8 +24,6 @@ from daybreak.gateway.agent.wanted import (
     WantedGate,
     wanted,
 )
-from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Choice, Gate, Policy
 from daybreak.kinds.modelserver.objects.deployment import deployment
 from daybreak.platform import Platform
 from tests.budget import examples

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from daybreak.gateway.agent.wanted import Ports, Wanted, wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Share, Way, words
 from daybreak.gateway.router.wanted_shares import wanted_shares
+from daybreak.gateway.wanted.gates import Ports, Wanted, wanted
 from tests.unit.llmroute.routes import server, service
 
 ONE, TWO = "1" * 64, "2" * 64

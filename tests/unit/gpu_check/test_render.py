@@ -10,7 +10,7 @@ from bench.gpu.gateway import servers
 from bench.gpu.models import make
 from bench.gpu.render import IMAGES, Wish, image_environment, render, rendered_samples
 from daybreak.api.common import names
-from daybreak.gateway.agent.wanted import Ports, wanted
+from daybreak.gateway.wanted.gates import Ports, wanted
 
 CACHE = Path("/cache/gpu-check")
 

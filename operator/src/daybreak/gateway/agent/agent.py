@@ -19,13 +19,13 @@ from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
-from daybreak.gateway.agent.workloads import WORKLOADS
 from daybreak.gateway.haproxy.processes import GatewayFailed, HaproxyHangs, SupervisedProcess, ask
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.router.router import Router
 from daybreak.gateway.router.routes import RouteKeeper
+from daybreak.gateway.wanted.workloads import WORKLOADS
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import Reflector

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 import structlog
 
 from daybreak.api.schema.resource import Resource
-from daybreak.gateway.agent import workloads
 from daybreak.gateway.agent.proofs import Proofs, with_guard
-from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.model_backends import Given, ModelBackends
 from daybreak.gateway.hold.process import Gateway, Known
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Policy, Slot
+from daybreak.gateway.wanted import workloads
+from daybreak.gateway.wanted.gates import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import Key
 from daybreak.manifests.resources import PODS

@@ -14,10 +14,10 @@ from dataclasses import replace
 
 import structlog
 
-from daybreak.gateway.agent.wanted import WantedGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Slot
+from daybreak.gateway.wanted.gates import WantedGate
 
 ASK_SECONDS = 1.0
 """Time between the first two questions to one that has not answered yet."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import structlog
 
-from daybreak.gateway.agent.departures import TCP, TCP6, Departures
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy import info
 from daybreak.gateway.haproxy.info import Connections
@@ -16,6 +15,7 @@ from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.config import GatewayConfig, render
+from daybreak.gateway.hold.departures import TCP, TCP6, Departures
 from daybreak.gateway.hold.servers import Server, Servers
 from daybreak.gateway.hold.table import Gate, Slot, Snapshot
 

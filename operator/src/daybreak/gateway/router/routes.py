@@ -14,8 +14,6 @@ import structlog
 from daybreak.api.common.unstructured import at
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
-from daybreak.gateway.agent import workloads
-from daybreak.gateway.agent.wanted import Claims, Ports, Wanted, wanted
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router.external import External
@@ -23,6 +21,8 @@ from daybreak.gateway.router.outside import Outside, Resolve, resolve
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Share
 from daybreak.gateway.router.wanted_shares import digests, wanted_shares
+from daybreak.gateway.wanted import workloads
+from daybreak.gateway.wanted.gates import Claims, Ports, Wanted, wanted
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import Key
 

@@ -13,11 +13,11 @@ from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.llmroute.patterns import lua_pattern
 from daybreak.api.llmroute.words import COUNTED, Asleep, BackendKind
 from daybreak.api.schema.scalars import milliseconds
-from daybreak.gateway.agent.wanted import Wanted
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate
 from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Compared, Match, Share, Way
+from daybreak.gateway.wanted.gates import Wanted
 
 _NOTHING = "$^"
 """A pattern that nothing has but an empty value, which no header counts as."""

@@ -15,8 +15,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
-from daybreak.gateway.agent.diag import ESTABLISHED, SockDiag
 from daybreak.gateway.haproxy.runtime import RuntimeApi
+from daybreak.gateway.hold.diag import ESTABLISHED, SockDiag
 
 TCP = Path("/proc/net/tcp")
 TCP6 = Path("/proc/net/tcp6")
