@@ -6,10 +6,10 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from daybreak.gates.state_machine import SleepState
-from daybreak.workloads import decision
+from daybreak.workloads import decision, reporting
 from daybreak.workloads.assessed import Assessed
-from daybreak.workloads.decision import GatedStatus, Ways
 from daybreak.workloads.observed import Observed
+from daybreak.workloads.ways import GatedStatus, Ways
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)
@@ -36,7 +36,7 @@ class Decision(Generic[R]):
 def decided(seen: S, ways: Ways[S, V, R]) -> Decision[R]:
     """Decide on a workload, and describe it."""
     view = ways.read(seen)
-    found = decision.decide(view, ways)
-    report = decision.report(seen, view, found, ways)
+    found = decision.decide(view, ways.course)
+    report = reporting.report(seen, view, found, ways)
     apply = found.apply and not seen.refusal
     return Decision(apply, found.asking.now, report.status, found.states, report.look_again)

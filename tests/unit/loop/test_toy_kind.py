@@ -36,9 +36,10 @@ from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling import fit
 from daybreak.scheduling.fit import Misfit, Question
 from daybreak.scheduling.nodes import Node
-from daybreak.workloads import decision, observed, report, view
+from daybreak.workloads import observed, report, view
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.rolled import Course
+from daybreak.workloads.ways import Ways
 from tests.parts import parts
 from tests.unit.llmservice.decide.scenes.services import PLATFORM
 from tests.unit.llmservice.test_many import Server
@@ -196,7 +197,7 @@ def view_of(seen: Observed, blocked: Problem | None = None) -> View:
     return View(seen, seen.subject, blocked)
 
 
-WAYS = decision.Ways(TOYS.kind, view_of, status, as_before, course)
+WAYS = Ways(TOYS.kind, view_of, status, as_before, course)
 
 
 # Its objects.

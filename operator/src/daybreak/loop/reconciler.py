@@ -24,8 +24,10 @@ from daybreak.manifests.plan import Live, Plan
 from daybreak.problems.events import transitions
 from daybreak.scheduling.room import places
 from daybreak.workloads.assessed import Assessed
-from daybreak.workloads.decision import Decided, Report, Ways, decide, report
+from daybreak.workloads.decision import Decided, decide
 from daybreak.workloads.observed import Observed
+from daybreak.workloads.reporting import Report, report
+from daybreak.workloads.ways import Ways
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)
@@ -117,7 +119,7 @@ class Reconciler(ABC, Generic[S, V, P]):
                 again.after(FOREIGN_SECONDS)
             seen = await self._with_others(self.with_plan(seen, plan))
         view = self._ways.read(seen)
-        decided = decide(view, self._ways)
+        decided = decide(view, self._ways.course)
         gates = [(seen.sleep_states.get(gate), state) for gate, state in decided.states.items()]
         if plan is not None and decided.apply and not sleep_marks.turned_awake(gates):
             applied = await self._apply(key, seen, plan, again)

@@ -1,13 +1,16 @@
 """A workload that can be read, with what follows from what was observed, in the words of its kind."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from daybreak.api.common.conditions import Said
+from daybreak.gates.wake_history import Steps
 from daybreak.problems.problem import Problem
 from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessment import Assessment
-from daybreak.workloads.gate_report import Timeline
+
+Timeline = Callable[[str], Steps]
+"""The steps of a wake of one gate, by the gate's name."""
 
 
 class Assessed(Protocol):

@@ -1,6 +1,6 @@
 """What the status says of the gates of a workload, of its sleep and of its accelerators."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -13,13 +13,11 @@ from daybreak.gates import idle_policy, sleep_policy
 from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.room import room_status, yielded_to
 from daybreak.gates.state_machine import SleepState
-from daybreak.gates.wake_history import Steps, wake_history
+from daybreak.gates.wake_history import wake_history
 from daybreak.scheduling.claim import Turn
+from daybreak.workloads.assessed import Timeline
 from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.observed import Observed
-
-Timeline = Callable[[str], Steps]
-"""The steps of a wake of one gate, by the gate's name."""
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ from daybreak.ray.views.ray_pods import HEAD, PodView, accelerators, pod_views
 from daybreak.scheduling.replica_size import accelerators_awake
 from daybreak.workloads import wake_steps
 from daybreak.workloads.asking import Asking
+from daybreak.workloads.assessed import Timeline
 from daybreak.workloads.assessment import Assessment
-from daybreak.workloads.gate_report import Timeline
 from daybreak.workloads.observed import OneGate
 from daybreak.workloads.subject import Subject
 

@@ -7,7 +7,7 @@ from daybreak.kinds.llmservice.decide.view import view_of
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import report
 from daybreak.problems.problem import Problem
-from daybreak.workloads import decision
+from daybreak.workloads.ways import Ways
 
 
 def _without_kuberay(seen: Observed) -> Problem | None:
@@ -17,7 +17,7 @@ def _without_kuberay(seen: Observed) -> Problem | None:
     return Problem(Reason.KUBERAY_MISSING, said, stalled=True)
 
 
-WAYS = decision.Ways(
+WAYS = Ways(
     KIND,
     view_of,
     report.status,

@@ -18,8 +18,8 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.problems.problem import Problem
 from daybreak.scheduling.replica_size import accelerators_awake
 from daybreak.workloads.asking import Asking
+from daybreak.workloads.assessed import Timeline
 from daybreak.workloads.assessment import Assessment
-from daybreak.workloads.gate_report import Timeline
 
 _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 

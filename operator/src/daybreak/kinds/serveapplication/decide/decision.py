@@ -7,7 +7,7 @@ from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.status import report
 from daybreak.problems.problem import Problem
-from daybreak.workloads import decision
+from daybreak.workloads.ways import Ways
 
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:
@@ -23,7 +23,7 @@ def _without_kuberay(seen: Observed) -> Problem | None:
     return Problem(Reason.KUBERAY_MISSING, said, stalled=True)
 
 
-WAYS = decision.Ways(
+WAYS = Ways(
     KIND,
     view_of,
     report.status,

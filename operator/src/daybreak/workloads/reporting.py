@@ -1,0 +1,76 @@
+"""Describe a workload: a pure function of what was observed last and what was decided."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Generic, TypeVar
+
+from daybreak.api.common.conditions import ConditionType, Reason
+from daybreak.api.common.moments import Moments
+from daybreak.api.common.unstructured import at, condition, parse_time, text
+from daybreak.workloads.assessed import Assessed
+from daybreak.workloads.decision import Decided
+from daybreak.workloads.gate_report import gates_of
+from daybreak.workloads.observed import Observed
+from daybreak.workloads.outcome import Outcome
+from daybreak.workloads.transition import earliest, look_again
+from daybreak.workloads.ways import GatedStatus, Ways
+
+ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
+"""Shortest and longest pause before models that have not answered are asked again."""
+_PATIENCE = 8
+"""The pause is this fraction of the time for which a model has been silent."""
+
+S = TypeVar("S", bound=Observed[Any])
+V = TypeVar("V", bound=Assessed)
+R = TypeVar("R", bound=GatedStatus)
+
+
+@dataclass(frozen=True)
+class Report(Generic[R]):
+    """What is said of a workload."""
+
+    status: R
+    look_again: timedelta | None
+    """When to look again although nothing has happened; None: not before something happens."""
+
+
+def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:
+    """Describe a workload, and when to look at it again.
+
+    Args:
+        seen: What was observed last, after objects were written.
+        view: The same, assessed; None: it cannot be read, or is being deleted.
+        decided: What was decided on what was observed before.
+        ways: What the kind makes of it.
+    """
+    if view is None:
+        if at(seen.manifest, "metadata").get("deletionTimestamp"):
+            return Report(ways.as_before(seen, Reason.TERMINATING, "it is being deleted"), None)
+        blocked = ways.blocked(seen)
+        said = blocked.message if blocked is not None else ""
+        return Report(ways.as_before(seen, Reason.INVALID_SPEC, said), None)
+    assessed = view.assess()
+    gates = gates_of(seen, assessed, decided.states, view.timeline())
+    moments = Moments(seen.now)
+    status = ways.status(view, Outcome(view.blocked, gates, moments, decided.rolled))
+    written = status.gate.models if status.gate is not None else []
+    again = earliest(
+        decided.look_again,
+        moments.look_again,
+        look_again(seen, decided.states, written),
+        ways.look_again(view, status),
+        decided.asking.later,
+    )
+    if decided.asking.now:
+        shortest, longest = ASK_AGAIN
+        again = earliest(again, min(max(_silent_for(seen) / _PATIENCE, shortest), longest))
+    return Report(status, again)
+
+
+def _silent_for(seen: Observed[Any]) -> timedelta:
+    """For how long it has been unready because a model did not answer when it was asked."""
+    ready = condition(seen.status, ConditionType.READY)
+    since = parse_time(text(ready.get("lastTransitionTime")))
+    if since is None or ready.get("reason") != Reason.NOT_ANSWERING:
+        return timedelta(0)
+    return seen.now - since
