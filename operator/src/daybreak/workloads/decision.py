@@ -14,7 +14,7 @@ from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import GateStatus
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.problems.problem import Problem
 from daybreak.problems.redact import excerpt
 from daybreak.workloads.asking import Asking
