@@ -14,6 +14,8 @@ from cluster.node.kubelet import DNS_ADDRESS, DOMAIN
 from cluster.tools.programs import run
 
 DNS_NAMESPACE, DNS = "kube-system", "coredns"
+_DNS_PORTS = {"dns": ("UDP", 5353), "dns-tcp": ("TCP", 5353)}
+"""Protocol and container port of CoreDNS' ports, by name."""
 KUBERAY_NAMESPACE, KUBERAY = "kuberay-system", "kuberay-operator"
 
 
@@ -85,6 +87,38 @@ def coredns_manifests(upstream: bool) -> str:
     """Objects of CoreDNS as YAML: account, rights, configuration, Deployment and the Service kube-dns."""
     meta = {"name": DNS, "namespace": DNS_NAMESPACE}
     labels = {"k8s-app": "kube-dns"}
+    objects: list[dict[str, Any]] = [
+        *_coredns_access(meta),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"Corefile": corefile(upstream)}},
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {**meta, "labels": labels},
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": _coredns_pod()},
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": "kube-dns", "namespace": DNS_NAMESPACE, "labels": labels},
+            "spec": {
+                "clusterIP": DNS_ADDRESS,
+                "selector": labels,
+                "ports": [
+                    {"name": name, "protocol": kind, "port": 53, "targetPort": port}
+                    for name, (kind, port) in _DNS_PORTS.items()
+                ],
+            },
+        },
+    ]
+    return yaml.safe_dump_all(objects)
+
+
+def _coredns_access(meta: dict[str, str]) -> list[dict[str, Any]]:
+    """Return CoreDNS' account and its rights."""
     rules = [
         {
             "apiGroups": [""],
@@ -93,39 +127,7 @@ def coredns_manifests(upstream: bool) -> str:
         },
         {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
     ]
-    ports = {"dns": ("UDP", 5353), "dns-tcp": ("TCP", 5353)}
-    container = {
-        "name": DNS,
-        "image": COREDNS_IMAGE,
-        "imagePullPolicy": "IfNotPresent",
-        "args": ["-conf", "/etc/coredns/Corefile"],
-        "ports": [
-            {"name": name, "protocol": kind, "containerPort": port} for name, (kind, port) in ports.items()
-        ],
-        "readinessProbe": {"httpGet": {"path": "/ready", "port": 8181}, "periodSeconds": 1},
-        "livenessProbe": {
-            "httpGet": {"path": "/health", "port": 8080},
-            "failureThreshold": 5,
-            "timeoutSeconds": 5,
-        },
-        "resources": {"requests": {"cpu": "20m", "memory": "40Mi"}, "limits": {"memory": "170Mi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "runAsNonRoot": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": True}],
-    }
-    pod = {
-        "serviceAccountName": DNS,
-        "priorityClassName": "system-cluster-critical",
-        "dnsPolicy": "Default",
-        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
-        "containers": [container],
-        "volumes": [{"name": "config", "configMap": {"name": DNS}}],
-    }
-    objects: list[dict[str, Any]] = [
+    return [
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
         {
             "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -144,32 +146,43 @@ def coredns_manifests(upstream: bool) -> str:
             },
             "subjects": [{"kind": "ServiceAccount", **meta}],
         },
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"Corefile": corefile(upstream)}},
-        {
-            "apiVersion": "apps/v1",
-            "kind": "Deployment",
-            "metadata": {**meta, "labels": labels},
-            "spec": {
-                "replicas": 1,
-                "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": {"name": "kube-dns", "namespace": DNS_NAMESPACE, "labels": labels},
-            "spec": {
-                "clusterIP": DNS_ADDRESS,
-                "selector": labels,
-                "ports": [
-                    {"name": name, "protocol": kind, "port": 53, "targetPort": port}
-                    for name, (kind, port) in ports.items()
-                ],
-            },
-        },
     ]
-    return yaml.safe_dump_all(objects)
+
+
+def _coredns_pod() -> dict[str, Any]:
+    """Return the spec of CoreDNS' pod."""
+    container = {
+        "name": DNS,
+        "image": COREDNS_IMAGE,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["-conf", "/etc/coredns/Corefile"],
+        "ports": [
+            {"name": name, "protocol": kind, "containerPort": port}
+            for name, (kind, port) in _DNS_PORTS.items()
+        ],
+        "readinessProbe": {"httpGet": {"path": "/ready", "port": 8181}, "periodSeconds": 1},
+        "livenessProbe": {
+            "httpGet": {"path": "/health", "port": 8080},
+            "failureThreshold": 5,
+            "timeoutSeconds": 5,
+        },
+        "resources": {"requests": {"cpu": "20m", "memory": "40Mi"}, "limits": {"memory": "170Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "runAsNonRoot": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": True}],
+    }
+    return {
+        "serviceAccountName": DNS,
+        "priorityClassName": "system-cluster-critical",
+        "dnsPolicy": "Default",
+        "tolerations": [{"key": "CriticalAddonsOnly", "operator": "Exists"}],
+        "containers": [container],
+        "volumes": [{"name": "config", "configMap": {"name": DNS}}],
+    }
 
 
 def kuberay_manifests() -> str:

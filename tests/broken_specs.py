@@ -1,50 +1,10 @@
 """LLMServices that must be refused, with what must be said.
 
 The unit tests hold the operator's models to them, the API tests the real API server's CRD: both must refuse
-each, so that neither depends on the other.
+each, so that neither depends on the other. Fields outside their own bounds are in `out_of_bounds_specs.py`.
 """
 
-from dataclasses import dataclass
-from typing import Any
-
-from daybreak.api.llmservice.resource import KIND
-from daybreak.api.schema.resource import API_VERSION
-
-Manifest = dict[str, Any]
-
-
-def manifest(name: str = "sample", model: Manifest | None = None, **spec: Any) -> Manifest:
-    """A manifest with one model, whose fields and whose spec's fields are replaced by those given."""
-    chat = {"name": "chat", "source": "hf://owner/model"} | (model or {})
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": name},
-        "spec": {"models": [chat]} | spec,
-    }
-
-
-def with_model(**fields: Any) -> Manifest:
-    """A manifest whose model has these fields."""
-    return manifest(model=fields)
-
-
-def with_runtime(**fields: Any) -> Manifest:
-    """A manifest with these fields in `spec.runtime`."""
-    return manifest(runtime=fields)
-
-
-@dataclass(frozen=True)
-class Broken:
-    """A manifest that must be refused."""
-
-    id: str
-    manifest: Manifest
-    rule: str = ""
-    """The message of the rule that it breaks; empty when it breaks a field's own bounds."""
-    path: str = ""
-    """The field that must be named."""
-
+from tests.specs import CLAIM, Broken, manifest, with_model, with_runtime
 
 _EXISTS_WITH_VALUE = {"key": "gpu", "operator": "Exists", "value": "yes"}
 _TWO_MODELS = [{"name": "chat", "source": "hf://owner/model"}, {"name": "chat", "source": "hf://owner/other"}]
@@ -52,8 +12,6 @@ _CPU_AND_GPU = [
     {"name": "small", "source": "hf://owner/small", "accelerator": {"kind": "cpu"}},
     {"name": "large", "source": "hf://owner/large"},
 ]
-_COMMIT = "0123456789abcdef0123456789abcdef01234567"
-_CLAIM = {"templateName": "one-gpu", "devices": 1}
 _TOKEN = {"secretKeyRef": {"name": "hugging-face", "key": "token"}}
 
 BY_RULE = [
@@ -345,13 +303,13 @@ BY_RULE = [
     ),
     Broken(
         "claim on the CPU",
-        with_model(accelerator={"kind": "cpu", "claim": _CLAIM}),
+        with_model(accelerator={"kind": "cpu", "claim": CLAIM}),
         "accelerator claim belongs to kind gpu: leave it out on the CPU",
         "spec.models[0].accelerator",
     ),
     Broken(
         "claim and resource",
-        with_model(accelerator={"resource": "amd.com/gpu", "claim": _CLAIM}),
+        with_model(accelerator={"resource": "amd.com/gpu", "claim": CLAIM}),
         "accelerators come by resource or by claim, not by both",
         "spec.models[0].accelerator",
     ),
@@ -381,108 +339,3 @@ BY_RULE = [
     ),
 ]
 """Each breaks a rule, whose message both sides must say."""
-
-BY_SCHEMA = [
-    Broken(
-        "rank that vLLM does not have",
-        with_model(lora={"maxRank": 12}),
-        path="spec.models[0].lora.maxRank",
-    ),
-    Broken("no spec", {k: v for k, v in manifest().items() if k != "spec"}),
-    Broken("no models", manifest(models=[]), path="spec.models"),
-    Broken("17 models", manifest(models=[{"name": f"m{n}", "source": "hf://o/m"} for n in range(17)])),
-    Broken("tensor 0", with_model(parallelism={"tensor": 0}), path="spec.models[0].parallelism.tensor"),
-    Broken("tensor a text", with_model(parallelism={"tensor": "all"}), path="parallelism.tensor"),
-    Broken("pipeline 65", with_model(parallelism={"pipeline": 65}), path="parallelism.pipeline"),
-    Broken("source with a blank", with_model(source="s3://bucket/my model"), path="spec.models[0].source"),
-    Broken("model name with a blank", with_model(name="my model"), path="spec.models[0].name"),
-    Broken("model name of 97 characters", with_model(name="n" * 97), path="spec.models[0].name"),
-    Broken("model without source", manifest(models=[{"name": "chat"}]), path="spec.models[0].source"),
-    Broken("unknown field", with_model(replica=2), path="spec.models[0].replica"),
-    Broken("unknown field deep down", with_model(serve={"maxOngoing": 2}), path="serve.maxOngoing"),
-    Broken("unknown placement", with_model(placement="SPREAD"), path="spec.models[0].placement"),
-    Broken("unknown kind", with_model(accelerator={"kind": "tpu"}), path="accelerator.kind"),
-    Broken("resource without a domain", with_model(accelerator={"resource": "gpu"}), path="resource"),
-    Broken("negative quantity", with_model(resources={"cpu": -1}), path="resources.cpu"),
-    Broken("fraction without quotes", with_model(resources={"cpu": 0.5}), path="resources.cpu"),
-    Broken("empty duration", with_model(replicas={"upscaleDelay": ""}), path="upscaleDelay"),
-    Broken("duration beyond all time", with_model(serve={"healthCheckPeriod": "9999999h"})),
-    Broken("target 0", with_model(replicas={"targetOngoingRequests": 0}), path="targetOngoingRequests"),
-    Broken("negative replicas", manifest(replicas=-1), path="spec.replicas"),
-    Broken("variable with a blank", with_runtime(env=[{"name": "A B", "value": "1"}]), path="env[0].name"),
-    Broken("Ray version of words", with_runtime(rayVersion="latest"), path="spec.runtime.rayVersion"),
-    Broken("relative mount", with_runtime(volumeMounts=[{"name": "a", "mountPath": "data"}])),
-    Broken("label with a blank", with_model(accelerator={"nodeSelector": {"zone": "a b"}})),
-    Broken(
-        "129 engine arguments",
-        with_model(engine={"args": {f"argument_{number}": 1 for number in range(129)}}),
-        path="spec.models[0].engine.args",
-    ),
-    Broken("idle as it likes", manifest(sleep={"afterIdle": "auto"}), path="spec.sleep.afterIdle"),
-    Broken(
-        "waiting is worth nothing less", manifest(sleep={"auto": {"waitCost": -1}}), path="spec.sleep.auto"
-    ),
-    Broken("sleep of two depths", manifest(sleep={"depth": ["Workers", "Cluster"]}), path="spec.sleep.depth"),
-    Broken("Secret in another namespace", with_model(token={"secretKeyRef": {"name": "a/b", "key": "k"}})),
-]
-"""Each breaks the bounds of one field."""
-
-TAKEN = {
-    "least": manifest(),
-    "accelerators by a claim": with_model(accelerator={"claim": _CLAIM}),
-    "a policy alone": with_model(routing={"policy": "Session"}),
-    "a pod that Kubernetes knows better": with_model(
-        podTemplate={"spec": {"hostname": "a", "containers": [{"name": "ray", "workingDir": "/a"}]}}
-    ),
-    "remote code of a commit": with_model(trustRemoteCode=True, revision=_COMMIT),
-    "remote code in a claim": with_model(source="pvc://models/llama", trustRemoteCode=True),
-    "no replicas at first": with_model(replicas={"min": 0, "initial": 0}),
-    "initial at the max that is meant": with_model(replicas={"min": 3, "initial": 3}),
-    "whole number as quantity": with_model(resources={"cpu": 4, "memory": "16Gi"}),
-    "toleration of everything": with_model(accelerator={"tolerations": [{"operator": "Exists"}]}),
-    "toleration for a time": with_model(
-        accelerator={"tolerations": [{"key": "gpu", "effect": "NoExecute", "tolerationSeconds": 0}]}
-    ),
-    "API keys with and without a name": manifest(
-        access={
-            "apiKeys": [
-                {"name": "team", "secretRef": {"name": "keys", "key": "one"}},
-                {"secretRef": {"name": "keys", "key": "two"}},
-                {"secretRef": {"name": "keys", "key": "three"}},
-            ],
-            "extraFields": ["priority"],
-        }
-    ),
-    "held as long as needed": manifest(hold={"timeout": "Auto"}, sleep={"depth": "Cluster"}),
-    "workers first, the cluster later": manifest(sleep={"afterIdle": "15m", "clusterAfterIdle": "1h30m"}),
-    "asleep when it pays": manifest(
-        sleep={"afterIdle": "Auto", "auto": {"max": "2h"}, "clusterAfterIdle": "2h1s"}
-    ),
-    "the cluster after a fixed time": manifest(sleep={"afterIdle": "5m", "clusterAfterIdle": "10m"}),
-    "held for a time": manifest(hold={"timeout": "1h30m"}),
-    "claim without a path": with_model(source="pvc://models"),
-    "image by digest": with_model(source=f"image://registry:5000/weights@sha256:{'a' * 64}#model"),
-    "dots in a file's name": with_model(source="file:///models/..hidden..model"),
-    "name of 41 characters": manifest(name="n" * 41),
-    "volume of Kubernetes' own": with_runtime(
-        volumes=[{"name": "cache", "persistentVolumeClaim": {"claimName": "cache", "readOnly": True}}],
-        volumeMounts=[{"name": "cache", "mountPath": "/cache", "subPath": "weights"}],
-    ),
-    "variable from the pod": with_runtime(
-        env=[{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}]
-    ),
-    "arguments of every JSON type": with_model(
-        engine={
-            "args": {
-                "max_model_len": 8192,
-                "gpu_memory_utilization": 0.9,
-                "enforce_eager": True,
-                "dtype": "bfloat16",
-                "quantization": None,
-                "allowed_media_domains": ["example.com"],
-                "compilation_config": {"level": 3, "nested": {"empty": {}}},
-            }
-        }
-    ),
-}
-"""Both sides must take these as they are."""

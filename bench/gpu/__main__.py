@@ -42,18 +42,8 @@ def main() -> int:
         tensor=options.tensor,
         more_args=options.engine_args,
     )
-    what = f"{options.model_shape}-tensor-{options.tensor}" if options.tensor > 1 else options.model_shape
-    file = options.out
-    if file is None and not options.cpu:
-        file = report.RESULTS / f"gpu-{what}.json"
-    result = Result(
-        file,
-        title=f"On GPUs, beside `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
-        command=command_line(sys.argv[1:]),
-        samples=render.rendered_samples(),
-        head="images/ray-cpu" if options.head_python else "as the worker",
-        lengths={"in": options.tokens_in, "out": options.tokens_out, "log_normal_sigma": Lengths().sigma},
-    )
+    file = _result_file(options)
+    result = _result(options, file)
     check = Check(
         Options(
             wish=wish,
@@ -81,6 +71,27 @@ def main() -> int:
         print(f"  {file}")
     print(f"  logs: {folder}")
     return 0 if good else 1
+
+
+def _result_file(options: argparse.Namespace) -> Path | None:
+    """Return the file of the result: by default one in bench/results, or None if CPUs are measured."""
+    if options.out is not None or options.cpu:
+        out: Path | None = options.out
+        return out
+    what = f"{options.model_shape}-tensor-{options.tensor}" if options.tensor > 1 else options.model_shape
+    return report.RESULTS / f"gpu-{what}.json"
+
+
+def _result(options: argparse.Namespace, file: Path | None) -> Result:
+    """Return the result to fill."""
+    return Result(
+        file,
+        title=f"On GPUs, beside `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
+        command=command_line(sys.argv[1:]),
+        samples=render.rendered_samples(),
+        head="images/ray-cpu" if options.head_python else "as the worker",
+        lengths={"in": options.tokens_in, "out": options.tokens_out, "log_normal_sigma": Lengths().sigma},
+    )
 
 
 def command_line(arguments: list[str]) -> str:

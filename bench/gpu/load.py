@@ -65,6 +65,33 @@ def load(
         Job(*address, model, list(range(first, clients, count)), vocabulary, begin, closes, lengths)
         for first in range(count)
     ]
+    (before, after), documents = _run_clients(jobs, opens, closes, look, python)
+    seen = [Seen(*one) for document in documents for one in document["seen"]]
+    cores = busy(before, after)
+    busiest = max(document["cpu"] for document in documents) / (closes - begin)
+    return {
+        "clients": clients,
+        "seconds": window.seconds,
+        **summary(seen, opens, closes),
+        "cores": cores,
+        "cores_in_front": in_front(cores),
+        "resident_mib": {part: round(size / 2**20) for part, size in sorted(after.resident.items())},
+        "load_processes": count,
+        "busiest_load_process_cores": round(busiest, 2),
+    }
+
+
+def _run_clients(
+    jobs: Sequence[Job], opens: float, closes: float, look: Callable[[], Used], python: str
+) -> tuple[tuple[Used, Used], list[dict[str, Any]]]:
+    """Run the processes of clients, one for each job.
+
+    Returns:
+        What was used when the window opened and when it closed, and what each process reports.
+
+    Raises:
+        Failed: A process of the load fails.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(REPOSITORY)])}
     processes = [
         subprocess.Popen(  # noqa: S603 -- this package's own module
@@ -95,20 +122,7 @@ def load(
     for process, (_, errors) in zip(processes, answers, strict=True):
         if process.returncode:
             raise Failed(f"the load failed: {errors.decode(errors='replace')[-2000:]}")
-    documents = [json.loads(output) for output, _ in answers]
-    seen = [Seen(*one) for document in documents for one in document["seen"]]
-    cores = busy(before, after)
-    busiest = max(document["cpu"] for document in documents) / (closes - begin)
-    return {
-        "clients": clients,
-        "seconds": window.seconds,
-        **summary(seen, opens, closes),
-        "cores": cores,
-        "cores_in_front": in_front(cores),
-        "resident_mib": {part: round(size / 2**20) for part, size in sorted(after.resident.items())},
-        "load_processes": count,
-        "busiest_load_process_cores": round(busiest, 2),
-    }
+    return (before, after), [json.loads(output) for output, _ in answers]
 
 
 def summary(seen: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.schema.scalars import seconds
 from daybreak.gates.idle_policy import Seen, idle_status, in_force, wake_cost
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import SHORTEST_PAUSE, Pause, Traffic
 
 BEGIN = datetime(2026, 1, 5, tzinfo=UTC)

@@ -20,7 +20,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,8 @@ GATEWAY_WRITES = GATEWAY_OBJECTS + 1
 """The API server keeps the address of each Service, so of the gateway's too, in an object of its own."""
 OF_SERVICES = f"{names.SERVICE_LABEL},{names.COMPONENT_LABEL}!={names.GATEWAY_COMPONENT}"
 """Selects what the operator has made for LLMServices."""
+_RENEWALS = ("leases", "PUT")
+"""The writes by which the operator renews its Lease."""
 CRDS = Path(__file__).resolve().parents[2] / "charts" / "daybreak" / "files" / "crds"
 
 GOALS: dict[str, report.Goal] = {
@@ -136,36 +138,21 @@ def _run(number: int, services: int) -> dict[str, Any]:
             began = time.monotonic()
             _create(admin, bodies)
             created = time.monotonic()
-            eventually(
-                "every owned object and status written",
-                lambda: (
-                    operator.metric("daybreak_writes_total")
-                    >= services * (len(ALL_OWNED) + 1) + GATEWAY_OBJECTS * len(namespaces)
-                ),
-                seconds=1800,
-                pause=LOOK_SECONDS,
-            )
+            _wait_until_written(operator, services, len(namespaces))
             ended = time.monotonic()
             cpu = {name: used - cpu[name] for name, used in _cpu_seconds(plane, operator).items()}
-            for kind in ALL_OWNED:
-                found = sum(
-                    len(admin.within(name).list(kind, labelSelector=OF_SERVICES)) for name in namespaces
-                )
-                assert found == services, f"{found} of {services} {kind}s"  # noqa: S101 -- no result without
+            _check_owned(admin, namespaces, services)
             time.sleep(5)  # what is still on its way is no idle traffic
             after = admin.writes()
-            renewals = ("leases", "PUT")
             writes = (
                 sum(after.values())
                 - sum(before.values())
-                - (after[renewals] - before.get(renewals, 0))
+                - (after[_RENEWALS] - before.get(_RENEWALS, 0))
                 - services
                 - GATEWAY_WRITES * len(namespaces)
             )
             requests = operator.metric("daybreak_api_requests_total")
-            idle_requests, idle_cpu = _requests(operator), operator.cpu_seconds()
-            time.sleep(IDLE_SECONDS)
-            still, idle_cpu = admin.writes(), operator.cpu_seconds() - idle_cpu
+            idle = _idle(admin, operator, after)
             result = {
                 "seconds_until_all_exist": round(ended - began, 2),
                 "seconds_of_creating": round(created - began, 2),
@@ -175,12 +162,7 @@ def _run(number: int, services: int) -> dict[str, Any]:
                 "operator_rss_idle_mib": round(operator.memory() / 2**20, 1),
                 "operator_rss_empty_mib": round(rss_empty / 2**20, 1),
                 **{f"{name}_cpu_seconds": round(used, 2) for name, used in cpu.items()},
-                "operator_idle_cpu_percent": round(100 * idle_cpu / IDLE_SECONDS, 2),
-                "idle_writes": sum(still.values())
-                - sum(after.values())
-                - (still[renewals] - after[renewals]),
-                "idle_lease_renewals": still[renewals] - after[renewals],
-                "idle_requests": _requests(operator) - idle_requests,
+                **idle,
             }
             written = bare_writes.read(admin, _name(0))
     seconds = _bare(written, services)
@@ -190,6 +172,38 @@ def _run(number: int, services: int) -> dict[str, Any]:
     }
     print(f"reconcile: run {number}: {result}", flush=True)
     return result
+
+
+def _wait_until_written(operator: OperatorProcess, services: int, namespaces: int) -> None:
+    """Wait until the operator has written every object and status."""
+    eventually(
+        "every owned object and status written",
+        lambda: (
+            operator.metric("daybreak_writes_total")
+            >= services * (len(ALL_OWNED) + 1) + GATEWAY_OBJECTS * namespaces
+        ),
+        seconds=1800,
+        pause=LOOK_SECONDS,
+    )
+
+
+def _check_owned(admin: Admin, namespaces: list[str], services: int) -> None:
+    for kind in ALL_OWNED:
+        found = sum(len(admin.within(name).list(kind, labelSelector=OF_SERVICES)) for name in namespaces)
+        assert found == services, f"{found} of {services} {kind}s"  # noqa: S101 -- no result without
+
+
+def _idle(admin: Admin, operator: OperatorProcess, before: Mapping[tuple[str, str], int]) -> dict[str, float]:
+    """Return what the operator does while nothing changes; `before` are the writes until now."""
+    requests, cpu = _requests(operator), operator.cpu_seconds()
+    time.sleep(IDLE_SECONDS)
+    still, cpu = admin.writes(), operator.cpu_seconds() - cpu
+    return {
+        "operator_idle_cpu_percent": round(100 * cpu / IDLE_SECONDS, 2),
+        "idle_writes": sum(still.values()) - sum(before.values()) - (still[_RENEWALS] - before[_RENEWALS]),
+        "idle_lease_renewals": still[_RENEWALS] - before[_RENEWALS],
+        "idle_requests": _requests(operator) - requests,
+    }
 
 
 def _settings() -> dict[str, str]:

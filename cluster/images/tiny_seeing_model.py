@@ -7,7 +7,7 @@ it says the same to the same question and picture at temperature 0, and somethin
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cluster.images import tiny_model
@@ -41,6 +41,29 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
+_VISION_CONFIG = {
+    "model_type": "qwen2_vl",
+    "depth": 1,
+    "embed_dim": EMBED,
+    "hidden_size": HIDDEN,
+    "num_heads": VISION_HEADS,
+    "mlp_ratio": 4,
+    "in_channels": 3,
+    "patch_size": PATCH,
+    "spatial_merge_size": MERGED,
+    "temporal_patch_size": 2,
+}
+_PREPROCESSOR = {
+    "image_processor_type": "Qwen2VLImageProcessor",
+    "processor_class": "Qwen2VLProcessor",
+    "min_pixels": 4 * (PATCH * MERGED) ** 2,
+    "max_pixels": MOST_PIXELS,
+    "patch_size": PATCH,
+    "temporal_patch_size": 2,
+    "merge_size": MERGED,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
 
 
 def _shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -72,78 +95,67 @@ def write(directory: Path, seed: int = 0) -> None:
         token: tokenizer.token_to_id(token) for token in (tiny_model.END_OF_TEXT, tiny_model.END, *SPECIAL)
     }
     text_end, end = ids[tiny_model.END_OF_TEXT], ids[tiny_model.END]
-    half = tiny_model.HEAD_DIM // 2
     tiny_model.write_documents(
         directory,
         {
-            "config.json": {
-                "architectures": ["Qwen2VLForConditionalGeneration"],
-                "model_type": "qwen2_vl",
-                "dtype": "bfloat16",
-                "vocab_size": VOCABULARY,
-                "hidden_size": HIDDEN,
-                "intermediate_size": INTERMEDIATE,
-                "num_hidden_layers": tiny_model.LAYERS,
-                "num_attention_heads": tiny_model.HEADS,
-                "num_key_value_heads": tiny_model.KV_HEADS,
-                "max_position_embeddings": CONTEXT,
-                "hidden_act": "silu",
-                "rms_norm_eps": 1e-6,
-                "rope_theta": 10000.0,
-                # Of a head's rotations: for time, height and width.
-                "rope_scaling": {"type": "mrope", "mrope_section": [half // 4, half * 3 // 8, half * 3 // 8]},
-                "tie_word_embeddings": True,
-                "use_sliding_window": False,
-                "bos_token_id": text_end,
-                "eos_token_id": end,
-                "image_token_id": ids[IMAGE],
-                "video_token_id": ids[VIDEO],
-                "vision_start_token_id": ids[VISION_START],
-                "vision_end_token_id": ids[VISION_END],
-                "vision_config": {
-                    "model_type": "qwen2_vl",
-                    "depth": 1,
-                    "embed_dim": EMBED,
-                    "hidden_size": HIDDEN,
-                    "num_heads": VISION_HEADS,
-                    "mlp_ratio": 4,
-                    "in_channels": 3,
-                    "patch_size": PATCH,
-                    "spatial_merge_size": MERGED,
-                    "temporal_patch_size": 2,
-                },
-            },
+            "config.json": _config(ids),
             "generation_config.json": {
                 "bos_token_id": text_end,
                 "pad_token_id": text_end,
                 "eos_token_id": [end, text_end],
             },
-            "tokenizer_config.json": {
-                "tokenizer_class": "Qwen2TokenizerFast",
-                "model_max_length": CONTEXT,
-                "bos_token": None,
-                "eos_token": tiny_model.END,
-                "pad_token": tiny_model.END_OF_TEXT,
-                "additional_special_tokens": [START, tiny_model.END, *SPECIAL],
-                "clean_up_tokenization_spaces": False,
-                "chat_template": CHAT_TEMPLATE,
-            },
-            "preprocessor_config.json": {
-                "image_processor_type": "Qwen2VLImageProcessor",
-                "processor_class": "Qwen2VLProcessor",
-                "min_pixels": 4 * (PATCH * MERGED) ** 2,
-                "max_pixels": MOST_PIXELS,
-                "patch_size": PATCH,
-                "temporal_patch_size": 2,
-                "merge_size": MERGED,
-                "image_mean": [0.5, 0.5, 0.5],
-                "image_std": [0.5, 0.5, 0.5],
-            },
+            "tokenizer_config.json": _tokenizer_config(),
+            "preprocessor_config.json": _PREPROCESSOR,
         },
     )
     (directory / "tokenizer.json").write_text(tokenizer.to_str())
     (directory / "model.safetensors").write_bytes(tiny_model.safetensors(_shapes(), seed))
     tiny_model.make_readable(directory)
+
+
+def _config(ids: Mapping[str, int | None]) -> dict[str, object]:
+    """Return the model's configuration; `ids` are those of the special tokens."""
+    half = tiny_model.HEAD_DIM // 2
+    return {
+        "architectures": ["Qwen2VLForConditionalGeneration"],
+        "model_type": "qwen2_vl",
+        "dtype": "bfloat16",
+        "vocab_size": VOCABULARY,
+        "hidden_size": HIDDEN,
+        "intermediate_size": INTERMEDIATE,
+        "num_hidden_layers": tiny_model.LAYERS,
+        "num_attention_heads": tiny_model.HEADS,
+        "num_key_value_heads": tiny_model.KV_HEADS,
+        "max_position_embeddings": CONTEXT,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 10000.0,
+        # Of a head's rotations: for time, height and width.
+        "rope_scaling": {"type": "mrope", "mrope_section": [half // 4, half * 3 // 8, half * 3 // 8]},
+        "tie_word_embeddings": True,
+        "use_sliding_window": False,
+        "bos_token_id": ids[tiny_model.END_OF_TEXT],
+        "eos_token_id": ids[tiny_model.END],
+        "image_token_id": ids[IMAGE],
+        "video_token_id": ids[VIDEO],
+        "vision_start_token_id": ids[VISION_START],
+        "vision_end_token_id": ids[VISION_END],
+        "vision_config": _VISION_CONFIG,
+    }
+
+
+def _tokenizer_config() -> dict[str, object]:
+    """Return the tokenizer's configuration, with the template of a chat."""
+    return {
+        "tokenizer_class": "Qwen2TokenizerFast",
+        "model_max_length": CONTEXT,
+        "bos_token": None,
+        "eos_token": tiny_model.END,
+        "pad_token": tiny_model.END_OF_TEXT,
+        "additional_special_tokens": [START, tiny_model.END, *SPECIAL],
+        "clean_up_tokenization_spaces": False,
+        "chat_template": CHAT_TEMPLATE,
+    }
 
 
 def main() -> None:

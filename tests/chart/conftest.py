@@ -8,7 +8,8 @@ import pytest
 
 from cluster import ControlPlane
 from tests import leader_worker_sets
-from tests.chart.tools import Helm, Manifest, argo_crds, monitor_crds
+from tests.chart.api_server import make_namespace, remove_crds
+from tests.chart.tools import CHART, NAMESPACE, Helm, Manifest, argo_crds, monitor_crds
 from tests.kuberay_crds import kuberay_crds
 
 
@@ -36,3 +37,28 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     crds: list[Path] = [kuberay_crds(), argo_crds(), *monitor_crds(), several]
     with ControlPlane(tmp_path_factory.mktemp("chart") / "plane", crds=crds) as running:
         yield running
+
+
+@pytest.fixture
+def cluster_helm(plane: ControlPlane) -> Iterator[Helm]:
+    """Helm with the API server; what it has installed is removed afterwards, but for the CRDs: they are kept
+    for the next release of this name in this namespace."""
+    make_namespace(plane, NAMESPACE)
+    helm = Helm(plane.kubeconfig)
+    yield helm
+    for release in json.loads(helm("list", "--all-namespaces", "--output", "json")):
+        helm("uninstall", release["name"], "--namespace", release["namespace"])
+
+
+@pytest.fixture
+def without_crds(plane: ControlPlane) -> None:
+    """An API server that has none of our CRDs, for tests of how they come."""
+    remove_crds(plane)
+
+
+@pytest.fixture
+def with_crd(plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The API server with our CRDs, which no release of Helm's could take over afterwards."""
+    plane.install_crds([CHART / "files" / "crds"])
+    yield plane
+    remove_crds(plane)

@@ -30,7 +30,7 @@ from daybreak.api.serveapplication.definition import ServeApplication
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.assembly import KINDS
 from scripts.manifests import argocd
-from tests.chart.test_render import environment, operator_pod
+from tests.chart.rendered import environment, operator_pod
 from tests.chart.tools import CHART, ROOT, Helm, Manifest
 
 ARGOCD = ROOT / "manifests" / "argocd"

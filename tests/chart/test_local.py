@@ -12,7 +12,7 @@ from daybreak.assembly import WORKLOADS
 from daybreak.gateways.objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.settings import Settings
-from tests.chart.test_render import environment, operator_pod
+from tests.chart.rendered import environment, operator_pod
 from tests.chart.tools import ROOT, Helm, Manifest
 
 PAGE = (ROOT / "docs" / "local.md").read_text()

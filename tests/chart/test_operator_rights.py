@@ -19,8 +19,9 @@ from tests.api.objects.llmservice import condition, everything, model, settled, 
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
 from tests.api.playing.kuberay import PlayedKubeRay
 from tests.chart.hands import Hands
-from tests.chart.test_admission_policy import foreign_service, until
-from tests.chart.test_render import environment
+from tests.chart.operator_objects import foreign_service
+from tests.chart.policy import until
+from tests.chart.rendered import environment
 from tests.chart.tools import CHART, ROOT, Helm, dump, of_kind, one
 
 pytestmark = pytest.mark.xdist_group("chart-plane")

@@ -12,7 +12,7 @@ import pytest
 
 from cluster import ControlPlane
 from tests.chart.hands import Denied, Hands
-from tests.chart.test_admission_policy import ACCOUNT, DENIED, POLICY, RIGHTS, policies, until
+from tests.chart.policy import ACCOUNT, DENIED, POLICY, RIGHTS, policies, until
 from tests.chart.tools import CHART, NAMESPACE, Helm, Manifest, dump, of_kind
 
 pytestmark = pytest.mark.xdist_group("chart-plane")

@@ -4,7 +4,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from daybreak.api.gates.gate_state import GateState
-from daybreak.gates.state_machine import Health, SleepPolicy, SleepState, decide, start, step
+from daybreak.gates.sleep_state import Health, SleepPolicy, SleepState
+from daybreak.gates.state_machine import decide, start, step
 from daybreak.gates.traffic import Seen, Traffic, together
 from daybreak.protocol.reports import Report
 

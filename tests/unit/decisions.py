@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.workloads import decision, reporting
 from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.observed import Observed

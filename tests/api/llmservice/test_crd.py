@@ -11,8 +11,11 @@ import yaml
 from cluster import ClusterError, ControlPlane
 from daybreak.api.llmservice import crd
 from daybreak.api.llmservice.definition import NAME_LIMIT, LLMService
+from tests.accepted_specs import TAKEN
 from tests.api.admin import Admin, Refused
-from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest
+from tests.broken_specs import BY_RULE
+from tests.out_of_bounds_specs import BY_SCHEMA
+from tests.specs import Broken, manifest
 
 ROOT = Path(__file__).parents[3]
 SAMPLES = ROOT / "manifests" / "samples"

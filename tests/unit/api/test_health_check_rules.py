@@ -9,7 +9,7 @@ from daybreak.api.gates.health_check_rules import problems
 from daybreak.api.gates.sleep import Sleep
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.validation import problems as problems_of
-from tests.broken_specs import manifest
+from tests.specs import manifest
 
 SECRET = {"name": "keys", "key": "one"}
 

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.llmservice.definition import NAME_LIMIT
 
 MODEL = st.from_regex(r"\A[A-Za-z0-9]([A-Za-z0-9._/-]{0,94}[A-Za-z0-9])?\Z")
@@ -65,10 +65,10 @@ def test_the_url_is_a_base_url() -> None:
     )
 )
 def test_claims_have_short_names_of_their_own(owners: list[tuple[str, str]]) -> None:
-    claims = [names.cache_claim(service, model) for service, model in owners]
+    claims = [volume_names.cache_claim(service, model) for service, model in owners]
     assert len(set(claims)) == 2
     assert all(len(claim) <= LABEL_LIMIT and DNS_LABEL.fullmatch(claim) for claim in claims)
 
 
 def test_a_short_claim_says_whose_it_is() -> None:
-    assert names.cache_claim("chat", "qwen-7b") == "chat-qwen-7b-weights"
+    assert volume_names.cache_claim("chat", "qwen-7b") == "chat-qwen-7b-weights"

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from daybreak import versions
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.validation import problems
-from daybreak.api.pods import pod_rules, pod_schema
+from daybreak.api.pods import pod_owners, pod_schema
 from daybreak.ray import ports
-from tests.broken_specs import manifest, with_runtime
+from tests.specs import manifest, with_runtime
 
 TEMPLATE = "spec.models[0].podTemplate"
 HEAD = "spec.runtime.head.podTemplate"
@@ -285,7 +285,7 @@ def test_volumes_of_the_service_can_be_mounted_and_not_made_again() -> None:
     assert problem == (
         f"{TEMPLATE}.spec.volumes[0].name: scratch is a volume of the service already; use another name"
     )
-    elsewhere = {"name": "scratch", "mountPath": names.CACHE_DIRECTORY}
+    elsewhere = {"name": "scratch", "mountPath": volume_names.CACHE_DIRECTORY}
     [problem] = of_worker(template, volumes=[scratch], volumeMounts=[elsewhere])
     assert "the pod has no volume daybreak-cache" in problem
 
@@ -314,7 +314,7 @@ def test_what_a_pod_may_have_is_taken() -> None:
 
 
 def test_the_ports_of_ray_pods_are_owned() -> None:
-    assert {*ports.HEAD_PORTS.values(), *ports.WORKER_PORTS.values()} <= set(pod_rules.RAY_PORTS)
+    assert {*ports.HEAD_PORTS.values(), *ports.WORKER_PORTS.values()} <= set(pod_owners.RAY_PORTS)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from daybreak.api.gates.schedule_rules import problems
 from daybreak.api.gates.sleep import AwakeWindow
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.validation import problems as all_problems
-from tests.broken_specs import manifest
+from tests.specs import manifest
 
 WRITE = "write minute, hour, day of month, month and day of week, such as 0 8 * * MON-FRI"
 

@@ -17,8 +17,11 @@ from daybreak.api.schema.base import ApiModel
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 from scripts.kinds import LLM_SERVICE, MODEL_SERVER, SERVE_APPLICATION
 from scripts.schemas.json_schema import json_schema
-from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken
+from tests.accepted_specs import TAKEN
+from tests.broken_specs import BY_RULE
 from tests.budget import examples
+from tests.out_of_bounds_specs import BY_SCHEMA
+from tests.specs import Broken
 
 Schema = dict[str, Any]
 

@@ -14,7 +14,10 @@ from daybreak.api.ray.model import AcceleratorKind
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.api.schema.kubernetes_types import EnvVar
-from tests.broken_specs import BY_RULE, BY_SCHEMA, TAKEN, Broken, manifest, with_model
+from tests.accepted_specs import TAKEN
+from tests.broken_specs import BY_RULE
+from tests.out_of_bounds_specs import BY_SCHEMA
+from tests.specs import Broken, manifest, with_model
 
 OTHERS = (
     "daybreak.api.llmbatch",

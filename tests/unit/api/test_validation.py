@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from daybreak import versions
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.validation import VOLUME_SOURCES, notices, problems
-from tests.broken_specs import TAKEN, manifest, with_model, with_runtime
+from tests.accepted_specs import TAKEN
+from tests.specs import manifest, with_model, with_runtime
 
 CACHE = {"name": "cache", "emptyDir": {}}
 
@@ -141,7 +142,10 @@ def test_ray_versions_are_compared_as_numbers(version: str, fine: bool) -> None:
         ({"volumes": [CACHE | {"nfs": {}}]}, "cache has 2 sources (emptyDir, nfs)"),
         ({"volumes": [{"name": "a", "persistentVolumeClam": {}}]}, "did you mean persistentVolumeClaim?"),
         ({"volumes": [{"name": "daybreak-shm", "emptyDir": {}}]}, "volume of Daybreak's own"),
-        ({"volumes": [{"name": names.RESERVED_VOLUMES[0], "emptyDir": {}}]}, "volume of Daybreak's own"),
+        (
+            {"volumes": [{"name": volume_names.RESERVED_VOLUMES[0], "emptyDir": {}}]},
+            "volume of Daybreak's own",
+        ),
         ({"volumes": [CACHE, CACHE]}, "spec.runtime.volumes[1].name: cache stands there 2 times"),
         (
             {"env": [{"name": "A"}, {"name": "B"}, {"name": "A"}]},

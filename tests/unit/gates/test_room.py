@@ -7,7 +7,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import ModelGate, Phase, RoomStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.room import first_since, held_since, look_again, overdue, room_seconds, room_status
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.scheduling.claim import NO_MATTER, Turn
 from daybreak.scheduling.turn_words import waiting

@@ -23,7 +23,8 @@ from daybreak.gates.sleep_policy import (
     sleep_state_of,
     told_to_clients,
 )
-from daybreak.gates.state_machine import SleepPolicy, SleepState, start
+from daybreak.gates.sleep_state import SleepPolicy, SleepState
+from daybreak.gates.state_machine import start
 from tests.unit.llmservice.decide.scenes.services import START, World, manifest, service
 from tests.unit.llmservice.decide.scenes.sleeping import view
 

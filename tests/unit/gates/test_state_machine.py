@@ -7,16 +7,8 @@ import pytest
 
 from daybreak.api.gates.gate_status import KeptAwake, Phase
 from daybreak.api.gates.sleep import SleepDepth, State
-from daybreak.gates.state_machine import (
-    FORCED_ASLEEP,
-    UPDATE_PATIENCE,
-    YIELD_IDLE,
-    Health,
-    SleepPolicy,
-    SleepState,
-    start,
-    step,
-)
+from daybreak.gates.sleep_state import Health, SleepPolicy, SleepState
+from daybreak.gates.state_machine import FORCED_ASLEEP, UPDATE_PATIENCE, YIELD_IDLE, start, step
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASKED,

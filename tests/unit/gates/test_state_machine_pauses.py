@@ -8,7 +8,8 @@ import pytest
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.state_machine import YIELD_IDLE, Health, SleepPolicy, SleepState, decide, step
+from daybreak.gates.sleep_state import Health, SleepPolicy, SleepState
+from daybreak.gates.state_machine import YIELD_IDLE, decide, step
 from daybreak.gates.traffic import Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import (
     ASLEEP,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.llmbatch.definition import QUEUE_LABEL, LLMBatch
 from daybreak.kinds.llmbatch.objects.desired import desired
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest, ray_job
@@ -29,7 +29,7 @@ def head(wanted: dict[str, Any]) -> dict[str, Any]:
 
 def test_the_job_reads_what_the_operator_writes() -> None:
     order = told(ray_job(batch(samplingParams={"max_tokens": 3}, maxFailedRows=4), PLATFORM))
-    directory = names.rows_directory("rows")
+    directory = volume_names.rows_directory("rows")
     assert order.input.uri == f"file://{directory}/in.jsonl"
     assert order.output.uri == f"file://{directory}/out"
     assert order.input.shown == "pvc://rows/in.jsonl"

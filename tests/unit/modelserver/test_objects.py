@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, wishes
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.ray.ports import SERVE
@@ -125,7 +125,7 @@ def test_llama_cpp_is_told_of_a_file_or_of_a_repository() -> None:
 
 def test_weights_of_a_claim_are_mounted() -> None:
     found = container(model={"name": "m", "source": "pvc://claim/deep"})
-    [mount] = [each for each in found["volumeMounts"] if each["name"] == names.WEIGHTS_VOLUME]
+    [mount] = [each for each in found["volumeMounts"] if each["name"] == volume_names.WEIGHTS_VOLUME]
     assert mount["readOnly"]
     assert f"--model {mount['mountPath']}/deep" in " ".join(found["args"])
 

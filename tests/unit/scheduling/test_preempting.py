@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.scheduling.claim import Claim, Turn
+from daybreak.scheduling.fleet import Fleet
 from daybreak.scheduling.pod_priority import PriorityClass, priority
 from daybreak.scheduling.room import Booked
-from daybreak.scheduling.turns import Fleet, turns
+from daybreak.scheduling.turns import turns
 from tests.budget import examples
-from tests.unit.scheduling.test_turns import GPU, NOW, ago, gives_way, holder, places
+from tests.unit.scheduling.claims import GPU, NOW, ago, gives_way, holder, places
 
 CLASSES = {
     "high": PriorityClass(1000),

@@ -15,11 +15,12 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import ModelGate, Phase, RoomStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.room import first_since, held_since, overdue, room_status
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.scheduling.claim import Claim, Turn
+from daybreak.scheduling.fleet import Fleet
 from daybreak.scheduling.nodes import capacity
-from daybreak.scheduling.turns import Fleet, turns
+from daybreak.scheduling.turns import turns
 from tests.budget import examples
 from tests.turns_bound import HANDOVER, longest_wait
 from tests.unit.llmservice.decide.scenes.services import node

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from daybreak.scheduling.claim import Amounts, Claim, Turn
+from daybreak.scheduling.fleet import Fleet
 from daybreak.scheduling.nodes import NodeCapacity
 from daybreak.scheduling.replica_size import DEVICE_CLAIMS
 from daybreak.scheduling.turn_words import waiting
-from daybreak.scheduling.turns import Fleet, turns
-from tests.unit.scheduling.test_turns import GPU, NOW, gives_way, holder, lost, waiter
+from daybreak.scheduling.turns import turns
+from tests.unit.scheduling.claims import GPU, NOW, gives_way, holder, lost, waiter
 from tests.unit.scheduling.test_turns_of_cores import stands, wants
 
 

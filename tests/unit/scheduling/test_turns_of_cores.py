@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daybreak.scheduling.claim import Amounts, Claim, Turn
+from daybreak.scheduling.fleet import Fleet
 from daybreak.scheduling.nodes import NodeCapacity
 from daybreak.scheduling.pod_priority import PriorityClass
 from daybreak.scheduling.replica_size import CORES
 from daybreak.scheduling.room import Booked
-from daybreak.scheduling.turns import Fleet, turns
+from daybreak.scheduling.turns import turns
 from tests.budget import examples
-from tests.unit.scheduling.test_turns import NOW, ago, gives_way, holder, lost, waiter
+from tests.unit.scheduling.claims import NOW, ago, gives_way, holder, lost, waiter
 
 
 def some(cores: float, gib: float = 1) -> dict[str, Decimal]:

@@ -15,7 +15,7 @@ from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import AutoIdle, Sleep
 from daybreak.api.schema.scalars import AUTO, duration_of, seconds
 from daybreak.gates.pauses import CLASSES, expected_cost, remembered, weight
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import Traffic
 
 DEFAULT_SECONDS = 900

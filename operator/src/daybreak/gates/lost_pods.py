@@ -8,7 +8,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import ModelGate, Phase
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.workload import RayWorkload
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.ray.views.accelerator_pods import no_room_since, placed_pods
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.scheduling.claim import Claim

@@ -9,7 +9,7 @@ from daybreak.api.common.unstructured import parse_time, written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.idle_status import PAUSE_CLASSES, IdleStatus
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import SHORTEST_PAUSE, Traffic
 
 RATIO = 2**0.5

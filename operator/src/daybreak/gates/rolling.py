@@ -6,7 +6,7 @@ from typing import Any
 
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase
-from daybreak.gates.state_machine import Health
+from daybreak.gates.sleep_state import Health
 from daybreak.rollouts.machine import RolloutState
 from daybreak.rollouts.record import state_of
 

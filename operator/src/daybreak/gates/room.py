@@ -7,7 +7,7 @@ from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import parse_time, written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import ModelGate, Phase, RoomStatus
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import Traffic
 from daybreak.scheduling.claim import Turn
 

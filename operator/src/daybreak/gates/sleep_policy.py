@@ -15,7 +15,7 @@ from daybreak.api.gates.sleep import Hold, Sleep, SleepDepth, State
 from daybreak.api.schema.scalars import seconds
 from daybreak.gates.idle_policy import in_force
 from daybreak.gates.schedule import inside
-from daybreak.gates.state_machine import SleepPolicy, SleepState
+from daybreak.gates.sleep_state import SleepPolicy, SleepState
 
 HOLD_BOUNDS = (300, 1800)
 """Shortest and longest time for which requests are held by themselves, in seconds. Nothing waits longer in

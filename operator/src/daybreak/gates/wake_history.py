@@ -8,7 +8,7 @@ from daybreak.api.common.unstructured import parse_time, written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase, WakePhases, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 
 Steps = Callable[[datetime, WakePhases | None], WakePhases | None]
 """The steps of a wake that are done, from when it began and what had been done before; None: none yet."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from daybreak.api.gates.gate_status import GateStatus
 from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller.writer import Said
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.loop import sleep_metrics
 from daybreak.manifests.keys import Key
 

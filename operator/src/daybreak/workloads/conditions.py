@@ -16,7 +16,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.gates import sleep_policy
 from daybreak.gates.gateway_rejected import unheard
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.problems.problem import Problem
 from daybreak.rollouts import words
 from daybreak.scheduling.schedulable import schedulable as said_of_fit

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_state import GateState
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.rolled import Course, Rolled, rolled

@@ -12,7 +12,7 @@ from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates import idle_policy, sleep_policy
 from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.gates.room import room_status, yielded_to
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.wake_history import wake_history
 from daybreak.scheduling.claim import Turn
 from daybreak.workloads.assessed import Timeline

@@ -11,7 +11,8 @@ from daybreak.api.common.unstructured import Manifest, mapping
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
 from daybreak.gates.sleep_policy import depth, gates_before, sleep_policy, sleep_state_of
-from daybreak.gates.state_machine import SleepPolicy, SleepState, start
+from daybreak.gates.sleep_state import SleepPolicy, SleepState
+from daybreak.gates.state_machine import start
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.ray.views.ray_pods import pod_views
 from daybreak.rollouts.history import History

@@ -9,7 +9,8 @@ from daybreak.gates import idle_policy, room, state_machine
 from daybreak.gates.rolling import rolled_out
 from daybreak.gates.schedule import next_change
 from daybreak.gates.sleep_policy import node_wait
-from daybreak.gates.state_machine import Health, Step
+from daybreak.gates.sleep_state import Health
+from daybreak.gates.state_machine import Step
 from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.rolled import Rolled

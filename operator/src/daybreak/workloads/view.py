@@ -14,7 +14,7 @@ from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.sleep_policy import node_wait, overdue, told_to_clients
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.problem import Problem, lasting
 from daybreak.problems.serve_problems import worst

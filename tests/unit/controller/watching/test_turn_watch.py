@@ -21,8 +21,8 @@ from daybreak.scheduling.pod_priority import PriorityClasses
 from daybreak.scheduling.room import Booked
 from daybreak.scheduling.turns import turns
 from tests.unit.llmservice.decide.scenes.services import node
+from tests.unit.scheduling.claims import NOW, holder, waiter
 from tests.unit.scheduling.test_preempting import CLASSES, comer, gpus, stands
-from tests.unit.scheduling.test_turns import NOW, holder, waiter
 from tests.unit.scheduling.test_turns_of_cores import some, wants
 from tests.unit.scheduling.test_turns_of_cores import stands as on_cores
 

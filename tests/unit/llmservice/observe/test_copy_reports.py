@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.kinds.llmservice.observe import copy_reports as module
 from daybreak.kinds.llmservice.observe.copy_reports import Copying, CopyProber, copying, http_reporter
 from daybreak.kinds.llmservice.observe.observed import CopyReport
@@ -18,7 +18,7 @@ from tests.unit.waiting import until
 
 KEY = Key("ns", "s")
 SOURCE = "s3://bucket/tiny"
-DIRECTORY = names.cached_weights(SOURCE, None)
+DIRECTORY = volume_names.cached_weights(SOURCE, None)
 ONE = Copying("tiny", "127.0.0.1", DIRECTORY)
 
 

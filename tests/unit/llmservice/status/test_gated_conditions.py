@@ -14,7 +14,8 @@ from daybreak.api.gates.gate_status import Phase, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import model_gate
-from daybreak.gates.state_machine import FORCED_ASLEEP, SleepState
+from daybreak.gates.sleep_state import SleepState
+from daybreak.gates.state_machine import FORCED_ASLEEP
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.llmservice.decide.view import view_of
 from daybreak.kinds.llmservice.observe.observed import Observed

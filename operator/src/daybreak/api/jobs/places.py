@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.schema.scalars import DNS_SUBDOMAIN, VALIDATIONS
 
 PLACE_LENGTH = 1024
@@ -90,4 +90,4 @@ def claim_of(uri: str) -> tuple[str, str] | None:
 def in_pod(uri: str) -> str:
     """The place as a pod with its claim sees it."""
     found = claim_of(uri)
-    return uri if found is None else f"file://{names.rows_directory(found[0])}/{found[1].strip('/')}"
+    return uri if found is None else f"file://{volume_names.rows_directory(found[0])}/{found[1].strip('/')}"

@@ -8,10 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from daybreak import versions
-from daybreak.api.common import engine_args, names
+from daybreak.api.common import engine_args, volume_names
 from daybreak.api.gates import health_check_rules, schedule_rules
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.api.pods import pod_rules
+from daybreak.api.pods import pod_owners, pod_rules
 from daybreak.api.ray import lora_rules, model_rules
 from daybreak.api.ray.model import Model
 from daybreak.api.ray.routing import PrefixRouting, SessionRouting
@@ -208,11 +208,11 @@ def _head_template(svc: LLMService) -> Iterator[str]:
     head = svc.spec.runtime.head
     if head.pod_template is None:
         return
-    owner = pod_rules.ray_owner(
+    owner = pod_owners.ray_owner(
         "head",
         sizes="spec.runtime.head.resources",
         cpu=head.resources.cpu,
-        volumes=[*(volume.name for volume in head.volumes), *names.SHARED_VOLUMES],
+        volumes=[*(volume.name for volume in head.volumes), *volume_names.SHARED_VOLUMES],
         host_network="Ray's dashboard would be open at the node's address",
     )
     yield from pod_rules.problems(head.pod_template, "spec.runtime.head.podTemplate", owner)
@@ -266,7 +266,7 @@ def _mounts(
             hint = f"did you mean {near}?" if near else "add it there"
             yield f"{path}.name: {where}.volumes has no {mount.name}; {hint}"
         for model in models:
-            if mount.mount_path.rstrip("/") == names.model_directory(model.name):
+            if mount.mount_path.rstrip("/") == volume_names.model_directory(model.name):
                 yield f"{path}.mountPath: {mount.mount_path} is where the weights of {model.name} appear"
         if ".." in (mount.sub_path or "").split("/"):
             yield f"{path}.subPath: '..' may not stand in a path"

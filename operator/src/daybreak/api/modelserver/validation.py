@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from daybreak import versions
-from daybreak.api.common import engine_args, names
+from daybreak.api.common import engine_args, volume_names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.gates import health_check_rules, schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
@@ -17,7 +17,7 @@ from daybreak.api.modelserver.profiles import (
     profiles,
     unknown,
 )
-from daybreak.api.pods import pod_rules
+from daybreak.api.pods import pod_owners, pod_rules
 from daybreak.api.ray.model import AcceleratorKind, EngineArgs
 from daybreak.api.schema.scalars import parse_quantity
 
@@ -156,15 +156,15 @@ def _template(server: ModelServer) -> Iterator[str]:
     if template is None:
         return
     in_a_volume = ModelSource.parse(model.source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
-    weights = names.model_directory(model.name)
+    weights = volume_names.model_directory(model.name)
     keys = server.spec.access is not None and bool(server.spec.access.api_keys)
-    own = [names.SHARED_MEMORY_VOLUME, names.CACHE_VOLUME]
-    owner = pod_rules.engine_owner(
+    own = [volume_names.SHARED_MEMORY_VOLUME, volume_names.CACHE_VOLUME]
+    owner = pod_owners.engine_owner(
         ENGINE_CONTAINER,
         cpu=model.resources.cpu,
         port=server.profile.port,
         device="" if model.accelerator.kind is AcceleratorKind.CPU else model.accelerator.resource,
-        volumes=[*own, names.WEIGHTS_VOLUME] if in_a_volume else own,
+        volumes=[*own, volume_names.WEIGHTS_VOLUME] if in_a_volume else own,
         mounts={weights: f"there the weights of {model.name} appear"} if in_a_volume else {},
         variables={"HF_TOKEN": "use spec.model.token"} if model.token is not None else {},
         host_network="NetworkPolicies do not hold there, so spec.access would be passed by" if keys else "",

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from daybreak.api.pods import pod_rules, pod_schema
+from daybreak.api.pods import pod_owners, pod_rules, pod_schema
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.kubernetes_types import Toleration
@@ -70,6 +70,6 @@ def problems(pods: GatewayPods) -> tuple[str, ...]:
     found: list[str] = []
     for name, value in pods.pod().items():
         found += pod_schema.problems(value, f"gateway.{name}", fields[name])
-    owner = pod_rules.gateway_owner(pods.resources.requests.get("cpu"))
+    owner = pod_owners.gateway_owner(pods.resources.requests.get("cpu"))
     found += pod_rules.problems(pods.pod_template, "gateway.podTemplate", owner)
     return tuple(found)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.pods.pod_template import PodTemplate
 from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import Toleration
@@ -64,7 +64,7 @@ class ModelCache(ApiModel):
 
     def claim(self, service: str, model: str) -> str:
         """Name of the claim, of a model of a service."""
-        return self.claim_name or names.cache_claim(service, model)
+        return self.claim_name or volume_names.cache_claim(service, model)
 
 
 class CompileCache(ApiModel):

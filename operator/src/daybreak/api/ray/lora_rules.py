@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from daybreak import versions
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.workload import RayWorkload
 
@@ -38,7 +38,7 @@ def problems(workload: RayWorkload) -> Iterator[str]:
                 "leave spec.runtime.directIngress at true"
             )
         for mount in workload.runtime.volume_mounts:
-            if f"{mount.mount_path}/".startswith(f"{names.ADAPTERS_DIRECTORY}/"):
+            if f"{mount.mount_path}/".startswith(f"{volume_names.ADAPTERS_DIRECTORY}/"):
                 yield f"spec.runtime.volumeMounts: {mount.mount_path} is where adapters appear; use another"
 
 

@@ -6,9 +6,9 @@ Each problem is one sentence that begins with the field's path.
 from collections.abc import Iterable, Iterator
 
 from daybreak import versions
-from daybreak.api.common import engine_args, names
+from daybreak.api.common import engine_args, names, volume_names
 from daybreak.api.common.source import ModelSource, Scheme
-from daybreak.api.pods import pod_rules
+from daybreak.api.pods import pod_owners, pod_rules
 from daybreak.api.ray.model import AcceleratorKind, Model, Placement
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.schema.kubernetes_types import VolumeMount
@@ -70,16 +70,16 @@ def template_problems(
         mounts: What its containers mount by other fields.
         keys: Whether requests need an API key.
     """
-    template, weights = model.pod_template, names.model_directory(model.name)
+    template, weights = model.pod_template, volume_names.model_directory(model.name)
     if template is None:
         return
     in_a_volume = ModelSource.parse(model.source).scheme in (Scheme.CLAIM, Scheme.IMAGE)
-    own = [*names.SHARED_VOLUMES]
-    if all(mount.mount_path.rstrip("/") != names.CACHE_DIRECTORY for mount in mounts):
-        own.append(names.CACHE_VOLUME)
+    own = [*volume_names.SHARED_VOLUMES]
+    if all(mount.mount_path.rstrip("/") != volume_names.CACHE_DIRECTORY for mount in mounts):
+        own.append(volume_names.CACHE_VOLUME)
     if in_a_volume:
-        own.append(names.WEIGHTS_VOLUME)
-    owner = pod_rules.ray_owner(
+        own.append(volume_names.WEIGHTS_VOLUME)
+    owner = pod_owners.ray_owner(
         "worker",
         sizes=f"{path}.resources",
         cpu=model.resources.cpu,
@@ -107,8 +107,8 @@ def cache_template_problems(
     if template is None:
         return
     taken = {mount.mount_path.rstrip("/"): "its Ray pods mount a volume there" for mount in mounts}
-    owner = pod_rules.fill_owner(
-        volumes=[*volumes], mounts={names.CLAIM_DIRECTORY: "there the claim appears", **taken}
+    owner = pod_owners.fill_owner(
+        volumes=[*volumes], mounts={volume_names.CLAIM_DIRECTORY: "there the claim appears", **taken}
     )
     yield from pod_rules.problems(template, f"{path}.cache.podTemplate", owner)
 

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from daybreak import versions
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.common.source import ModelSource
 from daybreak.api.gates import health_check_rules, schedule_rules
-from daybreak.api.pods import pod_rules
+from daybreak.api.pods import pod_owners, pod_rules
 from daybreak.api.ray import model_rules
 from daybreak.api.schema.scalars import parse_quantity
 from daybreak.api.serveapplication.definition import ServeApplication
@@ -200,24 +200,24 @@ def _templates(application: ServeApplication) -> Iterator[str]:
     own = [volume.name for volume in spec.runtime.volumes]
     head = spec.runtime.head
     if head.pod_template is not None:
-        owner = pod_rules.ray_owner(
+        owner = pod_owners.ray_owner(
             "head",
             sizes="spec.runtime.head.resources",
             cpu=head.resources.cpu,
-            volumes=[*(volume.name for volume in head.volumes), *names.SHARED_VOLUMES],
+            volumes=[*(volume.name for volume in head.volumes), *volume_names.SHARED_VOLUMES],
             host_network=closed,
         )
         yield from pod_rules.problems(head.pod_template, "spec.runtime.head.podTemplate", owner)
     for group in spec.worker_groups:
         if group.pod_template is None:
             continue
-        owner = pod_rules.ray_owner(
+        owner = pod_owners.ray_owner(
             "worker",
             sizes=f"spec.workerGroups[{group.name}]",
             cpu=group.cpu,
             device=spec.accelerator.resource if group.accelerators else "",
-            volumes=[*own, *names.SHARED_VOLUMES, names.CACHE_VOLUME],
-            mounts={names.CODE_DIRECTORY: "there spec.code appears"} if spec.code is not None else {},
+            volumes=[*own, *volume_names.SHARED_VOLUMES, volume_names.CACHE_VOLUME],
+            mounts={volume_names.CODE_DIRECTORY: "there spec.code appears"} if spec.code is not None else {},
             host_network=closed,
         )
         yield from pod_rules.problems(

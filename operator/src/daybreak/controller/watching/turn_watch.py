@@ -16,11 +16,12 @@ from daybreak.controller.watching.priority_watch import PriorityWatch
 from daybreak.manifests.keys import Key
 from daybreak.scheduling.claim import NO_MATTER, Claim, Turn
 from daybreak.scheduling.fit import capacities
+from daybreak.scheduling.fleet import Fleet
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.pod_priority import PriorityClasses, priority
 from daybreak.scheduling.replica_size import CORES
 from daybreak.scheduling.room import Booked
-from daybreak.scheduling.turns import Fleet, turns
+from daybreak.scheduling.turns import turns
 
 FRESH = timedelta(milliseconds=200)
 """How long a decision holds for a workload that claims what it claimed then: many look at the same moment."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.jobs.places import claim_of
 from daybreak.api.schema.kubernetes_types import SecretKeySource
 from daybreak.ray.inputs.place import Place
@@ -16,7 +16,7 @@ def claim_places(uris: Iterable[str]) -> list[Place]:
         of_claim = claim_of(uri)
         if of_claim is not None:
             claim = of_claim[0]
-            name, path = names.rows_volume(claim), names.rows_directory(claim)
+            name, path = volume_names.rows_volume(claim), volume_names.rows_directory(claim)
             found[claim] = Place(
                 {"name": name, "persistentVolumeClaim": {"claimName": claim}},
                 {"name": name, "mountPath": path},

@@ -7,12 +7,12 @@ the model, so volumes and tokens stay off it.
 from dataclasses import dataclass, field
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.model import Model
 from daybreak.ray.inputs.job_inputs import secret_variable
 
-_COPIES = f"{names.CACHE_DIRECTORY}/buckets"
+_COPIES = f"{volume_names.CACHE_DIRECTORY}/buckets"
 """Below it, each bucket's weights have a directory of their own."""
 _COPY = "ray.llm._internal.common.callbacks.cloud_downloader.CloudDownloader"
 """What copies a bucket; Ray's documentation names it by this path."""
@@ -40,7 +40,7 @@ def weights(service: str, model: Model, pull_policy: str) -> Weights:
     """Weights of a service's model; `pull_policy` holds for weights that are an image, as for others."""
     if model.cache is not None:
         claim = {"claimName": model.cache.claim(service, model.name), "readOnly": True}
-        directory = names.cached_weights(model.source, model.revision)
+        directory = volume_names.cached_weights(model.source, model.revision)
         return _mounted(model, directory, {"persistentVolumeClaim": claim})
     source = ModelSource.parse(model.source)
     match source.scheme:
@@ -69,7 +69,7 @@ def _copied(bucket: str) -> Weights:
     had left there would be loaded instead of what is missing from the present one; and from an address with
     nothing at all, Ray would ask the Hugging Face Hub for the model's name.
     """
-    directory = f"{_COPIES}/{names.bucket_copy(bucket)}"
+    directory = f"{_COPIES}/{volume_names.bucket_copy(bucket)}"
     return Weights(
         model_source=directory,
         callback={"callback_class": _COPY, "callback_kwargs": {"paths": [[bucket, directory]]}},
@@ -77,11 +77,11 @@ def _copied(bucket: str) -> Weights:
 
 
 def _mounted(model: Model, path: str, volume: dict[str, Any]) -> Weights:
-    root = names.model_directory(model.name)
+    root = volume_names.model_directory(model.name)
     return Weights(
         model_source=f"{root}/{path}" if path else root,
-        volume={"name": names.WEIGHTS_VOLUME, **volume},
-        mount={"name": names.WEIGHTS_VOLUME, "mountPath": root, "readOnly": True},
+        volume={"name": volume_names.WEIGHTS_VOLUME, **volume},
+        mount={"name": volume_names.WEIGHTS_VOLUME, "mountPath": root, "readOnly": True},
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 
 _FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -10,7 +10,7 @@ _FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 def volume() -> dict[str, Any]:
     """What Kubernetes would mount into every container of the pod, as a volume for one of them."""
     return {
-        "name": names.API_TOKEN_VOLUME,
+        "name": volume_names.API_TOKEN_VOLUME,
         "projected": {
             "sources": [
                 {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
@@ -27,4 +27,4 @@ def volume() -> dict[str, Any]:
 
 def mount() -> dict[str, Any]:
     """Where programs look for it."""
-    return {"name": names.API_TOKEN_VOLUME, "mountPath": _FOLDER, "readOnly": True}
+    return {"name": volume_names.API_TOKEN_VOLUME, "mountPath": _FOLDER, "readOnly": True}

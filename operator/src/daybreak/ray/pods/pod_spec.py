@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.pods.pod_template import RAY_CONTAINER, PodTemplate
 from daybreak.api.ray.runtime import Runtime
 from daybreak.api.ray.workload import RayWorkload
@@ -18,7 +18,7 @@ from daybreak.ray.pods import merge_template
 
 USER_ID = 1000
 """User of the Ray containers: what Ray's own images and Daybreak's use."""
-CACHE_DIRECTORY = names.CACHE_DIRECTORY
+CACHE_DIRECTORY = volume_names.CACHE_DIRECTORY
 """Downloaded weights and compiled kernels. A volume of the user's own at this path replaces Daybreak's
 emptyDir, and then outlives the pod."""
 
@@ -36,7 +36,7 @@ below the home directory and /tmp, which go with the container."""
 NO_DEVICES = {"NVIDIA_VISIBLE_DEVICES": "void"}
 """For pods that have the image of GPU workers and ask for no GPU: the image asks for all, and gets them where
 NVIDIA's runtime is the nodes' default."""
-_COMPILED_VOLUME = f"{names.VOLUME_PREFIX}compiled"
+_COMPILED_VOLUME = f"{volume_names.VOLUME_PREFIX}compiled"
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """Nothing is reported to anybody."""
@@ -69,8 +69,8 @@ def pod_security(platform: Platform) -> dict[str, Any]:
 def memory_place(size: str) -> Place:
     """Shared memory of a size, at /dev/shm: Ray's object store and the engine's processes meet there."""
     return Place(
-        {"name": names.SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
-        {"name": names.SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
+        {"name": volume_names.SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
+        {"name": volume_names.SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
     )
 
 
@@ -80,12 +80,12 @@ def _directory_place(name: str, path: str) -> Place:
 
 def log_place() -> Place:
     """Ray's session directory: logs and sockets."""
-    return _directory_place(names.LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
+    return _directory_place(volume_names.LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
 
 
 def cache_place() -> Place:
     """Downloaded weights and compiled kernels."""
-    return _directory_place(names.CACHE_VOLUME, CACHE_DIRECTORY)
+    return _directory_place(volume_names.CACHE_VOLUME, CACHE_DIRECTORY)
 
 
 def compiled_place(claim: str, directory: str) -> Place:

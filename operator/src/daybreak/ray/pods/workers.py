@@ -6,7 +6,7 @@ Ray's autoscaler adds and removes the pods as Serve asks for replicas.
 import math
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.scalars import parse_quantity
@@ -66,7 +66,7 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
     if own_weights.volume is not None and own_weights.mount is not None:
         places.append(Place(own_weights.volume, own_weights.mount))
     if workload.runtime.compile_cache is not None:
-        directory = names.compile_cache(workload.name, model.name)
+        directory = volume_names.compile_cache(workload.name, model.name)
         places.append(pod_spec.compiled_place(workload.runtime.compile_cache.claim_name, directory))
     places += lora_config.places(model, workload.runtime.image_pull_policy)
     secrets = _secret(model) + lora_config.environment(model)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.lora import Adapter
 
@@ -50,9 +50,9 @@ def token(adapter: Adapter) -> str | None:
     if adapter.token is None:
         return None
     reference = adapter.token.secret_key_ref
-    return names.adapter_token(reference.name, reference.key)
+    return volume_names.adapter_token(reference.name, reference.key)
 
 
 def _path(source: ModelSource) -> str:
-    root = names.adapter_directory(volume(source))
+    root = volume_names.adapter_directory(volume(source))
     return f"{root}/{source.path}" if source.path else root

@@ -7,7 +7,7 @@ replicas or pods.
 
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.model import Model
 from daybreak.ray.inputs.job_inputs import secret_variable
@@ -52,7 +52,10 @@ def places(model: Model, pull_policy: str) -> list[Place]:
                 kind = {"image": {"reference": source.reference, "pullPolicy": pull_policy}}
             case _:
                 continue
-        name, path = names.adapter_volume(volume(source)), names.adapter_directory(volume(source))
+        name, path = (
+            volume_names.adapter_volume(volume(source)),
+            volume_names.adapter_directory(volume(source)),
+        )
         found[name] = Place({"name": name, **kind}, {"name": name, "mountPath": path, "readOnly": True})
     return list(found.values())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import ModelState
 from daybreak.api.ray.cache import CachePhase
@@ -144,7 +144,7 @@ def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
         "phase": CachePhase.COMPLETE,
         "claim": "chat-tiny-weights",
         "claim_uid": "claim-1",
-        "path": names.cached_weights(SOURCE, None),
+        "path": volume_names.cached_weights(SOURCE, None),
         "revision": "abc",
         "bytes": 42,
         "copied": None,

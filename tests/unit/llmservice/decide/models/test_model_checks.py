@@ -9,7 +9,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.kinds.llmservice.decide import model_checks
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
 from daybreak.kinds.llmservice.decide.model_checks import CHECKS, Case, Judgement

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import KeptAwake, Phase
 from daybreak.api.gates.sleep import Sleep, SleepDepth, State
-from daybreak.gates.state_machine import FORCED_ASLEEP, Health, SleepPolicy, SleepState
+from daybreak.gates.sleep_state import Health, SleepPolicy, SleepState
+from daybreak.gates.state_machine import FORCED_ASLEEP
 from daybreak.gates.traffic import Traffic
 
 OPEN, CLOSED, REFUSING = GateState.OPEN, GateState.CLOSED, GateState.FAILED

@@ -7,16 +7,21 @@ from daybreak.api.gates.gate_status import WakeStatus
 from daybreak.gates.traffic import Traffic
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
+    GPU_MODEL,
     HEAD,
     WORKER,
     Manifest,
     World,
     conditions,
     manifest,
+    node,
     running,
 )
 from tests.unit.llmservice.decision import Decision
 
+BIG_MODEL = {**GPU_MODEL, "name": "tiny"}
+NO_GPU = (node(),)
+"""What is left when the nodes with GPUs have gone."""
 LONG = 10_000.0
 """Seconds after which every service may sleep that nobody has asked."""
 

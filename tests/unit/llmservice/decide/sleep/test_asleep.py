@@ -1,17 +1,12 @@
 """Decisions about a service behind a gateway: what is said of it while it sleeps, wakes and drains."""
 
-from datetime import timedelta
-from typing import Any
-
 import pytest
 
 from daybreak.api.common.conditions import ConditionType
 from daybreak.api.llmservice.status import ModelState
-from daybreak.gates.sleep_policy import HOLD_UNKNOWN as HOLD
 from daybreak.workloads.conditions import FINDING
 from daybreak.workloads.observed import GatewayView
 from tests.unit.llmservice.decide.scenes.services import (
-    GPU_MODEL,
     HEAD,
     WORKER,
     World,
@@ -19,16 +14,9 @@ from tests.unit.llmservice.decide.scenes.services import (
     manifest,
     message,
     node,
-    pod,
     running,
-    unplaced,
-    waiting,
 )
-from tests.unit.llmservice.decide.scenes.sleeping import IDLE, LONG, asleep, gate, up, view, wake
-
-BIG_MODEL = {**GPU_MODEL, "name": "tiny"}
-NO_GPU = (node(),)
-"""What is left when the nodes with GPUs have gone."""
+from tests.unit.llmservice.decide.scenes.sleeping import BIG_MODEL, LONG, NO_GPU, asleep, gate, up, view, wake
 
 
 def test_a_service_that_has_never_answered_is_not_ready() -> None:
@@ -50,89 +38,6 @@ def test_asleep_it_is_ready_and_nothing_is_asked() -> None:
     assert (model.state, model.answered) == (ModelState.ASLEEP, None)
     assert decision.ask == ()
     assert world.step().status == decision.status, "nothing changes by itself"
-
-
-def test_waking_the_model_must_answer_anew() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    waking = world.step(gateway=view(held=1))
-    assert gate(waking) == ("Waking", "Closed", None)
-    waking = world.step(pods=(HEAD, pod(ready=False)))
-    assert waking.ask == ("tiny",), "asked as soon as it has a node: the question waits in Serve"
-    assert conditions(waking)["Ready"] == "True/Waking"
-    assert gate(waking) == ("Waking", "Closed", None)
-    opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
-    assert gate(opened) == ("Awake", "Open", None)
-    taken = wake(opened)
-    assert taken is not None
-    assert taken.recent == [2]
-
-
-@pytest.mark.parametrize(
-    ("app", "tiny"), [("DEPLOYING", "UPDATING"), ("DEPLOYING", "UPSCALING"), ("RUNNING", "HEALTHY")]
-)
-def test_an_answer_counts_though_kuberay_has_not_heard_of_it(app: str, tiny: str) -> None:
-    """The answer comes from the model; what KubeRay tells of Serve is seconds old."""
-    world = asleep()
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    waking = running(world, app=app, models={"tiny": tiny}, generation=2)
-    assert world.step(ray_service=waking, pods=(HEAD, WORKER)).ask == ("tiny",)
-    opened = world.step(answers={"tiny": True})
-    assert conditions(opened)["Ready"] == "True/Answering"
-    for _ in range(3):
-        later = world.step()
-        assert conditions(later)["Ready"] == "True/Answering"
-        assert gate(later) == ("Awake", "Open", None)
-        assert later.ask == ()
-    settled = world.step(ray_service=running(world, generation=2))
-    assert conditions(settled)["Ready"] == "True/Answering"
-    assert settled.ask == ()
-    assert [model.state for model in settled.status.models] == [ModelState.READY]
-    # From here on Serve is believed: what begins anew has to answer anew.
-    again = world.step(ray_service=running(world, app="DEPLOYING", models={"tiny": "UPDATING"}, generation=2))
-    assert conditions(again)["Ready"] == "Unknown/Progressing"
-
-
-def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    first = world.step(gateway=view(held=1))
-    assert message(first).rpartition(": ")[2] == "its pods are asked for"
-    assert "sleep" not in message(first, kind=ConditionType.ACTIVE)
-    serve = running(world, models={"tiny": "HEALTHY"})
-    told = [
-        # Serve still speaks of the sleeping one, which is as healthy as can be.
-        world.step(ray_service=serve, pods=(HEAD,)),
-        world.step(pods=(HEAD, pod(placed=False, ready=False))),
-        world.step(pods=(HEAD, pod(ready=False))),
-        world.step(ray_service=running(world, models={"tiny": "UPSCALING"}), pods=(HEAD, WORKER)),
-        world.step(ray_service=serve),
-    ]
-    assert [message(each).rpartition(": ")[2] for each in told] == [
-        "it waits for a worker pod",
-        "its worker pod waits for a node",
-        "its worker pod is starting",
-        "the engine is starting",
-        "it is being asked for an answer",
-    ]
-    assert all(conditions(each)["Ready"] == "True/Waking" for each in told)
-    assert conditions(told[0])["Active"] == "False/Waking"
-    assert "it waits for a worker pod" in message(told[0], kind=ConditionType.ACTIVE)
-    assert conditions(told[1])["Active"] == "False/Waking", "a pending pod uses no accelerators"
-    assert "no worker pod is on a node yet" in message(told[1], kind=ConditionType.ACTIVE)
-    assert conditions(told[2])["Active"] == "True/Awake"
-    assert world.step().status == told[-1].status, "nothing changes by itself"
-
-
-def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    stuck = pod(placed=False, ready=False, status=unplaced("0/3 nodes are available"))
-    decision = world.step(pods=(HEAD, stuck))
-    assert gate(decision)[1] == "Closed"
-    assert "tiny" in message(decision)
 
 
 def test_no_gateway_heard() -> None:
@@ -174,73 +79,6 @@ def test_a_sleeping_service_need_not_fit_anywhere() -> None:
     assert conditions(decision)["Schedulable"] == "False/NoNodeFits", "it is said all the same"
 
 
-@pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
-    """They went with the sleep, and whoever adds nodes does so for pods that wait: nobody is refused."""
-    world = asleep(BIG_MODEL, sleep={"afterIdle": "10m", "depth": depth})
-    ray = world.seen.ray_service
-    gone = {"ray_service": None, "pods": ()} if depth == "Cluster" else {"pods": (HEAD,)}
-    world.step(nodes=NO_GPU, **gone)
-    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
-    stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
-    for seen in ({}, {"ray_service": ray, "pods": (HEAD,)}, {"pods": (HEAD, stuck)}, {"after": HOLD - 60}):
-        decision = world.step(**seen)
-        assert decision.apply, "the objects are made"
-        assert gate(decision) == ("Waking", "Closed", None)
-        assert conditions(decision)["Stalled"] == "False/Steady"
-        assert conditions(decision)["Ready"] == "True/Waking"
-        assert conditions(decision)["Reconciling"] == "False/Steady"
-        assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
-        assert "needs 1 nvidia.com/gpu" in message(decision, kind=ConditionType.SCHEDULABLE)
-        assert "needs 1 nvidia.com/gpu" in message(decision)
-        assert message(decision).endswith("its pods wait for such a node")
-        assert decision.requeue_after is not None
-        assert decision.requeue_after.total_seconds() <= HOLD
-    opened = world.step(nodes=(node(gpus=8),), pods=(HEAD, WORKER), answers={"tiny": True})
-    assert gate(opened) == ("Awake", "Open", None)
-    taken = wake(opened)
-    assert taken is not None
-    assert (taken.failed, len(taken.recent)) == (None, 1)
-    # From here on it is a service that runs, and whose nodes ought to be there.
-    lost = world.step(nodes=NO_GPU, pods=(HEAD, stuck), ray_service=running(world, ready=False, app=None))
-    assert conditions(lost)["Stalled"] == "True/NoNodeFits"
-
-
-def test_nodes_that_do_not_come_back_end_the_wait_and_may_come_later() -> None:
-    """Whoever came first has waited for as long as it holds; from then on they are told at once."""
-    world = asleep(BIG_MODEL)
-    world.step(nodes=NO_GPU, pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
-    world.step(pods=(HEAD, stuck))
-    late = world.step(after=HOLD)
-    assert late.apply, "the pods go on waiting"
-    assert gate(late) == ("Failed", "Failed", None)
-    assert conditions(late)["Stalled"] == "True/NoNodeFits"
-    assert late.status.gate is not None
-    assert "needs 1 nvidia.com/gpu" in (late.status.gate.models[0].reason or "")
-    opened = world.step(after=3600, nodes=(node(gpus=8),), pods=(HEAD, WORKER), answers={"tiny": True})
-    assert gate(opened) == ("Awake", "Open", None)
-    taken = wake(opened)
-    assert taken is not None
-    assert (taken.failed, taken.recent) == (True, [])
-
-
-def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another() -> None:
-    world = asleep(BIG_MODEL)
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    spec: Any = {"sleep": {"afterIdle": "10m"}}
-    world.edit(manifest({**BIG_MODEL, "parallelism": {"tensor": 16}}, **spec))
-    decision = world.step()
-    assert decision.apply
-    assert gate(decision) == ("Waking", "Closed", None)
-    assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
-    assert "needs 16 nvidia.com/gpu" in message(decision)
-    world.edit(manifest(BIG_MODEL, **spec))
-    assert conditions(world.step())["Schedulable"] == "True/Fits"
-
-
 def test_what_never_ran_is_refused_with_the_numbers() -> None:
     world = World(manifest(BIG_MODEL), gateway=view(held=1), nodes=NO_GPU)
     decision = world.step()
@@ -248,23 +86,6 @@ def test_what_never_ran_is_refused_with_the_numbers() -> None:
     assert gate(decision) == ("Failed", "Failed", None)
     assert decision.status.gate is not None
     assert "needs 1 nvidia.com/gpu" in (decision.status.gate.models[0].reason or "")
-
-
-def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    broken = waiting("ImagePullBackOff", "no such image")
-    failed = world.step(pods=(HEAD, pod(ready=False, status=broken)))
-    assert gate(failed) == ("Failed", "Failed", None)
-    mended = world.step(after=5 * 3600, pods=(HEAD, WORKER), answers={"tiny": True})
-    assert gate(mended) == ("Awake", "Open", None)
-    assert conditions(mended)["Ready"] == "True/Answering"
-    taken = wake(mended)
-    assert taken is not None
-    assert (taken.failed, taken.recent, taken.p95_seconds) == (True, [], None)
-    assert taken.seconds is not None
-    assert taken.seconds > 5 * 3600
 
 
 def test_ready_says_that_the_gateways_reach_it() -> None:
@@ -302,18 +123,6 @@ def test_first_start_that_no_gateway_reaches_is_reported() -> None:
     assert "NetworkPolicy" in message(late)
 
 
-def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
-    world = asleep(sleep={"afterIdle": "10m", "depth": "Cluster"})
-    world.step(ray_service=None, pods=())
-    world.step(gateway=view(held=1, routed=False, unrouted=timedelta(minutes=9)))
-    opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
-    assert gate(opened) == ("Awake", "Open", None)
-    assert conditions(opened)["Ready"] == "True/Waking"
-    assert opened.requeue_after == FINDING
-    late = world.step(after=FINDING.total_seconds())
-    assert conditions(late)["Ready"] == "False/NotRouted"
-
-
 def test_a_model_that_cannot_start_fails_the_gate_with_its_words() -> None:
     world = World(gateway=view(held=2))
     world.step()
@@ -343,43 +152,6 @@ def test_without_a_gateway_nothing_of_it_is_said() -> None:
     assert "sleep" in message(decision, kind=ConditionType.ACTIVE)
 
 
-def test_a_wake_without_a_node_asks_nobody() -> None:
-    """A question is held in Serve for minutes: those of pods that wait for nodes would crowd out others."""
-    world = asleep()
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    assert world.step().ask == ()
-    assert world.step(pods=(HEAD, pod(placed=False, ready=False))).ask == ()
-    assert world.step(pods=(HEAD, pod(ready=False))).ask == ("tiny",)
-
-
-def test_a_wake_that_takes_longer_than_requests_are_held_is_not_ready() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    first = world.step(gateway=view(held=1))
-    assert first.requeue_after is not None, "time alone makes it late"
-    no_room = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available: 1 Insufficient gpu."))
-    assert conditions(world.step(pods=(HEAD, no_room)))["Ready"] == "True/Waking"
-    for _ in range(2):
-        late = world.step(after=HOLD)
-        assert conditions(late)["Ready"] == "False/Unschedulable"
-        assert f"{HOLD} s" in message(late)
-        assert "1 Insufficient gpu" in message(late)
-        assert gate(late) == ("Waking", "Closed", None), "requests are still held"
-    assert world.step().status == late.status, "nothing changes by itself"
-    opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
-    assert conditions(opened)["Ready"] == "True/Answering"
-
-
-def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    late = world.step(after=HOLD, pods=(HEAD, pod(ready=False)))
-    assert conditions(late)["Ready"] == "False/WakeOverdue"
-    assert "its worker pod is starting" in message(late)
-
-
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 def test_made_asleep_it_is_made_as_one_that_sleeps(depth: str) -> None:
     world = World(manifest(state="Asleep", sleep={"depth": depth}), gateway=view())
@@ -391,30 +163,3 @@ def test_made_asleep_it_is_made_as_one_that_sleeps(depth: str) -> None:
     assert world.step().status == decision.status
     world.edit(manifest())
     assert gate(world.step()) == ("Waking", "Closed", None)
-
-
-def test_a_wake_for_which_nobody_waits_any_more_takes_no_accelerator_that_comes_free() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    no_room = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available: 1 Insufficient gpu."))
-    assert gate(world.step(pods=(HEAD, no_room))) == ("Waking", "Closed", None)
-    assert gate(world.step(after=60, gateway=view())) == ("Waking", "Closed", None), "it may come back"
-    world.step(after=LONG, gateway=IDLE)
-    given_up = world.step()
-    assert gate(given_up) == ("Asleep", "Closed", "Workers")
-    assert conditions(given_up)["Ready"] == "True/Asleep"
-
-
-def test_a_wake_that_has_room_goes_on_although_nobody_waits_any_more() -> None:
-    world = asleep()
-    world.step(pods=(HEAD,))
-    world.step(gateway=view(held=1))
-    world.step(pods=(HEAD, pod(ready=False)))
-    assert gate(world.step(after=LONG, gateway=IDLE)) == ("Waking", "Closed", None)
-
-
-def test_a_first_start_without_room_goes_on_although_nobody_asks() -> None:
-    world = World(manifest(sleep={"afterIdle": "10m"}), gateway=IDLE)
-    world.step()
-    assert gate(world.step(after=LONG, pods=(HEAD,)))[1:] == ("Closed", None)

@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 
 from daybreak.api.common.conditions import ConditionType
-from daybreak.api.common.unstructured import written
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
 from daybreak.scheduling.claim import Turn
 from daybreak.workloads.claims import claims
@@ -24,29 +23,16 @@ from tests.unit.llmservice.decide.scenes.services import (
 )
 from tests.unit.llmservice.decide.scenes.services import ray_service as made
 from tests.unit.llmservice.decide.scenes.sleeping import gate, view
+from tests.unit.llmservice.decide.scenes.taking_turns import (
+    CLUSTER,
+    GIVES_WAY,
+    NO_ROOM,
+    after,
+    idle,
+    up,
+    waking,
+)
 from tests.unit.llmservice.decision import Decision
-
-GIVES_WAY = {"qwen": Turn(gives_way_to="default/other")}
-COMES_AFTER = {"qwen": Turn(after=("default/other", "default/third", "default/fourth"))}
-CLUSTER = ({"metadata": {"name": "chat-aaaaa"}, "spec": {}},)
-NO_ROOM = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-           "message": "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.",
-           "lastTransitionTime": "2026-11-21T12:00:10Z"}  # fmt: skip
-
-
-def up(**sleep: str) -> World:
-    """A service on one GPU that has been awake for a minute."""
-    world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m", **sleep}), gateway=view())
-    world.step()
-    worker = pod("w-1", model="qwen", gpus=1)
-    world.step(ray_service=running(world), pods=(HEAD, worker), answers={"qwen": True})
-    assert gate(world.step(after=60)) == ("Awake", "Open", None)
-    return world
-
-
-def idle(seconds: float, world: World, **more: object) -> Decision:
-    """Nobody has asked for so long."""
-    return world.step(gateway=view(idle=timedelta(seconds=seconds)), **more)  # type: ignore[arg-type]
 
 
 def test_an_idle_service_gives_way() -> None:
@@ -158,15 +144,6 @@ def test_accelerators_by_claims_are_held_and_wanted_too() -> None:
     assert (found.resource, found.devices, found.holds) == ("resource.k8s.io", 1, {"node-a": 1})
 
 
-def waking() -> World:
-    """A service on the way up whose pod finds no room."""
-    world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
-    world.step()
-    worker = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
-    world.step(ray_service=made(world.seen.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
-    return world
-
-
 @pytest.mark.parametrize(
     ("words", "lacks"),
     [
@@ -203,73 +180,6 @@ def test_a_service_that_finds_no_room_says_since_when() -> None:
     assert not claim.queued
 
 
-def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_status() -> None:
-    world = waking()
-
-    def held(seconds: float) -> Decision:
-        oldest = timedelta(seconds=seconds)
-        return world.step(gateway=view(held=2, held_for=oldest), turns=COMES_AFTER, pods=(HEAD,))
-
-    said = held(40).status
-    since = world.seen.now.replace(microsecond=0) - timedelta(seconds=40)
-    assert said.gate is not None
-    assert said.gate.models[0].room is not None
-    assert said.gate.models[0].room.held_since == written(since)
-    for second, late in enumerate((1, -1, 0), 1):
-        assert held(40 + second + late).status == said
-        [claim] = claims(world.seen)
-        assert claim.held_since == since
-
-
-def in_the_queue(**sleep: str) -> World:
-    """A service that wakes from sleep for a request, finds no room, and comes after another one."""
-    world = up(**sleep)
-    idle(6, world, turns=GIVES_WAY)
-    assert gate(idle(7, world, turns={})) == ("Asleep", "Closed", "Workers")
-    assert gate(world.step(gateway=view(held=1), pods=(HEAD,))) == ("Waking", "Closed", None)
-    assert gate(world.step(turns=COMES_AFTER)) == ("Waking", "Closed", None)
-    return world
-
-
-def test_who_waits_and_has_no_clients_any_more_leaves_the_queue() -> None:
-    world = in_the_queue()
-    [claim] = claims(world.seen)
-    assert (claim.waits, claim.forsaken) == (True, False)
-    left = idle(1, world)
-    assert gate(left) == ("Waking", "Closed", None), "they may come again in a moment"
-    assert left.requeue_after is not None
-    assert left.requeue_after <= timedelta(seconds=1)
-    [claim] = claims(world.seen)
-    assert claim.forsaken, "nobody gives way to it meanwhile"
-    drains = idle(2, world)
-    assert gate(drains) == ("Draining", "Closed", None)
-    assert drains.requeue_after == timedelta(0), "its gate was closed before: no gateway tells of it"
-    [claim] = claims(world.seen)
-    assert not claim.waits
-    gone = idle(3, world)
-    assert gate(gone) == ("Asleep", "Closed", "Workers")
-    assert after(gone) is None
-    assert conditions(gone)["Ready"] == "True/Asleep"
-    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
-
-
-def test_one_that_comes_again_keeps_it_in_the_queue() -> None:
-    world = in_the_queue()
-    assert gate(idle(2, world)) == ("Draining", "Closed", None)
-    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
-
-
-def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
-    world = in_the_queue()
-    world.seen.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
-    assert gate(idle(60, world)) == ("Waking", "Closed", None)
-    assert not claims(world.seen)[0].forsaken
-    # A service that has never slept starts because it is there.
-    first = waking()
-    assert gate(idle(60, first, turns=COMES_AFTER)) == ("Waking", "Closed", None)
-    assert not claims(first.seen)[0].forsaken
-
-
 def test_one_that_is_awake_and_loses_its_pod_waits_with_its_gate_open() -> None:
     world = up()
     other = pod("w-2", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
@@ -300,57 +210,6 @@ def test_a_pod_more_than_a_replica_needs_is_waited_for_by_the_clock() -> None:
     assert not claims(world.seen)[0].lost
 
 
-def after(decision: Decision) -> list[str] | None:
-    """Who comes before the model, as the status says it."""
-    assert decision.status.gate is not None
-    [found] = decision.status.gate.models
-    return found.after
-
-
-def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -> None:
-    world = waking()
-    decision = world.step(turns=COMES_AFTER)
-    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (0, 0)}}
-    decision = world.step(turns=COMES_AFTER, pods=(HEAD,))
-    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
-    said = "it waits for accelerators: default/other, default/third and 1 more come before it"
-    assert said in message(decision, ConditionType.ACTIVE)
-    assert said in message(decision)
-    assert after(decision) == ["default/other", "default/third", "default/fourth"]
-    [claim] = claims(world.seen)
-    assert claim.queued
-
-
-HOLDERS = tuple(f"default/h{number}" for number in range(5))
-COMES_FIRST = {"qwen": Turn(place=1, held_by=HOLDERS)}
-
-
-def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_anything() -> None:
-    world = up()
-    idle(66, world, after=60, turns=GIVES_WAY)
-    idle(67, world, turns={})
-    pending = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
-    world.step(gateway=view(held=1), turns={}, pods=(HEAD, pending))
-    patient = world.step(turns={"qwen": Turn(look_again=timedelta(seconds=3))})
-    assert conditions(patient)["Active"] == "False/Waking", "pods that end free room within seconds"
-    decision = world.step(turns=COMES_FIRST)
-    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
-    said = "they are held by default/h0, default/h1, default/h2 and 2 more; its place is 1"
-    assert f"it waits for accelerators; {said}" in message(decision, ConditionType.ACTIVE)
-    assert decision.status.gate is not None
-    [found] = decision.status.gate.models
-    assert found.room is not None
-    assert (found.room.place, found.room.held_by) == (1, list(HOLDERS))
-    # Who held them has gone, and the scheduler has not placed its pod yet.
-    assert conditions(world.step(turns={"qwen": Turn(place=1)}))["Active"] == "False/WaitingForAccelerators"
-    placed = pod("w-1", model="qwen", gpus=1, ready=False)
-    decision = world.step(turns={}, pods=(HEAD, placed))
-    assert conditions(decision)["Active"] == "True/Awake"
-    assert decision.status.gate is not None
-    assert decision.status.gate.models[0].room is not None
-    assert decision.status.gate.models[0].room.held_by is None
-
-
 def test_it_says_for_whom_it_gives_way_until_it_wakes() -> None:
     def other(decision: Decision) -> str | None:
         assert decision.status.gate is not None
@@ -367,14 +226,6 @@ def test_it_says_for_whom_it_gives_way_until_it_wakes() -> None:
     by_clock = up()
     idle(601, by_clock, after=601)
     assert other(idle(602, by_clock, turns={})) is None
-
-
-def test_when_its_turn_comes_it_makes_its_pods() -> None:
-    world = waking()
-    world.step(turns=COMES_AFTER, pods=(HEAD,))
-    decision = world.step(turns={}, pods=(HEAD,))
-    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (1, 1)}}
-    assert after(decision) is None
 
 
 def test_time_alone_is_waited_for() -> None:

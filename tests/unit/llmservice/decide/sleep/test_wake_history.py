@@ -12,7 +12,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase, WakePhases, WakeStatus
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.sleep_policy import HOLD_UNKNOWN, hold_seconds
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.wake_history import RECENT, percentile, wake_history
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline

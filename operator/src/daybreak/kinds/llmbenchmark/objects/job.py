@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.common.canonical import digest
 from daybreak.api.common.owned import owned_metadata
 from daybreak.api.llmbenchmark.definition import KIND, LLMBenchmark
@@ -80,7 +80,7 @@ def _places(benchmark: LLMBenchmark) -> list[Place]:
     found = claim_places(uri for uri in uris if uri is not None)
     if recorded is not None and recorded.config_map_key_ref is not None:
         source = recorded.config_map_key_ref
-        place = (names.LENGTHS_VOLUME, names.LENGTHS_DIRECTORY)
+        place = (volume_names.LENGTHS_VOLUME, volume_names.LENGTHS_DIRECTORY)
         found.append(config_map_file(*place, source.name, source.key))
     return found
 

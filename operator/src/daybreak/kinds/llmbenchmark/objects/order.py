@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.common.canonical import canonical
 from daybreak.api.jobs.places import in_pod
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
@@ -87,7 +87,7 @@ def _recorded_from(source: RecordedFrom) -> dict[str, Any]:
     uri, shown = in_pod(source.uri or ""), source.uri
     if source.config_map_key_ref is not None:
         name, key = source.config_map_key_ref.name, source.config_map_key_ref.key
-        uri, shown = f"file://{names.LENGTHS_DIRECTORY}/{key}", f"key {key} of ConfigMap {name}"
+        uri, shown = f"file://{volume_names.LENGTHS_DIRECTORY}/{key}", f"key {key} of ConfigMap {name}"
     return {
         "uri": uri,
         "shown": shown,

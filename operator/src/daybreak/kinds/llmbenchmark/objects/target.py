@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from daybreak.api.common import names
+from daybreak.api.common import volume_names
 from daybreak.api.common.canonical import digest
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmbenchmark.spec import Where
@@ -77,7 +77,7 @@ def _cached(service: str, model: Model) -> Model:
     """A model whose weights the service keeps in a claim, with them read from there."""
     if model.cache is None:
         return model
-    directory = names.cached_weights(model.source, model.revision)
+    directory = volume_names.cached_weights(model.source, model.revision)
     source = f"pvc://{model.cache.claim(service, model.name)}/{directory}"
     own = {"source": source, "cache": None, "revision": None, "token": None}
     return model.model_copy(update=own)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.common.conditions import Reason
 from daybreak.api.common.unstructured import Manifest, at, condition, mapping, mappings, text, whole
 from daybreak.api.llmservice.definition import LLMService
@@ -79,7 +79,7 @@ def _view(
     seen: Observed, service: LLMService, model: Model, wanted: ModelCache, before: CacheStatus | None
 ) -> CacheView:
     claim = wanted.claim(service.name, model.name)
-    directory = names.cached_weights(model.source, model.revision)
+    directory = volume_names.cached_weights(model.source, model.revision)
     uid = _uid(seen.claims, claim) if wanted.size is not None else None
     same = before is not None and (before.claim, before.path, before.claim_uid) == (claim, directory, uid)
     if before is not None and same and before.phase is CachePhase.COMPLETE:

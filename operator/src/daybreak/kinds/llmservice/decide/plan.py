@@ -10,7 +10,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.resource import LLM_SERVICES
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches, unfilled
 from daybreak.kinds.llmservice.decide.defaults import change, choose
 from daybreak.kinds.llmservice.objects import cache_jobs

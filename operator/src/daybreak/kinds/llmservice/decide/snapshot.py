@@ -11,7 +11,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import ModelGate
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.gates.sleep_policy import backends_before, node_wait, overdue
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.kinds.llmservice.decide.caches import CacheView, caches
 from daybreak.kinds.llmservice.decide.first_cluster import first_cluster
 from daybreak.kinds.llmservice.observe.observed import Observed, Reports

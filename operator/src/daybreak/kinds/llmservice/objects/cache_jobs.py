@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.pods.pod_template import FILL_CONTAINER
 from daybreak.api.ray.cache import AccessMode, ModelCache
@@ -25,7 +25,7 @@ Manifest = dict[str, Any]
 
 COMPONENT = "cache"
 """Component label of the claims, the Jobs and their pods."""
-_VOLUME = f"{names.VOLUME_PREFIX}weights"
+_VOLUME = f"{volume_names.VOLUME_PREFIX}weights"
 _ENDLESS = 2**31 - 1
 """The kubelet starts the container again and again, with growing pauses, until it succeeds."""
 _RESOURCES = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
@@ -59,7 +59,7 @@ def _claim(svc: LLMService, model: Model, wanted: ModelCache) -> Manifest:
     }
     if wanted.storage_class_name is not None:
         spec["storageClassName"] = wanted.storage_class_name
-    found = metadata(svc, names.cache_claim(svc.name, model.name), COMPONENT)
+    found = metadata(svc, volume_names.cache_claim(svc.name, model.name), COMPONENT)
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": found, "spec": spec}
 
 
@@ -70,14 +70,14 @@ def _access_mode(wanted: ModelCache) -> AccessMode:
 def _job(svc: LLMService, model: Model, wanted: ModelCache, platform: Platform) -> Manifest:
     labels = {names.MODEL_LABEL: names.worker_group(model.name)}
     claim = wanted.claim(svc.name, model.name)
-    directory = names.cached_weights(model.source, model.revision)
+    directory = volume_names.cached_weights(model.source, model.revision)
     template = {
         "metadata": {"labels": names.labels(svc.name, COMPONENT) | labels},
         "spec": _pod(svc, model, wanted, platform, claim, directory),
     }
     spec = {"backoffLimit": _ENDLESS, "template": _shaped(template, wanted)}
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:10]
-    found = metadata(svc, names.cache_job(svc.name, digest), COMPONENT)
+    found = metadata(svc, volume_names.cache_job(svc.name, digest), COMPONENT)
     found["labels"] |= labels
     found["annotations"] = {names.CACHE_ANNOTATION: f"{claim}/{directory}"}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": found, "spec": spec}
@@ -115,7 +115,7 @@ def _pod(
     order = {
         "source": model.source,
         "revision": model.revision,
-        "root": names.CLAIM_DIRECTORY,
+        "root": volume_names.CLAIM_DIRECTORY,
         "directory": directory,
         "sole": sole,
         "port": ports.FILL,
@@ -135,7 +135,7 @@ def _pod(
         "ports": [{"name": "progress", "containerPort": ports.FILL}],
         "resources": _RESOURCES,
         "securityContext": pod_spec.container_security(),
-        "volumeMounts": [{"name": _VOLUME, "mountPath": names.CLAIM_DIRECTORY}, *mounts],
+        "volumeMounts": [{"name": _VOLUME, "mountPath": volume_names.CLAIM_DIRECTORY}, *mounts],
     }
     spec: dict[str, Any] = {
         "restartPolicy": "OnFailure",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.controller.asking.pod_reports import HttpReporter, PodProber, Reporter
 from daybreak.kinds.llmservice.objects.cache_jobs import COMPONENT
@@ -52,7 +52,7 @@ def copying(seen: Observed) -> tuple[Copying, ...]:
         )
         address = text(status.get("podIP"))
         if model is not None and fills and runs and address:
-            directory = names.cached_weights(model.source, model.revision)
+            directory = volume_names.cached_weights(model.source, model.revision)
             found.append(Copying(model.name, address, directory))
     return tuple(found)
 

@@ -18,7 +18,7 @@ from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.llmservice.status import HeadStatus, LLMServiceStatus, ModelStatus
 from daybreak.api.llmservice.validation import notices
 from daybreak.gates import sleep_policy
-from daybreak.gates.state_machine import SleepState
+from daybreak.gates.sleep_state import SleepState
 from daybreak.kinds.llmservice.decide import adapters
 from daybreak.kinds.llmservice.decide.adapters import Adapters
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth

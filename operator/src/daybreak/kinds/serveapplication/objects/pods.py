@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from daybreak.api.common import names
+from daybreak.api.common import names, volume_names
 from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.serveapplication.definition import ServeApplication
@@ -37,18 +37,18 @@ def code_places(application: ServeApplication) -> list[Place]:
     else:
         return []
     mount: dict[str, Any] = {
-        "name": names.CODE_VOLUME,
-        "mountPath": names.CODE_DIRECTORY,
+        "name": volume_names.CODE_VOLUME,
+        "mountPath": volume_names.CODE_DIRECTORY,
         "readOnly": True,
     }
     if path:
         mount["subPath"] = path
-    return [Place({"name": names.CODE_VOLUME, **volume}, mount)]
+    return [Place({"name": volume_names.CODE_VOLUME, **volume}, mount)]
 
 
 def code_environment(application: ServeApplication) -> dict[str, str]:
     """Where Python finds it."""
-    return {"PYTHONPATH": names.CODE_DIRECTORY} if code_places(application) else {}
+    return {"PYTHONPATH": volume_names.CODE_DIRECTORY} if code_places(application) else {}
 
 
 def drain_seconds(application: ServeApplication) -> int:

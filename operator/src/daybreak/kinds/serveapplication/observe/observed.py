@@ -7,7 +7,7 @@ from daybreak.api.common.config_map import Content
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.serveapplication.definition import ServeApplication
-from daybreak.gates.state_machine import SleepPolicy
+from daybreak.gates.sleep_state import SleepPolicy
 from daybreak.kinds.serveapplication.objects.revisions import built_of
 from daybreak.kinds.serveapplication.observe import fit
 from daybreak.rollouts.history import History

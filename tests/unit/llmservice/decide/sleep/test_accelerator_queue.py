@@ -1,0 +1,140 @@
+"""A service in the accelerator queue: its position, its pods, and when it leaves."""
+
+from datetime import timedelta
+
+from daybreak.api.common.conditions import ConditionType
+from daybreak.api.common.unstructured import written
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds
+from daybreak.scheduling.claim import Turn
+from daybreak.workloads.claims import claims
+from tests.unit.llmservice.decide.scenes.services import HEAD, World, conditions, message, pod
+from tests.unit.llmservice.decide.scenes.sleeping import gate, view
+from tests.unit.llmservice.decide.scenes.taking_turns import (
+    COMES_AFTER,
+    GIVES_WAY,
+    NO_ROOM,
+    after,
+    idle,
+    up,
+    waking,
+)
+from tests.unit.llmservice.decision import Decision
+
+
+def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_status() -> None:
+    world = waking()
+
+    def held(seconds: float) -> Decision:
+        oldest = timedelta(seconds=seconds)
+        return world.step(gateway=view(held=2, held_for=oldest), turns=COMES_AFTER, pods=(HEAD,))
+
+    said = held(40).status
+    since = world.seen.now.replace(microsecond=0) - timedelta(seconds=40)
+    assert said.gate is not None
+    assert said.gate.models[0].room is not None
+    assert said.gate.models[0].room.held_since == written(since)
+    for second, late in enumerate((1, -1, 0), 1):
+        assert held(40 + second + late).status == said
+        [claim] = claims(world.seen)
+        assert claim.held_since == since
+
+
+def in_the_queue(**sleep: str) -> World:
+    """A service that wakes from sleep for a request, finds no room, and comes after another one."""
+    world = up(**sleep)
+    idle(6, world, turns=GIVES_WAY)
+    assert gate(idle(7, world, turns={})) == ("Asleep", "Closed", "Workers")
+    assert gate(world.step(gateway=view(held=1), pods=(HEAD,))) == ("Waking", "Closed", None)
+    assert gate(world.step(turns=COMES_AFTER)) == ("Waking", "Closed", None)
+    return world
+
+
+def test_who_waits_and_has_no_clients_any_more_leaves_the_queue() -> None:
+    world = in_the_queue()
+    [claim] = claims(world.seen)
+    assert (claim.waits, claim.forsaken) == (True, False)
+    left = idle(1, world)
+    assert gate(left) == ("Waking", "Closed", None), "they may come again in a moment"
+    assert left.requeue_after is not None
+    assert left.requeue_after <= timedelta(seconds=1)
+    [claim] = claims(world.seen)
+    assert claim.forsaken, "nobody gives way to it meanwhile"
+    drains = idle(2, world)
+    assert gate(drains) == ("Draining", "Closed", None)
+    assert drains.requeue_after == timedelta(0), "its gate was closed before: no gateway tells of it"
+    [claim] = claims(world.seen)
+    assert not claim.waits
+    gone = idle(3, world)
+    assert gate(gone) == ("Asleep", "Closed", "Workers")
+    assert after(gone) is None
+    assert conditions(gone)["Ready"] == "True/Asleep"
+    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
+
+
+def test_one_that_comes_again_keeps_it_in_the_queue() -> None:
+    world = in_the_queue()
+    assert gate(idle(2, world)) == ("Draining", "Closed", None)
+    assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
+
+
+def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
+    world = in_the_queue()
+    world.seen.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
+    assert gate(idle(60, world)) == ("Waking", "Closed", None)
+    assert not claims(world.seen)[0].forsaken
+    # A service that has never slept starts because it is there.
+    first = waking()
+    assert gate(idle(60, first, turns=COMES_AFTER)) == ("Waking", "Closed", None)
+    assert not claims(first.seen)[0].forsaken
+
+
+def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -> None:
+    world = waking()
+    decision = world.step(turns=COMES_AFTER)
+    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (0, 0)}}
+    decision = world.step(turns=COMES_AFTER, pods=(HEAD,))
+    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
+    said = "it waits for accelerators: default/other, default/third and 1 more come before it"
+    assert said in message(decision, ConditionType.ACTIVE)
+    assert said in message(decision)
+    assert after(decision) == ["default/other", "default/third", "default/fourth"]
+    [claim] = claims(world.seen)
+    assert claim.queued
+
+
+HOLDERS = tuple(f"default/h{number}" for number in range(5))
+COMES_FIRST = {"qwen": Turn(place=1, held_by=HOLDERS)}
+
+
+def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_anything() -> None:
+    world = up()
+    idle(66, world, after=60, turns=GIVES_WAY)
+    idle(67, world, turns={})
+    pending = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
+    world.step(gateway=view(held=1), turns={}, pods=(HEAD, pending))
+    patient = world.step(turns={"qwen": Turn(look_again=timedelta(seconds=3))})
+    assert conditions(patient)["Active"] == "False/Waking", "pods that end free room within seconds"
+    decision = world.step(turns=COMES_FIRST)
+    assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
+    said = "they are held by default/h0, default/h1, default/h2 and 2 more; its place is 1"
+    assert f"it waits for accelerators; {said}" in message(decision, ConditionType.ACTIVE)
+    assert decision.status.gate is not None
+    [found] = decision.status.gate.models
+    assert found.room is not None
+    assert (found.room.place, found.room.held_by) == (1, list(HOLDERS))
+    # Who held them has gone, and the scheduler has not placed its pod yet.
+    assert conditions(world.step(turns={"qwen": Turn(place=1)}))["Active"] == "False/WaitingForAccelerators"
+    placed = pod("w-1", model="qwen", gpus=1, ready=False)
+    decision = world.step(turns={}, pods=(HEAD, placed))
+    assert conditions(decision)["Active"] == "True/Awake"
+    assert decision.status.gate is not None
+    assert decision.status.gate.models[0].room is not None
+    assert decision.status.gate.models[0].room.held_by is None
+
+
+def test_when_its_turn_comes_it_makes_its_pods() -> None:
+    world = waking()
+    world.step(turns=COMES_AFTER, pods=(HEAD,))
+    decision = world.step(turns={}, pods=(HEAD,))
+    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (1, 1)}}
+    assert after(decision) is None

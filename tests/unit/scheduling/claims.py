@@ -1,0 +1,60 @@
+"""Claims on accelerators, and the turns that follow from them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from daybreak.scheduling.claim import Claim, Turn
+from daybreak.scheduling.fleet import Fleet
+from daybreak.scheduling.nodes import NodeCapacity, capacity
+from daybreak.scheduling.turns import turns
+from tests.unit.llmservice.decide.scenes.services import node
+
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+GPU = "nvidia.com/gpu"
+
+
+def ago(seconds: float) -> datetime:
+    """A time in the past."""
+    return NOW - timedelta(seconds=seconds)
+
+
+def waiter(owner: str, *, waited: float = 60, devices: int = 1, **more: Any) -> Claim:
+    """A model whose pods find no room."""
+    common: dict[str, Any] = {"since": ago(waited), "no_room_since": ago(waited), "asked": True, **more}
+    return Claim(f"default/{owner}", "m", GPU, devices=devices, waits=True, **common)
+
+
+def holder(owner: str, idle: float | None, **holds: int) -> Claim:
+    """A model that is awake, and has been idle for so long; None: it is asked."""
+    since = None if idle is None else ago(idle)
+    return Claim(f"default/{owner}", "m", GPU, ago(3600), 1, holds=holds, yields_at=since)
+
+
+def places(**gpus: int) -> list[NodeCapacity]:
+    """Nodes by name, with so many GPUs each."""
+    return [capacity(node(name, gpus=count)) for name, count in gpus.items()]
+
+
+def decided(*claims: Claim, nodes: list[NodeCapacity] | None = None) -> dict[str, Turn]:
+    """Turns by the workload's own name."""
+    found = turns(claims, Fleet(nodes if nodes is not None else places(a=1)), NOW)
+    return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
+
+
+def gives_way(found: dict[str, Turn]) -> dict[str, str]:
+    """Who is to sleep, and for whom."""
+    return {owner: turn.gives_way_to for owner, turn in found.items() if turn.gives_way_to}
+
+
+def lost(owner: str, *, busy: bool = True, **holds: int) -> Claim:
+    """A model that is awake, has lost pods, and finds no room for others."""
+    awake = holder(owner, None if busy else 60, **holds)
+    return replace(awake, lost=True, no_room_since=ago(60))
+
+
+def batch(owner: str, *, ran: float | None = None, **more: Any) -> Claim:
+    """A batch that has run for so long; None: it waits."""
+    if ran is None:
+        return waiter(owner, background=True, asked=False, **more)
+    return replace(holder(owner, ran, **more), background=True)
