@@ -35,7 +35,7 @@ from daybreak.kinds.modelserver.objects import desired as server_desired
 from daybreak.kinds.serveapplication.objects import desired as application_desired
 from daybreak.kinds.serveapplication.objects import revisions as application_revisions
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 from daybreak.platform import Platform
 from tests import installed
 
@@ -116,7 +116,11 @@ def applied(manifest: dict[str, Any], platform: Platform) -> str:
     """What a service stands for, the first of its namespace; KubeRay has named a cluster for it."""
     metadata = {"namespace": "default", "uid": "0-0", **manifest["metadata"]}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
-    port = PortAllocator(Cache()).of(Key(svc.namespace, svc.name)) if platform.gateway_image else None
+    port = (
+        PortAllocator(Cache()).of(OwnerKey.of_label(svc.namespace, svc.name))
+        if platform.gateway_image
+        else None
+    )
     unfilled = [model.name for model in svc.spec.models]
     revision = controller_revision(svc, with_own(svc, ())[0])
     objects = [revision, *desired(svc, platform, f"{svc.name}-abcde", port, unfilled=unfilled)]
@@ -171,7 +175,7 @@ def of_server(manifest: dict[str, Any], namespace: str = "default") -> list[dict
     """What a ModelServer stands for while it is awake, the first of its namespace."""
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
     one = ModelServer.from_manifest({**manifest, "metadata": metadata})
-    port = PortAllocator(Cache()).of(Key(namespace, one.owner))
+    port = PortAllocator(Cache()).of(OwnerKey.of_label(namespace, one.owner))
     return server_desired.desired(one, PLATFORM, port, one.spec.replicas)
 
 
@@ -185,7 +189,7 @@ def of_application(manifest: dict[str, Any], namespace: str = "default") -> list
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
     one = ServeApplication.from_manifest({**manifest, "metadata": metadata})
     revision = application_revisions.controller_revision(one, application_revisions.with_own(one, "", ())[0])
-    port = PortAllocator(Cache()).of(Key(namespace, one.owner))
+    port = PortAllocator(Cache()).of(OwnerKey.of_label(namespace, one.owner))
     return [revision, *application_desired.desired(one, PLATFORM, port)]
 
 

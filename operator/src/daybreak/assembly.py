@@ -25,7 +25,7 @@ from daybreak.controller.watching.turn_watch import Pods, TurnWatch
 from daybreak.gateways.gateway_controller import GatewayController
 from daybreak.gateways.identity import GatewayIdentity
 from daybreak.gateways.port_allocator import PortAllocator
-from daybreak.gateways.reports import Enqueue, GatewayReports, gateway_key
+from daybreak.gateways.reports import Enqueue, GatewayReports
 from daybreak.kinds.llmbatch.kind import llm_batches
 from daybreak.kinds.llmbenchmark.kind import llm_benchmarks
 from daybreak.kinds.llmroute.kind import GATHER_SECONDS, LLMRoutes, all_of
@@ -37,7 +37,7 @@ from daybreak.kube.lease import Lease
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import Watches
 from daybreak.kube.writing.apply import Applier
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey, gateway_key
 from daybreak.platform import Platform
 
 WORKLOADS = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
@@ -89,10 +89,7 @@ def assemble(
 
     route_ports = PortAllocator(cache, lambda key: enqueue_routes(key.namespace), names.GATEWAY_ROUTE_PORTS)
     reports.on_tallies = lambda namespace: enqueue_routes(namespace, GATHER_SECONDS)
-    reports.on_short = lambda namespace: _enqueue(queue, GatewayController.name, gateway_key(namespace), 0.0)
-    reports.on_enforced = lambda namespace: _enqueue(
-        queue, GatewayController.name, gateway_key(namespace), 0.0
-    )
+    reports.on_short = reports.on_enforced = partial(_enqueue_gateway, queue)
     if platform.gateway_tokens:
         reports.identity = GatewayIdentity(api)
     parts = _parts(api, cache, queue, watches, platform, lease)
@@ -115,9 +112,9 @@ def assemble(
     return operator
 
 
-def _follow_backends(queue: Queue, routes: LLMRoutes, resource: Resource, key: Key) -> None:
+def _follow_backends(queue: Queue, routes: LLMRoutes, resource: Resource, owner: OwnerKey) -> None:
     """A route says how its backends are, which the operator itself writes into their statuses."""
-    if resource in WORKLOADS and (found := routes.concerned(resource, key)) is not None:
+    if resource in WORKLOADS and (found := routes.concerned(resource, owner)) is not None:
         _enqueue(queue, routes.name, *found)
 
 
@@ -137,7 +134,7 @@ def _parts(api: Api, cache: Cache, queue: Queue, watches: Watches, platform: Pla
         nodes=nodes,
         turns=TurnWatch(
             nodes,
-            lambda each, after: _enqueue(queue, *each, after),
+            partial(_enqueue_workload, queue),
             platform.node_wait,
             Pods(PriorityWatch(cache), booked, others),
         ),
@@ -148,10 +145,14 @@ def _parts(api: Api, cache: Cache, queue: Queue, watches: Watches, platform: Pla
     )
 
 
-def _enqueue_workload(queue: Queue, owner: Key, after: float = 0.0) -> None:
-    """Have a workload reconciled, by what stands for it in labels."""
-    kind, name = names.kind_and_name(owner.name)
-    queue.add(Item(kind, Key(owner.namespace, name)), after)
+def _enqueue_workload(queue: Queue, owner: OwnerKey, after: float = 0.0) -> None:
+    """Have a workload reconciled."""
+    queue.add(Item(owner.kind, owner.key), after)
+
+
+def _enqueue_gateway(queue: Queue, namespace: str) -> None:
+    """Have the gateway of a namespace reconciled."""
+    _enqueue(queue, GatewayController.name, gateway_key(namespace).key, 0.0)
 
 
 def _enqueue(queue: Queue, kind: str, key: Key, after: float = 0.0) -> None:

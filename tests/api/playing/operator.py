@@ -51,7 +51,7 @@ from daybreak.gateways.reports import Enqueue, GatewayReports
 from daybreak.kinds.llmroute.status import got
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import LEASES
 from daybreak.protocol.reports import Report
 from daybreak.protocol.tallies import RouteTally, Told
@@ -132,24 +132,24 @@ class PlayedGateways(GatewayReports):
         folder = os.environ.get("DAYBREAK_PLAYED_TRAFFIC")
         self._folder = Path(folder) if folder else None
         self._said: dict[str, str] = {}
-        self._carried_out: dict[Key, dict[str, int]] = {}
+        self._carried_out: dict[OwnerKey, dict[str, int]] = {}
         """Epochs of the models' gates."""
         self._seen = -1
         self._changed()
         self._reading = asyncio.create_task(self._read(enqueue))
 
-    def heard(self, service: Key) -> tuple[Heard | None, ...]:
+    def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
         """What its file says, of every model, or of each under `models`."""
-        file = self._folder / f"{service.namespace}.{service.name}" if self._folder else None
+        file = self._folder / f"{workload.namespace}.{workload.label}" if self._folder else None
         said = json.loads(file.read_text()) if file and file.exists() else {}
         known = said.get("known", True)
-        kind, name = names.kind_and_name(service.name)
-        resource = {each.kind: each for each in WORKLOADS}.get(kind, LLM_SERVICES)
-        spec = (self._cache.get(resource, Key(service.namespace, name)) or {}).get("spec") or {}
+        resource = {each.kind: each for each in WORKLOADS}.get(workload.kind, LLM_SERVICES)
+        spec = (self._cache.get(resource, workload.key) or {}).get("spec") or {}
         written = spec.get("models") or ([spec["model"]] if "model" in spec else [])
         # An application has one gate, of its own name.
-        models = [name] if kind == SERVE_APPLICATIONS.kind else [model["name"] for model in written]
-        carried_out = self._carried_out.get(service, {})
+        one = workload.kind == SERVE_APPLICATIONS.kind
+        models = [workload.name] if one else [model["name"] for model in written]
+        carried_out = self._carried_out.get(workload, {})
         each = {name: {**said, **said.get("models", {}).get(name, {})} for name in models}
         heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}
         return (heard,) if known else (heard, None)
@@ -180,11 +180,11 @@ class PlayedGateways(GatewayReports):
                 if service.startswith(f"{ROUTE}.") and self.on_tallies is not None:
                     self.on_tallies(namespace)
                 else:
-                    enqueue(Key(namespace, service), 0.0)
+                    enqueue(OwnerKey.of_label(namespace, service), 0.0)
             for key in self._carry_out():
                 enqueue(key, 0.0)
 
-    def _carry_out(self) -> list[Key]:
+    def _carry_out(self) -> list[OwnerKey]:
         """Do what the status of each service says; those for which that is something new."""
         changes = sum(self._cache.changes(kind) for kind in WORKLOADS)
         if self._seen == changes:
@@ -193,7 +193,7 @@ class PlayedGateways(GatewayReports):
         told = []
         known = [(kind, key) for kind in WORKLOADS for key in self._cache.keys(kind)]
         for kind, own in known:
-            key = Key(own.namespace, names.of_owner(kind.kind, own.name))
+            key = OwnerKey(kind.kind, *own)
             status = (self._cache.get(kind, own) or {}).get("status") or {}
             gates = (status.get("gate") or {}).get("models") or ()
             epochs = {gate["name"]: gate["epoch"] for gate in gates}

@@ -15,12 +15,12 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateways.gateway_controller import GatewayController
 from daybreak.gateways.objects import gateway
-from daybreak.gateways.reports import gateway_key
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
 from daybreak.manifests import resources
+from daybreak.manifests.keys import gateway_key
 from daybreak.platform import Platform
 from tests.api.admin import APPLY, MERGE, Admin, Refused, eventually
 from tests.api.objects.llmservice import tiny
@@ -50,7 +50,7 @@ async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api
     cache = _knows_the_gateway_only(admin)
     admin.create(tiny())
     reconciler = GatewayController(api, cache, [LLM_SERVICES], Applier(api, cache), PLATFORM)
-    await reconciler.reconcile(gateway_key(admin.namespace))
+    await reconciler.reconcile(gateway_key(admin.namespace).key)
     assert not any(each["metadata"].get("deletionTimestamp") for each in (_whole(admin) or {}).values())
     assert _whole(admin)
 
@@ -60,7 +60,7 @@ async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api
             cache.put(resources.of(live), live)
         # A controller speaks of the Deployment at the same time: then the version is another one.
         with contextlib.suppress(ApiError):
-            await reconciler.reconcile(gateway_key(admin.namespace))
+            await reconciler.reconcile(gateway_key(admin.namespace).key)
             break
     assert not any(_live(admin).values())
 

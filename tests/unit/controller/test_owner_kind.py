@@ -6,7 +6,7 @@ from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.owner_kind import OwnerKind
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import PODS, RAY_JOBS
 
 
@@ -37,11 +37,11 @@ def kind(resource: object = LLM_BATCHES) -> OwnerKind:
 def test_an_object_concerns_whom_its_label_names(name: str, batch: str | None, service: str | None) -> None:
     for found, mine in ((kind(), batch), (kind(LLM_SERVICES), service)):
         wanted = None if mine is None else (Key("team", mine), 0.0)
-        assert found.concerned(PODS, Key("team", name)) == wanted
+        assert found.concerned(PODS, OwnerKey.of_label("team", name)) == wanted
 
 
 def test_an_object_of_the_kind_concerns_itself() -> None:
-    assert kind().concerned(LLM_BATCHES, Key("team", "night")) == (Key("team", "night"), 0.0)
+    assert kind().concerned(LLM_BATCHES, OwnerKey("LLMBatch", "team", "night")) == (Key("team", "night"), 0.0)
 
 
 async def test_it_hands_on_and_ends_what_runs_beside() -> None:

@@ -17,17 +17,16 @@ from daybreak.gateways.gateway_controller import (
     GatewayController,
 )
 from daybreak.gateways.objects import gateway
-from daybreak.gateways.reports import gateway_key
 from daybreak.kube.errors import ApiError
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey, gateway_key
 from daybreak.manifests.resources import PODS, SERVICES, of
 from daybreak.platform import Platform
 
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1")
 METADATA = {"namespace": "ns", "resourceVersion": "1"}
 
-HERE = gateway_key("ns")
+HERE = gateway_key("ns").key
 
 
 class Api:
@@ -157,7 +156,7 @@ async def test_an_external_model_of_a_route_brings_its_secrets_and_its_way_out()
         replace(PLATFORM, network_policy=True, gateway_egress=True),
         routes=[LLM_ROUTES],
     )
-    assert found.concerned(LLM_ROUTES, Key("ns", "one")) == (HERE, GATHER_SECONDS)
+    assert found.concerned(LLM_ROUTES, OwnerKey("LLMRoute", "ns", "one")) == (HERE, GATHER_SECONDS)
     await found.reconcile(HERE)
     assert applier.secrets == {"account", "authority"}
     assert applier.egress[-1]["ports"] == [{"protocol": "TCP", "port": 8443}]

@@ -7,11 +7,11 @@ import pytest
 from daybreak.api.common import names
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 from daybreak.manifests.resources import SERVICES
 
 FIRST, LAST = names.GATEWAY_PORTS
-A, B = Key("ns", "a"), Key("ns", "b")
+A, B = OwnerKey.of_label("ns", "a"), OwnerKey.of_label("ns", "b")
 
 
 def front(
@@ -40,10 +40,10 @@ def known(*services: dict[str, Any]) -> PortAllocator:
 
 def test_every_service_has_its_own_and_keeps_it() -> None:
     ports = known()
-    given = {name: ports.of(Key("ns", f"s{name}")) for name in range(300)}
+    given = {name: ports.of(OwnerKey.of_label("ns", f"s{name}")) for name in range(300)}
     assert len(set(given.values())) == 300
     assert all(FIRST <= port <= LAST for port in given.values() if port is not None)
-    assert given == {name: ports.of(Key("ns", f"s{name}")) for name in range(300)}
+    assert given == {name: ports.of(OwnerKey.of_label("ns", f"s{name}")) for name in range(300)}
 
 
 def test_a_new_operator_reads_them_from_the_services() -> None:
@@ -60,9 +60,9 @@ def test_routes_have_ports_of_their_own() -> None:
     for each in (front("a", FIRST), front("route.b", first + 5, name="b"), front("route.c", FIRST, name="c")):
         cache.put(SERVICES, each)
     ports = PortAllocator(cache, ports=names.GATEWAY_ROUTE_PORTS)
-    assert ports.given("ns") == [Key("ns", "route.b")]
-    assert ports.of(Key("ns", "route.b")) == first + 5
-    others = {ports.of(Key("ns", f"route.{number}")) for number in range(last - first + 1)}
+    assert ports.given("ns") == [OwnerKey.of_label("ns", "route.b")]
+    assert ports.of(OwnerKey.of_label("ns", "route.b")) == first + 5
+    others = {ports.of(OwnerKey.of_label("ns", f"route.{number}")) for number in range(last - first + 1)}
     assert others == {None, *range(first, last + 1)} - {first + 5}
     assert len(ports.given("ns")) == last - first + 1
 
@@ -76,7 +76,7 @@ def test_who_is_new_does_not_get_what_is_given_out() -> None:
 
 def test_namespaces_do_not_share_them() -> None:
     ports = known()
-    assert ports.of(Key("one", "a")) == ports.of(Key("two", "a"))
+    assert ports.of(OwnerKey.of_label("one", "a")) == ports.of(OwnerKey.of_label("two", "a"))
 
 
 def test_everything_made_anew_gets_the_same_ones() -> None:
@@ -85,10 +85,10 @@ def test_everything_made_anew_gets_the_same_ones() -> None:
 
 def test_all_taken_and_one_given_back() -> None:
     ports = known()
-    keys = [Key("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
+    keys = [OwnerKey.of_label("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
     assert {ports.of(key) for key in keys} == set(range(FIRST, LAST + 1))
     assert ports.of(A) is None
-    assert ports.of(Key("other", "a")) is not None
+    assert ports.of(OwnerKey.of_label("other", "a")) is not None
     free = ports.of(keys[7])
     ports.forget(keys[7])
     ports.forget(keys[7])
@@ -97,14 +97,14 @@ def test_all_taken_and_one_given_back() -> None:
 
 def test_who_got_none_is_told_when_one_is_given_back() -> None:
     """Else it would learn of it when everything is looked at again, after ten minutes."""
-    told: list[Key] = []
+    told: list[OwnerKey] = []
     ports = PortAllocator(Cache(), told.append)
-    keys = [Key("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
+    keys = [OwnerKey.of_label("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
     for key in keys:
         ports.of(key)
-    ports.forget(Key("ns", "never-there"))
+    ports.forget(OwnerKey.of_label("ns", "never-there"))
     assert (ports.of(A), ports.of(B)) == (None, None)
-    ports.forget(Key("other", "s7"))
+    ports.forget(OwnerKey.of_label("other", "s7"))
     assert told == []
     ports.forget(keys[7])
     assert told == [A], "who waits longest"
@@ -143,7 +143,7 @@ def test_what_is_no_front_service_counts_for_nothing() -> None:
 
 def test_a_model_server_has_one_beside_a_service_of_its_name() -> None:
     """Its front Service bears its name, and the label what stands for it."""
-    own, server = known().of(A), Key("ns", "server.a")
+    own, server = known().of(A), OwnerKey.of_label("ns", "server.a")
     ports = known(front("server.a", own, name="a"))
     assert ports.of(server) == own
     assert ports.of(A) not in (own, None)

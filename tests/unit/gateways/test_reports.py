@@ -13,14 +13,14 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.gates.traffic import Heard, Seen, together
 from daybreak.gateways import reports as module
-from daybreak.gateways.reports import GatewayReports, gateway_key
+from daybreak.gateways.reports import GatewayReports
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey, gateway_key
 from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report
 from daybreak.protocol.tallies import RouteTally, Tallies, Tally, Told
 
-A = Key("ns", "a")
+A = OwnerKey.of_label("ns", "a")
 
 
 class GatewayListener:
@@ -47,7 +47,7 @@ class GatewayListener:
 
 
 @pytest.fixture
-def enqueued() -> dict[Key, float]:
+def enqueued() -> dict[OwnerKey, float]:
     """What is to be looked at again, and when."""
     return {}
 
@@ -69,7 +69,7 @@ def cache() -> Cache:
 
 @pytest.fixture
 async def gateways(
-    cache: Cache, enqueued: dict[Key, float], monkeypatch: pytest.MonkeyPatch
+    cache: Cache, enqueued: dict[OwnerKey, float], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayReports]:
     """Who listens."""
     GatewayListener.made = {}
@@ -122,7 +122,7 @@ async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Ca
     traffic = together(gateways.heard(A), "m")
     assert traffic.known
     assert (traffic.held, traffic.in_flight, traffic.acknowledged) == (3, 5, 3)
-    assert gateways.heard(Key("other", "a")) == ()
+    assert gateways.heard(OwnerKey.of_label("other", "a")) == ()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Ca
     ],
 )
 async def test_who_can_let_nobody_through_does_not_count(
-    status: dict[str, Any], gateways: GatewayReports, cache: Cache, enqueued: dict[Key, float]
+    status: dict[str, Any], gateways: GatewayReports, cache: Cache, enqueued: dict[OwnerKey, float]
 ) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
@@ -150,7 +150,7 @@ async def test_who_can_let_nobody_through_does_not_count(
     await asyncio.sleep(0)
     assert GatewayListener.made[url("10.0.0.1")].closed
     assert gateways.heard(A) == ()
-    assert set(enqueued) == {A, Key("ns", "b")}
+    assert set(enqueued) == {A, OwnerKey.of_label("ns", "b")}
 
 
 def leaving(seconds: float) -> dict[str, Any]:
@@ -195,14 +195,14 @@ async def test_nothing_is_made_twice(gateways: GatewayReports, cache: Cache) -> 
 
 
 async def test_whom_it_calls_back_about(
-    gateways: GatewayReports, cache: Cache, enqueued: dict[Key, float]
+    gateways: GatewayReports, cache: Cache, enqueued: dict[OwnerKey, float]
 ) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
     GatewayListener.made[url("10.0.0.1")].on_change({"b"})
-    assert enqueued == {Key("ns", "b"): 0.0}
+    assert enqueued == {OwnerKey.of_label("ns", "b"): 0.0}
     GatewayListener.made[url("10.0.0.1")].on_change(None)
-    assert set(enqueued) == {A, Key("ns", "b")}, "all of the namespace, and of no other"
+    assert set(enqueued) == {A, OwnerKey.of_label("ns", "b")}, "all of the namespace, and of no other"
 
 
 async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
@@ -217,11 +217,11 @@ async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
 
 
 def test_what_stands_for_the_gateway_is_no_service() -> None:
-    assert gateway_key("ns") == Key("ns", "")
+    assert gateway_key("ns") == OwnerKey.of_label("ns", "")
 
 
 async def test_a_model_server_is_told_by_what_stands_for_it(
-    gateways: GatewayReports, cache: Cache, enqueued: dict[Key, float]
+    gateways: GatewayReports, cache: Cache, enqueued: dict[OwnerKey, float]
 ) -> None:
     metadata = {"name": "a", "namespace": "ns", "uid": "server", "resourceVersion": "1"}
     cache.put(MODEL_SERVERS, {"metadata": metadata})
@@ -229,9 +229,10 @@ async def test_a_model_server_is_told_by_what_stands_for_it(
     gateways.refresh("ns")
     listener = GatewayListener.made[url("10.0.0.1")]
     listener.on_change({"server.a", "server.b", "batch.a"})
-    assert set(enqueued) == {Key("ns", "server.a")}, "names that nobody knows are nobody's business"
+    known = OwnerKey.of_label("ns", "server.a")
+    assert set(enqueued) == {known}, "unknown names are ignored"
     listener.on_change(None)
-    assert set(enqueued) == {Key("ns", "server.a"), A, Key("ns", "b")}
+    assert set(enqueued) == {known, A, OwnerKey.of_label("ns", "b")}
 
 
 def by_start(gateways: GatewayReports) -> tuple[Told, ...]:

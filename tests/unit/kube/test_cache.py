@@ -8,10 +8,10 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.schema.resource import Resource
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import NODES, PODS, SERVICES
 
-TINY = Key("ns", "tiny")
+TINY = OwnerKey("LLMService", "ns", "tiny")
 
 
 def service(version: int, owner: str = "tiny", name: str = "front", **rest: Any) -> dict[str, Any]:
@@ -34,14 +34,14 @@ def cache() -> Cache:
 
 
 @pytest.fixture
-def told(cache: Cache) -> list[Key]:
+def told(cache: Cache) -> list[OwnerKey]:
     """Whom the cache has told of."""
-    heard: list[Key] = []
+    heard: list[OwnerKey] = []
     cache.subscribe(lambda _resource, key: heard.append(key))
     return heard
 
 
-def test_older_and_equal_versions_are_passed_over(cache: Cache, told: list[Key]) -> None:
+def test_older_and_equal_versions_are_passed_over(cache: Cache, told: list[OwnerKey]) -> None:
     assert cache.put(SERVICES, service(5, spec="new"))
     assert not cache.put(SERVICES, service(5, spec="same version"))
     assert not cache.put(SERVICES, service(4, spec="old"))
@@ -56,12 +56,12 @@ def test_versions_are_numbers(cache: Cache) -> None:
     assert cache.put(SERVICES, service(100))
 
 
-def test_a_late_answer_does_not_bring_back_what_is_deleted(cache: Cache, told: list[Key]) -> None:
+def test_a_late_answer_does_not_bring_back_what_is_deleted(cache: Cache, told: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(5))
     assert cache.drop(SERVICES, service(8))
     assert not cache.put(SERVICES, service(7))
     assert cache.get(SERVICES, Key("ns", "front")) is None
-    assert cache.of_service(SERVICES, TINY) == []
+    assert cache.owned_by(TINY, SERVICES) == []
     assert cache.put(SERVICES, service(9)), "made again"
     assert told == [TINY, TINY, TINY]
 
@@ -87,7 +87,7 @@ def test_what_was_there_and_is_deleted_is_known_as_lost(cache: Cache) -> None:
     assert not cache.lost(SERVICES, front), "remembered until the next list"
 
 
-def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, told: list[Key]) -> None:
+def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, told: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(5, name="gone"))
     cache.put(SERVICES, service(6, name="there"))
     cache.put(SERVICES, service(12, name="newer"))
@@ -97,7 +97,7 @@ def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, told:
     assert told == [TINY]
 
 
-def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, told: list[Key]) -> None:
+def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, told: list[OwnerKey]) -> None:
     other = {"metadata": {"name": "front", "namespace": "other", "resourceVersion": "4"}}
     cache.put(SERVICES, service(5, name="gone"))
     cache.put(SERVICES, other)
@@ -117,20 +117,20 @@ def test_whose_an_object_is(cache: Cache) -> None:
     cache.put(PODS, labelled)
     cache.put(SERVICES, service(1))
     cache.put(SERVICES, service(2, owner="other", name="second"))
-    assert [pod["metadata"]["name"] for pod in cache.of_service(PODS, TINY)] == ["pod"]
-    assert [each["metadata"]["name"] for each in cache.of_service(SERVICES, TINY)] == ["front"]
-    assert cache.of_service(SERVICES, Key("elsewhere", "tiny")) == []
+    assert [pod["metadata"]["name"] for pod in cache.owned_by(TINY, PODS)] == ["pod"]
+    assert [each["metadata"]["name"] for each in cache.owned_by(TINY, SERVICES)] == ["front"]
+    assert cache.owned_by(OwnerKey("LLMService", "elsewhere", "tiny"), SERVICES) == []
 
 
-def test_both_are_told_when_an_object_changes_hands(cache: Cache, told: list[Key]) -> None:
+def test_both_are_told_when_an_object_changes_hands(cache: Cache, told: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(1))
     del told[:]
     cache.put(SERVICES, service(2, owner="other"))
-    assert sorted(told) == [Key("ns", "other"), TINY]
-    assert cache.of_service(SERVICES, TINY) == []
+    assert sorted(told) == [OwnerKey("LLMService", "ns", "other"), TINY]
+    assert cache.owned_by(TINY, SERVICES) == []
 
 
-def test_nobody_is_told_of_our_own_write(cache: Cache, told: list[Key]) -> None:
+def test_nobody_is_told_of_our_own_write(cache: Cache, told: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(1))
     del told[:]
     with cache.writing(SERVICES, Key("ns", "front")) as take:
@@ -143,17 +143,19 @@ def test_nobody_is_told_of_our_own_write(cache: Cache, told: list[Key]) -> None:
 
 
 def test_who_follows_is_told_of_our_own_writes_alone(cache: Cache) -> None:
-    heard: list[Key] = []
+    heard: list[OwnerKey] = []
     cache.follow(lambda _resource, key: heard.append(key))
     cache.put(SERVICES, service(1))
     assert heard == []
     with cache.writing(SERVICES, Key("ns", "front")) as take:
         take(service(2), False)
-    assert heard == [Key("ns", "front")]
+    assert heard == [TINY]
 
 
 @pytest.mark.parametrize("case", ["after", "before", "unanswered", "deleted"])
-def test_somebody_elses_change_during_our_write_is_told(case: str, cache: Cache, told: list[Key]) -> None:
+def test_somebody_elses_change_during_our_write_is_told(
+    case: str, cache: Cache, told: list[OwnerKey]
+) -> None:
     cache.put(SERVICES, service(1))
     del told[:]
     with cache.writing(SERVICES, Key("ns", "front")) as take:
@@ -181,7 +183,7 @@ def test_what_is_kept_is_small_and_whole(cache: Cache) -> None:
     assert "managedFields" not in found["metadata"]
 
 
-def test_a_nodes_heartbeat_is_no_change(cache: Cache, told: list[Key]) -> None:
+def test_a_nodes_heartbeat_is_no_change(cache: Cache, told: list[OwnerKey]) -> None:
     def node(version: int, beat: str, gpus: str = "8") -> dict[str, Any]:
         status = {"allocatable": {"nvidia.com/gpu": gpus}, "conditions": [{"lastHeartbeatTime": beat}]}
         return {"metadata": {"name": "n", "uid": "1", "resourceVersion": str(version)}, "status": status}
@@ -191,14 +193,14 @@ def test_a_nodes_heartbeat_is_no_change(cache: Cache, told: list[Key]) -> None:
     assert not cache.put(NODES, node(2, "later"))
     assert cache.changes(NODES) == changes
     assert cache.put(NODES, node(3, "later", gpus="4"))
-    assert told == [Key("", "n"), Key("", "n")]
+    assert told == [OwnerKey("Node", "", "n")] * 2
 
 
 @pytest.mark.parametrize("resource", [LLM_SERVICES, SERVICES])
-def test_forgetting(resource: Resource, cache: Cache, told: list[Key]) -> None:
+def test_forgetting(resource: Resource, cache: Cache, told: list[OwnerKey]) -> None:
     cache.put(resource, service(1, name="tiny"))
-    assert cache.forget(resource, TINY)
-    assert not cache.forget(resource, TINY)
+    assert cache.forget(resource, TINY.key)
+    assert not cache.forget(resource, TINY.key)
     assert cache.keys(resource) == []
     assert told == [TINY, TINY]
 

@@ -8,7 +8,7 @@ from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.controller import metrics
 from daybreak.gates.ledger import Accelerators, count, savings_before
 from daybreak.loop.sleep_metrics import SAVINGS, ExpectedWaits, IdleTimes, Savings, count_wakes, count_yields
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 from daybreak.scheduling.replica_size import accelerators_awake
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, GPU_MODEL, Manifest, service
 
@@ -20,7 +20,7 @@ def status(**wake: Any) -> Any:
 
 WAKING = status()
 AWAKE = status(seconds=42)
-ONE, OTHER = Key("ns", "one"), Key("ns", "other")
+ONE, OTHER = OwnerKey.of_label("ns", "one"), OwnerKey.of_label("ns", "other")
 
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -176,7 +176,7 @@ def test_the_idle_times_of_each_model() -> None:
 
 def counted(name: str, before: Any, after: Any) -> float:
     """How many wakes of that service are counted after these two statuses."""
-    count_wakes(Key("ns", name), before, after)
+    count_wakes(OwnerKey.of_label("ns", name), before, after)
     return float(metrics.WAKES.labels("ns", name, "m", "Workers")._value.get())
 
 
@@ -215,12 +215,12 @@ def test_only_what_was_given_back_is_a_yield_with_whose_it_was_and_for_whom() ->
     def gate(**more: str) -> Any:
         return {"gate": {"models": [{"name": "m", **more}]}}
 
-    def counted(key: Key) -> float:
+    def counted(key: OwnerKey) -> float:
         return float(metrics.YIELDS.labels(key.namespace, key.name, "ns/w")._value.get())
 
     up, drains = gate(phase="Awake"), gate(phase="Draining", yieldedTo="ns/w")
     gone, by_clock = gate(asleep="Workers", yieldedTo="ns/w"), gate(asleep="Workers")
-    one, other = Key("ns", "yields"), Key("ns", "stays")
+    one, other = OwnerKey.of_label("ns", "yields"), OwnerKey.of_label("ns", "stays")
     for before, after in ((up, drains), (drains, up), (up, by_clock), (by_clock, up), (gone, gone)):
         count_yields(other, before, after)
     count_yields(one, drains, gone)

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Condition, Reason
 from daybreak.api.common.owned import owned_metadata
@@ -26,7 +28,7 @@ from daybreak.gates.traffic import Heard, Seen
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kube.watching.cache import Cache
 from daybreak.loop import observer, reconciler
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.owner import Owner
 from daybreak.manifests.plan import Live, Plan, Target
 from daybreak.manifests.resources import DEPLOYMENTS, PODS
@@ -237,7 +239,7 @@ class Gateways:
         self.idle_ms = 0
         self.epoch = 0
 
-    def heard(self, _: Key) -> tuple[Heard | None, ...]:
+    def heard(self, _: OwnerKey) -> tuple[Heard | None, ...]:
         gate = Report(self.epoch, "closed", 0, self.held, 0, self.idle_ms, 1)
         return ({"ball": Seen(gate, timedelta(0))},)
 
@@ -278,7 +280,7 @@ class World:
 
     def pod(self, conditions: Collection[Mapping[str, str]]) -> None:
         """Play its pod."""
-        labels = names.labels("ball", "toy")
+        labels = names.labels("toy.ball", "toy")
         metadata = {"name": "ball-1", "namespace": "default", "labels": labels}
         found = {
             "metadata": metadata,
@@ -314,6 +316,12 @@ class World:
         found = self.cache.get(DEPLOYMENTS, Key("default", "ball-toy"))
         assert found is not None
         return int(found["spec"]["replicas"])
+
+
+@pytest.fixture(autouse=True)
+def prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name the kind in labels."""
+    monkeypatch.setitem(names.OWNER_PREFIXES, TOYS.kind, "toy.")
 
 
 async def test_a_kind_is_its_parts_and_the_shared_loop() -> None:

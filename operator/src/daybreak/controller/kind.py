@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol
 
 from daybreak.api.schema.resource import Resource
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 
 
 class LeaseLost(Exception):
@@ -24,8 +24,8 @@ class Kind(Protocol):
         """Kinds of objects of which a change concerns an object of this kind."""
         ...
 
-    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
-        """Told that an object of a watched kind has changed, which belongs to `key`.
+    def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
+        """Told that an object of a watched kind has changed, which belongs to `owner`.
 
         Returns which object of this kind is to be reconciled for that, in how many seconds; None: none is.
         """

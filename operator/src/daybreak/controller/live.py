@@ -23,7 +23,7 @@ async def observe_live(
     labeled = {
         (resource, key_of(live)): live
         for resource in owned
-        for live in cache.of_service(resource, owner.label)
+        for live in cache.owned_by(owner.owner_key, resource)
     }
     named = {}
     for each in wanted:

@@ -18,7 +18,7 @@ from daybreak.kube.errors import ApiError
 from daybreak.kube.lease import Lease
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import DISCOVERY_SECONDS, Watches, is_served
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import NODES
 
 WORKERS = 16
@@ -130,12 +130,12 @@ class Operator:
             await kind.settle()
         self.ready.set()
 
-    def _changed(self, resource: Resource, key: Key) -> None:
+    def _changed(self, resource: Resource, owner: OwnerKey) -> None:
         if resource is NODES:
             self._nodes_changed.set()
             return
         for kind in self._kinds.values():
-            if resource in kind.watched and (found := kind.concerned(resource, key)) is not None:
+            if resource in kind.watched and (found := kind.concerned(resource, owner)) is not None:
                 mine, after = found
                 self.queue.add(Item(kind.name, mine), after)
 

@@ -3,10 +3,9 @@
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
 
-from daybreak.api.common import names
 from daybreak.api.schema.resource import Resource
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 
 
 class Reconciles(Protocol):
@@ -59,12 +58,9 @@ class OwnerKind:
         self._beside = beside
         self._by_nodes = by_nodes
 
-    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
+    def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
         """At once, if it is one of them or belongs to one."""
-        if resource is self._resource:
-            return key, 0.0
-        mine = names.name_of(self.name, key.name)
-        return (Key(key.namespace, mine), 0.0) if mine is not None else None
+        return (owner.key, 0.0) if owner.kind == self.name else None
 
     def objects(self) -> Collection[Key]:
         """Every one that is known."""

@@ -14,14 +14,14 @@ from daybreak.controller.kind import LeaseLost
 from daybreak.gates.gateway_rejected import rejection
 from daybreak.gateways.needs import GatewayNeeds, needs, together
 from daybreak.gateways.objects import gateway
-from daybreak.gateways.reports import GatewayReports, gateway_key
+from daybreak.gateways.reports import GatewayReports
 from daybreak.gateways.settings import InvalidGatewaySettings, of_namespace
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier, Occupied
 from daybreak.kube.writing.status import emit
-from daybreak.manifests.keys import Key, key_of
+from daybreak.manifests.keys import Key, OwnerKey, gateway_key, key_of
 from daybreak.manifests.resources import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -98,21 +98,21 @@ class GatewayController:
         """Why the API server rejects pods of gateways, by namespace."""
         self.watched: Collection[Resource] = frozenset((*workloads, *routes, *OF_GATEWAYS, PODS, CONFIG_MAPS))
 
-    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
+    def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
         """The gateway of the namespace: it comes with the first workload, and goes with the last one."""
-        mine = gateway_key(key.namespace)
+        mine = gateway_key(owner.namespace).key
         if resource in self._workloads or resource in self._routes:
             return mine, GATHER_SECONDS
-        if key != mine:
+        if owner != gateway_key(owner.namespace):
             return None
         if resource is PODS:
-            again = self._reports.refresh(key.namespace) if self._reports is not None else None
+            again = self._reports.refresh(owner.namespace) if self._reports is not None else None
             return None if again is None else (mine, again)
         return mine, 0.0
 
     def objects(self) -> Collection[Key]:
         """The gateway of every namespace with a workload."""
-        return {gateway_key(key.namespace) for kind in self._workloads for key in self._cache.keys(kind)}
+        return {gateway_key(key.namespace).key for kind in self._workloads for key in self._cache.keys(kind)}
 
     async def concerned_by_nodes(self) -> Collection[Key]:
         """None: where gateways run is the scheduler's business."""
@@ -140,7 +140,7 @@ class GatewayController:
         there = [
             live
             for resource in OF_GATEWAYS
-            for live in self._cache.of_service(resource, gateway_key(namespace))
+            for live in self._cache.owned_by(gateway_key(namespace), resource)
         ]
         if not self._platform.gateway_image:
             return await self._remove(namespace, there, again)
@@ -204,7 +204,7 @@ class GatewayController:
         """Post an event about each pod that is nearly full, once for each time that it becomes so."""
         short = self._reports.short(namespace) if self._reports is not None else frozenset[str]()
         news = short - self._short.get(namespace, frozenset())
-        for pod in self._cache.of_service(PODS, gateway_key(namespace)) if news else ():
+        for pod in self._cache.owned_by(gateway_key(namespace), PODS) if news else ():
             if pod["metadata"]["uid"] in news:
                 await emit(
                     self._api,

@@ -6,7 +6,7 @@ from typing import Any
 
 from daybreak.api.common import names
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 from daybreak.manifests.resources import SERVICES
 
 
@@ -24,21 +24,21 @@ class PortAllocator:
     def __init__(
         self,
         cache: Cache,
-        freed: Callable[[Key], None] = lambda _: None,
+        freed: Callable[[OwnerKey], None] = lambda _: None,
         ports: tuple[int, int] | None = None,
     ) -> None:
         self._cache = cache
         self._freed = freed
         self.ports = ports or names.GATEWAY_PORTS
         """The first and the last one."""
-        self._taken: dict[str, dict[int, str]] = {}
-        """By namespace: port → what stands for the workload."""
-        self._given: dict[Key, int] = {}
-        self._refused: dict[str, dict[Key, None]] = {}
+        self._taken: dict[str, dict[int, OwnerKey]] = {}
+        """By namespace: port → the workload."""
+        self._given: dict[OwnerKey, int] = {}
+        self._refused: dict[str, dict[OwnerKey, None]] = {}
         """By namespace: services that got none, the one that waits longest first."""
         self._learned = False
 
-    def of(self, service: Key) -> int | None:
+    def of(self, service: OwnerKey) -> int | None:
         """The service's port; None when all of them are taken."""
         if not self._learned:
             self._learn()
@@ -51,13 +51,13 @@ class PortAllocator:
                 self._give(service, port)
         return port
 
-    def given(self, namespace: str) -> list[Key]:
+    def given(self, namespace: str) -> list[OwnerKey]:
         """Who has a port in a namespace."""
         if not self._learned:
             self._learn()
-        return [Key(namespace, name) for name in self._taken.get(namespace, {}).values()]
+        return [*self._taken.get(namespace, {}).values()]
 
-    def forget(self, service: Key) -> None:
+    def forget(self, service: OwnerKey) -> None:
         """The service has gone: its port may be given to another one."""
         port = self._given.pop(service, None)
         if port is not None:
@@ -74,24 +74,25 @@ class PortAllocator:
             metadata = manifest["metadata"]
             name = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
             port = self._port(manifest)
-            if not name or names.kind_and_name(name)[1] != metadata["name"] or port is None:
+            owner = OwnerKey.of_label(metadata["namespace"], name or "")
+            if not name or owner.name != metadata["name"] or port is None:
                 continue
-            if port not in self._taken.get(metadata["namespace"], {}):
-                self._give(Key(metadata["namespace"], name), port)
+            if port not in self._taken.get(owner.namespace, {}):
+                self._give(owner, port)
         self._learned = True
 
-    def _give(self, service: Key, port: int) -> None:
+    def _give(self, service: OwnerKey, port: int) -> None:
         self._given[service] = port
         self._refused.get(service.namespace, {}).pop(service, None)
-        self._taken.setdefault(service.namespace, {})[port] = service.name
+        self._taken.setdefault(service.namespace, {})[port] = service
 
-    def _free(self, service: Key) -> int | None:
+    def _free(self, service: OwnerKey) -> int | None:
         first, last = self.ports
         count = last - first + 1
         taken = self._taken.get(service.namespace, {})
         # The name says where the search begins, so that most services get the same port again whenever
         # everything is made anew.
-        start = zlib.crc32(service.name.encode()) % count
+        start = zlib.crc32(service.label.encode()) % count
         for step in range(count):
             port = first + (start + step) % count
             if port not in taken:

@@ -17,7 +17,7 @@ from daybreak.gates.traffic import Heard
 from daybreak.gateways.identity import GatewayIdentity
 from daybreak.gateways.listener import LINE_LIMIT, GatewayListener, Prove
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey, gateway_key
 from daybreak.manifests.resources import OF_GATEWAYS, PODS
 from daybreak.protocol.tallies import Tallies, Told
 
@@ -32,12 +32,7 @@ GONE_SECONDS = 60.0
 MOST_GONE = 64
 """Gateways of a namespace that have gone, of which it is kept what they have told of routes."""
 
-Enqueue = Callable[[Key, float], None]
-
-
-def gateway_key(namespace: str) -> Key:
-    """What stands for a namespace's gateway in queue and cache: a workload without a name."""
-    return Key(namespace, "")
+Enqueue = Callable[[OwnerKey, float], None]
 
 
 class GatewayReports:
@@ -68,10 +63,10 @@ class GatewayReports:
         self.on_enforced: Callable[[str], None] | None = None
         """Called with a namespace of which a gateway has learned whether NetworkPolicies are enforced."""
 
-    def heard(self, service: Key) -> tuple[Heard | None, ...]:
-        """What each gateway of its namespace says of a service; None: that one is not heard."""
-        listeners = self._listeners.get(service.namespace, {})
-        return tuple(listener.seen(service.name) for listener in listeners.values())
+    def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
+        """What each gateway of its namespace says of a workload; None: that one is not heard."""
+        listeners = self._listeners.get(workload.namespace, {})
+        return tuple(listener.seen(workload.label) for listener in listeners.values())
 
     def short(self, namespace: str) -> frozenset[str]:
         """The uids of those gateway pods of a namespace that are nearly full."""
@@ -95,7 +90,7 @@ class GatewayReports:
         """Whether anything of a namespace's gateway is there: objects, or pods that finish what they hold."""
         mine = gateway_key(namespace)
         return bool(self._listeners.get(namespace)) or any(
-            self._cache.of_service(resource, mine) for resource in OF_GATEWAYS
+            self._cache.owned_by(mine, resource) for resource in OF_GATEWAYS
         )
 
     def runs(self, namespace: str) -> bool:
@@ -113,7 +108,7 @@ class GatewayReports:
         away, and nothing tells that it cannot let anybody through any more. None: when a pod changes.
         """
         now = datetime.now(UTC)
-        every = list(self._cache.of_service(PODS, gateway_key(namespace)))
+        every = list(self._cache.owned_by(gateway_key(namespace), PODS))
         left = [_left(pod, now) for pod in every]
         pods = [pod for pod, seconds in zip(every, left, strict=True) if seconds is None or seconds > 0]
         wanted = {(address, _uid(pod)) for pod in pods if (address := _address(pod))}
@@ -200,22 +195,21 @@ class GatewayReports:
             if services is None:
                 self._all_of(namespace)
             else:
-                for owner in services:
-                    kind, name = names.kind_and_name(owner)
-                    key = Key(namespace, name)
+                for service in services:
+                    owner = OwnerKey.of_label(namespace, service)
                     # A gateway may say anything, and names that nobody knows are nobody's business.
                     if any(
-                        each.kind == kind and self._cache.uid(each, key) is not None
+                        each.kind == owner.kind and self._cache.uid(each, owner.key) is not None
                         for each in self._workloads
                     ):
-                        self._enqueue(Key(namespace, owner), 0.0)
+                        self._enqueue(owner, 0.0)
 
         return told
 
     def _all_of(self, namespace: str) -> None:
         for kind in self._workloads:
             for key in self._cache.keys(kind, namespace):
-                owner = Key(namespace, names.of_owner(kind.kind, key.name))
+                owner = OwnerKey(kind.kind, *key)
                 self._enqueue(owner, random.uniform(0, SPREAD_SECONDS))  # noqa: S311 -- spread, not secrecy
 
 

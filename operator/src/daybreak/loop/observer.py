@@ -11,12 +11,10 @@ from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.controller.parts import Parts
 from daybreak.controller.watching.fit_watch import FitWatch
-from daybreak.controller.watching.turn_watch import Workload
 from daybreak.gates.gateway_rejected import rejection
 from daybreak.gates.traffic import Heard, clusters_in_use, together
 from daybreak.gateways.port_allocator import PortAllocator
-from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import label_of
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import DEPLOYMENTS, PODS
 from daybreak.scheduling.fit import Question
 from daybreak.workloads.claims import claims
@@ -28,7 +26,7 @@ S = TypeVar("S", bound=Observed[Any])
 class GatewaySource(Protocol):
     """Reports of gateways."""
 
-    def heard(self, service: Key) -> tuple[Heard | None, ...]:
+    def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
         """Return what each gateway of the namespace reports of a workload; None: one without a report."""
         ...
 
@@ -74,18 +72,18 @@ class Observer(ABC, Generic[S]):
     def forget(self, key: Key) -> None:
         """Drop what is kept of an object that is gone."""
 
-    def owner(self, key: Key) -> Key:
-        """Return the owner of an object's objects, in the cache and towards gateways."""
-        return label_of(self.resource, key)
+    def owner(self, key: Key) -> OwnerKey:
+        """Return an object as the owner of its objects."""
+        return OwnerKey(self.resource.kind, *key)
 
     def observe(self, key: Key) -> S | None:
         """Observe one object; None: it is gone."""
-        owner, workload = self.owner(key), Workload(self.resource.kind, key)
+        owner = self.owner(key)
         manifest = self._cache.get(self.resource, key)
         if manifest is None:
             self._ports.forget(owner)
             self._fit.forget(key)
-            self._turns.forget(workload)
+            self._turns.forget(owner)
             self.forget(key)
             return None
         seen = self.read(manifest, datetime.now(UTC))
@@ -99,7 +97,7 @@ class Observer(ABC, Generic[S]):
         if seen.changes_revision:
             seen = replace(seen, booked=self._booked.booked())
         self._fit.note(key, seen.subject if seen.fit_checked else None, seen.nodes, self.questions)
-        return replace(seen, turns=self._turns.turns(workload, claims(seen), seen.now))
+        return replace(seen, turns=self._turns.turns(owner, claims(seen), seen.now))
 
     def again(self, key: Key, seen: S) -> S:
         """Observe the objects and the traffic again; a newer spec has a reconcile of its own."""
@@ -129,7 +127,7 @@ class Observer(ABC, Generic[S]):
         return await self._fit.concerned(self._nodes.nodes())
 
     def _with_objects(self, key: Key, seen: S) -> S:
-        pods = tuple(self._cache.of_service(PODS, self.owner(key)))
+        pods = tuple(self._cache.owned_by(self.owner(key), PODS))
         return self.objects(key, replace(seen, pods=pods))
 
 

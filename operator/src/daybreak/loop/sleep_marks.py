@@ -8,7 +8,7 @@ from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.controller.writer import Said
 from daybreak.gates.sleep_state import SleepState
 from daybreak.loop import sleep_metrics
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 
 Turned = tuple[SleepState | None, SleepState | None]
 """The state of a gate that stands in the status, and the one that was decided on."""
@@ -36,14 +36,14 @@ def sleep_differs(gates: Iterable[Turned]) -> bool:
     )
 
 
-def see(owner: Key, savings: SavingsStatus | None, gate: GateStatus | None) -> None:
+def see(owner: OwnerKey, savings: SavingsStatus | None, gate: GateStatus | None) -> None:
     """Have metrics say what a status says; None: nothing, or the workload has gone."""
     sleep_metrics.SAVINGS.see(owner, savings)
     sleep_metrics.IDLE_TIMES.see(owner, gate)
     sleep_metrics.EXPECTED_WAITS.see(owner, gate)
 
 
-def count(owner: Key, said: Said) -> None:
+def count(owner: OwnerKey, said: Said) -> None:
     """Count the wakes that have ended, and what was given back for others' sake.
 
     A gate that has closed for that gives nothing back yet: a request may turn it round.

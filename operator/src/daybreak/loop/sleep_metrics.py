@@ -15,7 +15,7 @@ from daybreak.api.gates.savings_status import SavingsStatus
 from daybreak.api.schema.scalars import seconds
 from daybreak.controller import metrics
 from daybreak.gates.ledger import counted
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 
 
 class Savings(Collector):
@@ -23,14 +23,14 @@ class Savings(Collector):
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
-        self._known: dict[Key, SavingsStatus] = {}
+        self._known: dict[OwnerKey, SavingsStatus] = {}
 
-    def see(self, key: Key, savings: SavingsStatus | None) -> None:
+    def see(self, owner: OwnerKey, savings: SavingsStatus | None) -> None:
         """Say what the status of a service says; None: nothing, or it has gone."""
         if savings is None:
-            self._known.pop(key, None)
+            self._known.pop(owner, None)
         else:
-            self._known[key] = savings
+            self._known[owner] = savings
 
     def collect(self) -> Iterator[CounterMetricFamily]:
         """As prometheus_client asks for it, in the process's main thread or another one."""
@@ -45,13 +45,13 @@ class Savings(Collector):
             labels=["namespace", "service"],
         )
         now = self._clock()
-        for key, before in list(self._known.items()):
+        for owner, before in list(self._known.items()):
             sums = counted(before, now)
             for state, so_many in (
                 ("held", sums.held), ("waking", sums.waking), ("given_back", sums.given_back)
             ):  # fmt: skip
-                family.add_metric([key.namespace, key.name, state], so_many)
-            waited.add_metric([key.namespace, key.name], sums.waited_for or 0.0)
+                family.add_metric([owner.namespace, owner.label, state], so_many)
+            waited.add_metric([owner.namespace, owner.label], sums.waited_for or 0.0)
         yield from (family, waited)
 
 
@@ -63,16 +63,16 @@ class IdleTimes(Collector):
     """Idle times of every model that sleeps by itself, from the statuses."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, dict[str, IdleStatus]] = {}
+        self._known: dict[OwnerKey, dict[str, IdleStatus]] = {}
 
-    def see(self, key: Key, gate: GateStatus | None) -> None:
+    def see(self, owner: OwnerKey, gate: GateStatus | None) -> None:
         """Say what the status of a service says of its gates; None: nothing, or it has gone."""
         models = gate.models if gate is not None else ()
         found = {each.name: each.idle for each in models if each.idle is not None}
         if found:
-            self._known[key] = found
+            self._known[owner] = found
         else:
-            self._known.pop(key, None)
+            self._known.pop(owner, None)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """As prometheus_client asks for it, in the process's main thread or another one."""
@@ -85,9 +85,9 @@ class IdleTimes(Collector):
                 ("auto_after_idle", "What sleep.afterIdle: Auto is at present."),
             )
         )
-        for key, models in list(self._known.items()):
+        for owner, models in list(self._known.items()):
             for model, idle in models.items():
-                of = [key.namespace, key.name, model]
+                of = [owner.namespace, owner.label, model]
                 if idle.break_even_seconds is not None:
                     even.add_metric(of, idle.break_even_seconds)
                 if idle.recommended_after_idle is not None:
@@ -106,9 +106,9 @@ class ExpectedWaits(Collector):
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
-        self._known: dict[Key, dict[str, datetime]] = {}
+        self._known: dict[OwnerKey, dict[str, datetime]] = {}
 
-    def see(self, key: Key, gate: GateStatus | None) -> None:
+    def see(self, owner: OwnerKey, gate: GateStatus | None) -> None:
         """Say what the status of a service says of its gates; None: nothing, or it has gone."""
         found = {}
         for each in gate.models if gate is not None else ():
@@ -116,9 +116,9 @@ class ExpectedWaits(Collector):
             if (moment := parse_time(expected or "")) is not None:
                 found[each.name] = moment
         if found:
-            self._known[key] = found
+            self._known[owner] = found
         else:
-            self._known.pop(key, None)
+            self._known.pop(owner, None)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """As prometheus_client asks for it, in the process's main thread or another one."""
@@ -128,9 +128,11 @@ class ExpectedWaits(Collector):
             labels=["namespace", "service", "model"],
         )
         now = self._clock()
-        for key, models in list(self._known.items()):
+        for owner, models in list(self._known.items()):
             for model, moment in models.items():
-                family.add_metric([key.namespace, key.name, model], max(0.0, (moment - now).total_seconds()))
+                family.add_metric(
+                    [owner.namespace, owner.label, model], max(0.0, (moment - now).total_seconds())
+                )
         yield family
 
 
@@ -138,14 +140,14 @@ EXPECTED_WAITS = ExpectedWaits()
 REGISTRY.register(EXPECTED_WAITS)
 
 
-def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def count_wakes(owner: OwnerKey, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Count the wakes of which a status says for the first time that they have ended."""
     was, now = _wakes(before), _wakes(after)
     for model, wake in now.items():
         if wake.get("seconds") is None or was.get(model, {}).get("seconds") is not None:
             continue
         depth = text(wake.get("depth"))
-        metrics.WAKES.labels(key.namespace, key.name, model, depth).inc()
+        metrics.WAKES.labels(owner.namespace, owner.label, model, depth).inc()
         if wake.get("failed"):
             continue  # how long it took is mostly the time until somebody acted
         metrics.WAKE_SECONDS.labels(depth).observe(whole(wake.get("seconds")))
@@ -153,13 +155,13 @@ def count_wakes(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -
             metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(took))
 
 
-def count_yields(key: Key, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+def count_yields(owner: OwnerKey, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
     """Count what a status says for the first time to be given back for somebody else."""
     was = {text(gate.get("name")): gate for gate in _gates(before)}
     for gate in _gates(after):
         had_it = was.get(text(gate.get("name")), {}).get("asleep") is None
         if had_it and gate.get("asleep") is not None and (other := text(gate.get("yieldedTo"))):
-            metrics.YIELDS.labels(key.namespace, key.name, other).inc()
+            metrics.YIELDS.labels(owner.namespace, owner.label, other).inc()
 
 
 def _wakes(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -1,18 +1,51 @@
-"""Namespace and name of an object."""
+"""Namespace and name of an object, and the owner to whom objects belong."""
 
 from typing import NamedTuple
 
+from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest
 
 
 class Key(NamedTuple):
-    """An object of some kind, or the workload that it belongs to."""
+    """Namespace and name of an object whose kind is known."""
 
     namespace: str
     name: str
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class OwnerKey(NamedTuple):
+    """An object of a kind of ours, or the gateway of a namespace, as the owner of other objects."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}"
+
+    @property
+    def key(self) -> Key:
+        """Its namespace and name."""
+        return Key(self.namespace, self.name)
+
+    @property
+    def label(self) -> str:
+        """Value of the label `daybreak.dev/service`, and the owner's name towards gateways."""
+        return names.of_owner(self.kind, self.name)
+
+    @classmethod
+    def of_label(cls, namespace: str, label: str) -> "OwnerKey":
+        """Return the owner that a label's value, or a gateway, names."""
+        kind, name = names.kind_and_name(label)
+        return cls(kind, namespace, name)
+
+
+def gateway_key(namespace: str) -> OwnerKey:
+    """Return the gateway of a namespace as an owner."""
+    return OwnerKey(names.GATEWAY_KIND, namespace, "")
 
 
 def key_of(manifest: Manifest) -> Key:

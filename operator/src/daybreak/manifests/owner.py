@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
 from daybreak.manifests.control import controller, is_controlled_by, is_orphan_of
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 
 
 class Whose(Enum):
@@ -31,9 +30,9 @@ class Owner:
     uid: str
 
     @property
-    def label(self) -> Key:
-        """What stands for it in the cache, and towards gateways."""
-        return label_of(self.resource, self.key)
+    def owner_key(self) -> OwnerKey:
+        """What names it in the cache."""
+        return OwnerKey(self.resource.kind, *self.key)
 
     def whose(self, live: Manifest) -> Whose:
         """Whose this object is, which has a name that the owner needs."""
@@ -45,9 +44,4 @@ class Owner:
             self.key.name,
         ):
             return Whose.PREDECESSORS
-        return Whose.ORPHAN if is_orphan_of(live, self.label.name) else Whose.FOREIGN
-
-
-def label_of(resource: Resource, key: Key) -> Key:
-    """What stands for an object of a kind of ours in the cache, and towards gateways."""
-    return Key(key.namespace, names.of_owner(resource.kind, key.name))
+        return Whose.ORPHAN if is_orphan_of(live, self.owner_key.label) else Whose.FOREIGN

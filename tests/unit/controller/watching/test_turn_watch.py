@@ -13,8 +13,8 @@ from daybreak.controller.watching import turn_watch
 from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.priority_watch import PriorityWatch
-from daybreak.controller.watching.turn_watch import TOLD_SECONDS, Pods, TurnWatch, Workload
-from daybreak.manifests.keys import Key
+from daybreak.controller.watching.turn_watch import TOLD_SECONDS, Pods, TurnWatch
+from daybreak.manifests.keys import OwnerKey
 from daybreak.scheduling.claim import Claim, Turn
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.pod_priority import PriorityClasses
@@ -26,7 +26,7 @@ from tests.unit.scheduling.test_preempting import CLASSES, comer, gpus, stands
 from tests.unit.scheduling.test_turns_of_cores import some, wants
 from tests.unit.scheduling.test_turns_of_cores import stands as on_cores
 
-IDLE, ASKED = Workload("LLMService", Key("default", "idle")), Workload("LLMService", Key("default", "asked"))
+IDLE, ASKED = OwnerKey("LLMService", "default", "idle"), OwnerKey("LLMService", "default", "asked")
 
 
 class NoNodes:
@@ -38,7 +38,7 @@ class NoNodes:
 
 @pytest.mark.parametrize(("node_wait", "gives_way"), [(0, "default/asked"), (30, "default/asked"), (90, "")])
 def test_others_give_way_once_nodes_have_been_waited_for(node_wait: int, gives_way: str) -> None:
-    looked_at: list[Workload] = []
+    looked_at: list[OwnerKey] = []
     watch = TurnWatch(
         cast(NodeWatch, NoNodes()), lambda each, _: looked_at.append(each), timedelta(seconds=node_wait)
     )
@@ -58,14 +58,14 @@ def test_a_start_beside_many_that_wait_does_not_have_all_of_them_looked_at_befor
     )
     for number in range(20):
         name = f"w{number:02}"
-        watch.turns(Workload("LLMService", Key("default", name)), [waiter(name, waited=60 - number)], NOW)
+        watch.turns(OwnerKey("LLMService", "default", name), [waiter(name, waited=60 - number)], NOW)
     looked_at.clear()
     watch.turns(ASKED, [holder("asked", None, a=1)], NOW)
     assert len(looked_at) == 20
     assert looked_at.pop("w00") == 0, "it waits for somebody now"
     assert all(0 < after <= TOLD_SECONDS for after in looked_at.values())
     looked_at.clear()
-    watch.turns(Workload("LLMService", Key("default", "w00")), [], NOW)
+    watch.turns(OwnerKey("LLMService", "default", "w00"), [], NOW)
     assert looked_at.pop("w01") == 0, "it comes first now"
     assert all(0 < after <= TOLD_SECONDS for after in looked_at.values())
 
@@ -131,7 +131,7 @@ NODES = (node("a", gpus=1), node("b"), node("c"))
 
 def test_for_one_that_lacks_cores_it_is_asked_where_others_hold_some() -> None:
     """Not of every node that has cores; and until it is known nobody leaves, since that might help nobody."""
-    looked_at: list[Workload] = []
+    looked_at: list[OwnerKey] = []
     others = PlayedOthers()
     pods = Pods(
         cast(PriorityWatch, PlayedPriorities()), cast(BookedWatch, PlayedBooked()), cast(OtherPods, others)
@@ -153,7 +153,7 @@ def test_for_one_that_lacks_cores_it_is_asked_where_others_hold_some() -> None:
 
 
 def test_who_would_have_pods_deleted_waits_until_it_is_known_what_others_hold() -> None:
-    looked_at: list[Workload] = []
+    looked_at: list[OwnerKey] = []
     others = PlayedOthers()
     pods = Pods(
         cast(PriorityWatch, PlayedPriorities()),

@@ -88,25 +88,19 @@ BATCH_ANNOTATION = "daybreak.dev/batch"
 """On a RayJob: digest of the part of its LLMBatch's spec that may not change once the batch has begun."""
 RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster"
 """On a RayJob, and the RayService of a ServeApplication: digest of its Ray cluster's configuration."""
-BATCH_PREFIX = "batch."
-"""With it begins what stands for an LLMBatch in labels and in names of objects. No LLMService's name has a
-dot, so the two kinds never meet, though both may have objects of one name."""
-BENCHMARK_PREFIX = "benchmark."
-"""The same for an LLMBenchmark."""
-SERVER_PREFIX = "server."
-"""The same for a ModelServer."""
-APPLICATION_PREFIX = "application."
-"""The same for a ServeApplication."""
-ROUTE_PREFIX = "route."
-"""The same for an LLMRoute."""
-_OF_KIND = {
-    "LLMBatch": BATCH_PREFIX,
-    "LLMBenchmark": BENCHMARK_PREFIX,
-    "ModelServer": SERVER_PREFIX,
-    "ServeApplication": APPLICATION_PREFIX,
-    "LLMRoute": ROUTE_PREFIX,
+OWNER_PREFIXES = {
+    "LLMBatch": "batch.",
+    "LLMBenchmark": "benchmark.",
+    "ModelServer": "server.",
+    "ServeApplication": "application.",
+    "LLMRoute": "route.",
 }
+"""Beginning of an owner's name in labels, in names of its objects and towards gateways, by kind.
+
+An LLMService has none, and a name without a dot, so objects of two kinds may have one name."""
 _SERVICE_KIND = "LLMService"
+GATEWAY_KIND = "Gateway"
+"""Kind of the gateway of a namespace, as the owner of its objects. There is no object of that kind."""
 SERVE_APPLICATION = "app"
 """Name of the Ray Serve application of a ServeApplication, that of its own import path."""
 SERVER_COMPONENT = "server"
@@ -150,22 +144,18 @@ def _kind_of(owner: str) -> str:
 
 
 def kind_and_name(owner: str) -> tuple[str, str]:
-    """Kind and name of the object of ours that this stands for."""
-    for kind, prefix in _OF_KIND.items():
+    """Kind and name of the object of ours that this stands for; empty: a gateway."""
+    if not owner:
+        return GATEWAY_KIND, ""
+    for kind, prefix in OWNER_PREFIXES.items():
         if owner.startswith(prefix):
             return kind, owner.removeprefix(prefix)
     return _SERVICE_KIND, owner
 
 
-def name_of(kind: str, owner: str) -> str | None:
-    """Name of the object of that kind that this stands for; None: it is a gateway's, or another kind's."""
-    found, name = kind_and_name(owner)
-    return name if owner and found == kind else None
-
-
 def of_owner(kind: str, name: str) -> str:
     """What stands, in labels and names of objects, for an object of ours of that kind."""
-    return f"{_OF_KIND.get(kind, '')}{name}"
+    return f"{OWNER_PREFIXES.get(kind, '')}{name}"
 
 
 def benchmark_job(benchmark: str) -> str:

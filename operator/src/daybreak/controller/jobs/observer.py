@@ -9,8 +9,7 @@ from daybreak.api.schema.resource import Resource
 from daybreak.jobs.observed import Seen
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.control import is_controlled_by
-from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import label_of
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import PODS
 
 Look = Callable[[Mapping[str, Any], datetime], Seen]
@@ -55,5 +54,5 @@ class JobObserver(Generic[Seen]):
             seen,
             now=datetime.now(UTC),
             job=job if mine else None,
-            pods=tuple(self._cache.of_service(PODS, label_of(self._resource, key))),
+            pods=tuple(self._cache.owned_by(OwnerKey(self._resource.kind, *key), PODS)),
         )

@@ -18,8 +18,8 @@ from daybreak.jobs.status import COUNT_SECONDS, JobStatus
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
-from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import Owner, Whose, label_of
+from daybreak.manifests.keys import Key, OwnerKey
+from daybreak.manifests.owner import Owner, Whose
 from daybreak.manifests.plan import Plan
 from daybreak.manifests.resources import of
 from daybreak.problems.events import Event
@@ -152,7 +152,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
             self._prober.forget(key)
             if self._events is not None:
                 self._events.forget(key)
-            self._applier.forget(label_of(kind.resource, key))
+            self._applier.forget(OwnerKey(kind.resource.kind, *key))
             return None
         owner = Owner(kind.resource, key, seen.manifest["metadata"]["uid"])
         job = running_job(owner.uid, seen.pods, heard=seen.finished, role=kind.role)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from daybreak.api.schema.resource import Resource
 from daybreak.jobs.observed import Referred
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 
 
 class _Noted(NamedTuple):
@@ -57,7 +57,8 @@ class References:
         if not self._named[place]:
             del self._named[place]
 
-    def _changed(self, resource: Resource, key: Key) -> None:
+    def _changed(self, resource: Resource, changed: OwnerKey) -> None:
+        key = changed.key
         for owner, noted in self._named.get((resource, key.namespace), {}).items():
             if noted.others is None:
                 news = key.name == noted.name

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 from daybreak.api.schema.resource import Resource
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 from daybreak.manifests.resources import PODS
 from daybreak.ray.views.ray_pods import pod_views, requests_by_node
 from daybreak.scheduling.room import Booked
@@ -23,7 +23,7 @@ class BookedWatch:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._of: dict[Key, Mapping[str, Mapping[str, Decimal]]] = {}
+        self._of: dict[OwnerKey, Mapping[str, Mapping[str, Decimal]]] = {}
         """What the pods of each owner hold."""
         self._sums: dict[str, dict[str, Decimal]] = {}
         self._changed = set(cache.owners(PODS))
@@ -34,13 +34,13 @@ class BookedWatch:
         """What pods hold of each node, as it is now: whoever keeps it copies it."""
         for owner in self._changed:
             self._add(self._of.pop(owner, {}), -1)
-            if now := requests_by_node(pod_views(self._cache.of_service(PODS, owner))):
+            if now := requests_by_node(pod_views(self._cache.owned_by(owner, PODS))):
                 self._of[owner] = now
                 self._add(now, 1)
         self._changed.clear()
         return {node: dict(taken) for node, taken in self._sums.items()}
 
-    def _note(self, resource: Resource, owner: Key) -> None:
+    def _note(self, resource: Resource, owner: OwnerKey) -> None:
         if resource is PODS:
             self._changed.add(owner)
 

@@ -6,14 +6,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import NamedTuple
 
 from daybreak.controller import metrics
 from daybreak.controller.asking.other_pods import MOST_NODES, OtherPods
 from daybreak.controller.watching.booked_watch import BookedWatch
 from daybreak.controller.watching.node_watch import NodeWatch
 from daybreak.controller.watching.priority_watch import PriorityWatch
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 from daybreak.scheduling.claim import NO_MATTER, Claim, Turn
 from daybreak.scheduling.fit import capacities
 from daybreak.scheduling.fleet import Fleet
@@ -35,13 +34,6 @@ changes them for all that wait, and must not wait for a hundred statuses itself.
 
 Turns = Mapping[str, Turn]
 """By model."""
-
-
-class Workload(NamedTuple):
-    """An object whose pods take accelerators."""
-
-    kind: str
-    key: Key
 
 
 @dataclass(frozen=True)
@@ -70,7 +62,7 @@ class TurnWatch:
     def __init__(
         self,
         nodes: NodeWatch,
-        enqueue: Callable[[Workload, float], None],
+        enqueue: Callable[[OwnerKey, float], None],
         node_wait: timedelta = timedelta(0),
         pods: Pods | None = None,
     ) -> None:
@@ -78,12 +70,12 @@ class TurnWatch:
         self._pods = pods
         self._enqueue = enqueue
         self._node_wait = node_wait
-        self._claims: dict[Workload, tuple[Claim, ...]] = {}
-        self._turns: dict[Workload, Turns] = {}
+        self._claims: dict[OwnerKey, tuple[Claim, ...]] = {}
+        self._turns: dict[OwnerKey, Turns] = {}
         """Only of workloads for which it matters."""
-        self._short: set[Workload] = set()
+        self._short: set[OwnerKey] = set()
         """Workloads with a model that found no room when they were observed last."""
-        self._coming: set[Workload] = set()
+        self._coming: set[OwnerKey] = set()
         """Workloads with a model that wants pods, and whose pods the scheduler has not looked at."""
         self._of_class = Counter[str]()
         """How many models have pods of each PriorityClass."""
@@ -92,7 +84,7 @@ class TurnWatch:
         self._stuck: dict[tuple[str, str], datetime] = {}
         """Models that find no room, and since when."""
 
-    def turns(self, workload: Workload, claims: Sequence[Claim], now: datetime) -> Turns:
+    def turns(self, workload: OwnerKey, claims: Sequence[Claim], now: datetime) -> Turns:
         """Turns of a workload's models, now that it claims this; by model, where it matters."""
         changed = self._note(workload, claims)
         self._measure(claims, now)
@@ -100,7 +92,7 @@ class TurnWatch:
             self._decide(workload, self._contested(), now)
         return self._turns.get(workload, {})
 
-    def forget(self, workload: Workload) -> None:
+    def forget(self, workload: OwnerKey) -> None:
         """The workload has gone. What it held comes free by itself, and those who wait look again."""
         for claim in self._claims.get(workload, ()):
             self._stuck.pop(claim.name, None)
@@ -124,7 +116,7 @@ class TurnWatch:
         at, nodes = self._decided
         return nodes is not self._nodes.nodes() or not at <= now < at + FRESH
 
-    def _note(self, workload: Workload, found: Sequence[Claim]) -> bool:
+    def _note(self, workload: OwnerKey, found: Sequence[Claim]) -> bool:
         """Keep what a workload claims. Returns whether that is something else than before."""
         before = self._claims.get(workload, ())
         if len(before) == len(found) and all(map(_same, before, found)):
@@ -153,7 +145,7 @@ class TurnWatch:
                 metrics.ACCELERATOR_WAIT_SECONDS.labels(claim.resource).observe(waited)
         metrics.WAITING_FOR_ACCELERATORS.set(len(self._stuck))
 
-    def _contested(self) -> dict[tuple[str, str], tuple[Workload, Claim]]:
+    def _contested(self) -> dict[tuple[str, str], tuple[OwnerKey, Claim]]:
         """Claims on accelerators that somebody waits for, and those on the same cores and memory; all of them
         where pods may come whose priority has others deleted."""
         every = self._preempts
@@ -168,11 +160,11 @@ class TurnWatch:
         }
 
     def _decide(
-        self, own: Workload, contested: Mapping[tuple[str, str], tuple[Workload, Claim]], now: datetime
+        self, own: OwnerKey, contested: Mapping[tuple[str, str], tuple[OwnerKey, Claim]], now: datetime
     ) -> None:
         nodes = self._nodes.nodes()
         self._decided = (now, nodes)
-        decided: dict[Workload, dict[str, Turn]] = {}
+        decided: dict[OwnerKey, dict[str, Turn]] = {}
         claims = [claim for _, claim in contested.values()]
         for name, turn in turns(claims, self._fleet(own, claims, nodes), now, self._node_wait).items():
             decided.setdefault(contested[name][0], {})[name[1]] = turn
@@ -184,7 +176,7 @@ class TurnWatch:
                 self._enqueue(workload, later if only_words else 0.0)
         self._turns = dict(decided)
 
-    def _fleet(self, own: Workload, claims: Collection[Claim], nodes: tuple[Node, ...] | None) -> Fleet:
+    def _fleet(self, own: OwnerKey, claims: Collection[Claim], nodes: tuple[Node, ...] | None) -> Fleet:
         offered = () if nodes is None else capacities(nodes)
         if self._pods is None or not offered:
             return Fleet(offered)
@@ -206,7 +198,7 @@ class TurnWatch:
             return Fleet(offered, self._classes, counted=None)
         return Fleet(offered, self._classes, self._with(others), frozenset(others))
 
-    def _told(self, own: Workload) -> None:
+    def _told(self, own: OwnerKey) -> None:
         """What pods of others hold is known now, or is something else."""
         self._decided = (datetime.min.replace(tzinfo=UTC), None)
         self._enqueue(own, 0.0)

@@ -19,7 +19,7 @@ from daybreak.gateway.hold.table import Gate, Policy, Slot
 from daybreak.gateway.wanted import workloads
 from daybreak.gateway.wanted.gates import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 from daybreak.manifests.resources import PODS
 
 TICK_SECONDS = 1.0
@@ -132,7 +132,7 @@ class Programmer:
             asking.cancel()
 
     async def _run(self) -> None:
-        self._names.update(workloads.owners(self._cache, self._namespace))
+        self._names.update(each.label for each in workloads.owners(self._cache, self._namespace))
         ticked = time.monotonic()
         while True:
             changed, self._names = self._names, set()
@@ -221,9 +221,9 @@ class Programmer:
         except Exception as error:
             log.exception(what, backend=backend, error=str(error))
 
-    def _changed(self, resource: Resource, key: Key) -> None:
-        if key.namespace == self._namespace:
-            self._names.add(workloads.owner_of(resource, key.name))
+    def _changed(self, _: Resource, owner: OwnerKey) -> None:
+        if owner.namespace == self._namespace:
+            self._names.add(owner.label)
             self._wake.set()
 
     def _found_out(self, name: str) -> None:
@@ -232,10 +232,10 @@ class Programmer:
 
     def _read(self, name: str) -> list[int]:
         """Look at what the cache has of a service. Returns the slots that may have to be changed."""
-        key, config = Key(self._namespace, name), self._gateway.config
+        owner, config = OwnerKey.of_label(self._namespace, name), self._gateway.config
         try:
-            manifest = workloads.workload(self._cache, self._namespace, name)
-            pods = self._cache.of_service(PODS, key)
+            manifest = workloads.workload(self._cache, owner)
+            pods = self._cache.owned_by(owner, PODS)
             claim = None
             self._keyed.discard(name)
             if manifest is not None:

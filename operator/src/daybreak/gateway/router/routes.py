@@ -24,7 +24,7 @@ from daybreak.gateway.router.wanted_shares import digests, wanted_shares
 from daybreak.gateway.wanted import workloads
 from daybreak.gateway.wanted.gates import Claims, Ports, Wanted, wanted
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import OwnerKey
 
 PAUSE_SECONDS = 0.1
 """The least time between two looks at all services."""
@@ -154,12 +154,12 @@ class RouteKeeper:
     def _services(self) -> Iterable[Wanted]:
         for owner in workloads.owners(self._cache, self._namespace):
             try:
-                manifest = workloads.workload(self._cache, self._namespace, owner)
+                manifest = workloads.workload(self._cache, owner)
                 service = None
                 if manifest is not None:
                     service = wanted(manifest, (), Ports(), self._keys.keys(manifest))
             except Exception as error:  # one service must never stop the others
-                log.exception("a service cannot be read", service=owner, error=str(error))
+                log.exception("a service cannot be read", service=owner.label, error=str(error))
                 continue
             if service is not None:
                 yield service
@@ -170,6 +170,6 @@ class RouteKeeper:
             if key.namespace == self._namespace and manifest is not None:
                 yield manifest
 
-    def _changed(self, resource: Resource, key: Key) -> None:
-        if resource in (*workloads.WORKLOADS, LLM_ROUTES) and key.namespace == self._namespace:
+    def _changed(self, resource: Resource, owner: OwnerKey) -> None:
+        if resource in (*workloads.WORKLOADS, LLM_ROUTES) and owner.namespace == self._namespace:
             self._wake.set()

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection
 
-from daybreak.api.common import names
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
 from daybreak.gateways.port_allocator import PortAllocator
@@ -12,7 +11,7 @@ from daybreak.kinds.llmroute.reconciler import Reconciler
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import OF_ROUTES
 from daybreak.platform import Platform
 
@@ -59,14 +58,14 @@ class LLMRoutes:
         observer = Observer(cache, reports.told, ports, gateway=bool(platform.gateway_image))
         self._reconciler = Reconciler(api, cache, observer, applier, may_act)
 
-    def concerned(self, resource: Resource, key: Key) -> tuple[Key, float] | None:
+    def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
         """All routes of the namespace: at once for one or its own Service, soon for what serves models."""
-        mine = Key(key.namespace, ALL)
+        mine = Key(owner.namespace, ALL)
         if resource in OF_ROUTES:
-            return (mine, 0.0) if names.name_of(self.name, key.name) is not None else None
+            return (mine, 0.0) if owner.kind == self.name else None
         if resource is LLM_ROUTES:
             return mine, 0.0
-        return (mine, GATHER_SECONDS) if self._cache.has_any(LLM_ROUTES, key.namespace) else None
+        return (mine, GATHER_SECONDS) if self._cache.has_any(LLM_ROUTES, owner.namespace) else None
 
     def objects(self) -> Collection[Key]:
         """One for every namespace with an LLMRoute."""

@@ -20,11 +20,11 @@ from daybreak.api.schema.resource import GROUP, Resource
 from daybreak.kube import metrics
 from daybreak.kube.watching.trim import of as trim_of
 from daybreak.manifests.control import controller
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, OwnerKey, gateway_key
 from daybreak.manifests.resources import CONFIG_MAPS, NODES
 
-Listener = Callable[[Resource, Key], None]
-"""Called with the kind that changed and the workload concerned; for nodes with the node."""
+Listener = Callable[[Resource, OwnerKey], None]
+"""Called with the kind that changed and the owner concerned; for nodes with the node."""
 
 
 @dataclass(slots=True)
@@ -33,8 +33,8 @@ class _Entry:
     uid: str
     at: float
     """When it was last heard of, on the monotonic clock."""
-    owner: str | None
-    """Name of the workload that it belongs to."""
+    owner: OwnerKey | None
+    """The owner that it belongs to."""
     packed: bytes | None
     """None: deleted, and remembered for a while so that a late answer does not bring it back."""
 
@@ -45,11 +45,11 @@ class Cache:
     def __init__(self) -> None:
         self._entries: dict[Resource, dict[str, dict[Key, _Entry]]] = {}
         """By namespace: whoever asks about one shall not go through all of them."""
-        self._by_owner: dict[Resource, dict[Key, set[str]]] = {}
+        self._by_owner: dict[Resource, dict[OwnerKey, set[str]]] = {}
         self._listeners: list[Listener] = []
         self._followers: list[Listener] = []
         self._changes: dict[Resource, int] = {}
-        self._writing: dict[tuple[Resource, Key], set[Key]] = {}
+        self._writing: dict[tuple[Resource, Key], set[OwnerKey]] = {}
         """Objects that are being written, with whom to tell of what has changed meanwhile."""
 
     def subscribe(self, listener: Listener) -> None:
@@ -92,7 +92,7 @@ class Cache:
         """Whether a namespace has an object of a kind."""
         return any(entry.packed is not None for _, entry in self._of(resource, namespace))
 
-    def owners(self, resource: Resource) -> list[Key]:
+    def owners(self, resource: Resource) -> list[OwnerKey]:
         """Those to whom objects of a kind belong."""
         return list(self._by_owner.get(resource, {}))
 
@@ -107,10 +107,10 @@ class Cache:
             if entry.packed is not None:
                 yield _unpack(entry.packed)
 
-    def of_service(self, resource: Resource, service: Key) -> list[dict[str, Any]]:
-        """The objects of a kind that belong to a workload, by name."""
-        found = self._by_owner.get(resource, {}).get(service, ())
-        objects = (self.get(resource, Key(service.namespace, name)) for name in sorted(found))
+    def owned_by(self, owner: OwnerKey, resource: Resource) -> list[dict[str, Any]]:
+        """Return the objects of a kind that belong to an owner, by name."""
+        found = self._by_owner.get(resource, {}).get(owner, ())
+        objects = (self.get(resource, Key(owner.namespace, name)) for name in sorted(found))
         return [item for item in objects if item is not None]
 
     @contextmanager
@@ -138,8 +138,9 @@ class Cache:
             if entry is None or entry.packed is None or entry.version != answered:
                 self._tell(resource, told)
             else:
+                owner = entry.owner or OwnerKey(resource.kind, *key)
                 for follower in self._followers:
-                    follower(resource, key)
+                    follower(resource, owner)
 
     def put(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
         """Take a newer state in. Returns False, and changes nothing, when it is not newer."""
@@ -235,43 +236,45 @@ class Cache:
         self._changed(resource, key, {before.owner})
         return True
 
-    def _index(self, resource: Resource, key: Key, before: str | None, after: str | None) -> None:
+    def _index(self, resource: Resource, key: Key, before: OwnerKey | None, after: OwnerKey | None) -> None:
         index = self._by_owner.setdefault(resource, {})
         if before is not None and before != after:
-            members = index.get(Key(key.namespace, before), set())
+            members = index.get(before, set())
             members.discard(key.name)
             if not members:
-                index.pop(Key(key.namespace, before), None)
+                index.pop(before, None)
         if after is not None:
-            index.setdefault(Key(key.namespace, after), set()).add(key.name)
+            index.setdefault(after, set()).add(key.name)
 
-    def _changed(self, resource: Resource, key: Key, owners: set[str | None]) -> None:
+    def _changed(self, resource: Resource, key: Key, owners: set[OwnerKey | None]) -> None:
         self._changes[resource] = self._changes.get(resource, 0) + 1
-        services = {Key(key.namespace, owner) for owner in owners if owner is not None}
-        concerned = {key} if resource is NODES else services
+        concerned = {owner for owner in owners if owner is not None}
+        if resource is NODES:
+            concerned = {OwnerKey(NODES.kind, *key)}
         held = self._writing.get((resource, key))
         if held is not None:
             held |= concerned
         else:
             self._tell(resource, concerned)
 
-    def _tell(self, resource: Resource, concerned: Iterable[Key]) -> None:
+    def _tell(self, resource: Resource, concerned: Iterable[OwnerKey]) -> None:
         for listener in self._listeners:
             for each in concerned:
                 listener(resource, each)
 
 
-def _owner(resource: Resource, manifest: Mapping[str, Any]) -> str | None:
+def _owner(resource: Resource, manifest: Mapping[str, Any]) -> OwnerKey | None:
+    metadata = manifest["metadata"]
+    namespace = metadata.get("namespace", "")
     if resource.group == GROUP:
-        return str(manifest["metadata"]["name"])
+        return OwnerKey(resource.kind, namespace, str(metadata["name"]))
     owner = controller(manifest)
     if owner is not None and str(owner.get("apiVersion")).partition("/")[0] == GROUP:
-        return names.of_owner(str(owner.get("kind")), str(owner["name"]))
+        return OwnerKey(str(owner.get("kind")), namespace, str(owner["name"]))
     if resource is CONFIG_MAPS:
-        return ""  # the one that is watched is of the gateway
-    label = (manifest["metadata"].get("labels") or {}).get(names.SERVICE_LABEL)
-    # Empty: not one workload's but the gateway's, which all of a namespace share.
-    return str(label) if label is not None else None
+        return gateway_key(namespace)  # the only one that is watched
+    label = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
+    return OwnerKey.of_label(namespace, str(label)) if label is not None else None
 
 
 def _version(text: Any) -> int:

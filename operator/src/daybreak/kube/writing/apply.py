@@ -12,7 +12,7 @@ from daybreak.kube.errors import ApiError
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing import managed_fields
 from daybreak.manifests import compare, resources
-from daybreak.manifests.keys import Key, key_of
+from daybreak.manifests.keys import Key, OwnerKey, key_of
 
 MANAGER = {"fieldManager": names.FIELD_MANAGER}
 SERVER_SIDE_APPLY = {**MANAGER, "force": "true"}
@@ -34,15 +34,15 @@ class Applier:
     def __init__(self, api: Api, cache: Cache) -> None:
         self._api = api
         self._cache = cache
-        self._doubted: dict[Key, set[tuple[Resource, Key]]] = {}
-        """Names that were taken when an object should have been made, by service."""
-        self._contended: dict[Key, dict[tuple[Resource, Key], tuple[str, str]]] = {}
+        self._doubted: dict[OwnerKey, set[tuple[Resource, Key]]] = {}
+        """Names that were taken when an object should have been made, by owner."""
+        self._contended: dict[OwnerKey, dict[tuple[Resource, Key], tuple[str, str]]] = {}
         """Objects that do not become what was asked for, by digest and the version at which that was seen."""
 
-    def forget(self, service: Key) -> None:
-        """Forget what was noted of a service that has gone."""
-        self._doubted.pop(service, None)
-        self._contended.pop(service, None)
+    def forget(self, owner: OwnerKey) -> None:
+        """Forget what was noted of an owner that has gone."""
+        self._doubted.pop(owner, None)
+        self._contended.pop(owner, None)
 
     async def live(self, manifest: Manifest) -> dict[str, Any] | None:
         """The object as it is, whoever it belongs to, as far as is known.
@@ -52,7 +52,7 @@ class Applier:
         """
         resource, key = resources.of(manifest), key_of(manifest)
         found = self._cache.get(resource, key)
-        doubted = self._doubted.get(_service(manifest), set())
+        doubted = self._doubted.get(_owner(manifest), set())
         if found is None and (resource, key) in doubted:
             found = await self._api.find(resource, resource.path(key.namespace, key.name))
             if found is None:
@@ -65,7 +65,7 @@ class Applier:
         Raises Occupied when the object is not known and its name is taken.
         """
         resource, key, wanted = resources.of(desired), key_of(desired), compare.stamped(desired)
-        contended = self._contended.setdefault(_service(desired), {})
+        contended = self._contended.setdefault(_owner(desired), {})
         if live is not None:
             different = compare.difference(wanted, live)
             seen = compare.digest(desired), _content(live)
@@ -94,7 +94,7 @@ class Applier:
         except ApiError as error:
             if not error.exists:
                 raise
-            self._doubted.setdefault(_service(wanted), set()).add((resource, key))
+            self._doubted.setdefault(_owner(wanted), set()).add((resource, key))
             raise Occupied(str(key)) from error
 
     async def _change(self, resource: Resource, key: Key, wanted: Manifest, live: Manifest) -> dict[str, Any]:
@@ -124,13 +124,14 @@ class Applier:
         except ApiError as error:
             if not error.not_found:
                 raise
-        self._contended.get(_service(live), {}).pop((resource, key), None)
+        self._contended.get(_owner(live), {}).pop((resource, key), None)
 
 
-def _service(manifest: Manifest) -> Key:
-    """The workload whose object this is."""
+def _owner(manifest: Manifest) -> OwnerKey:
+    """Return the owner that an object's label names."""
     metadata = manifest["metadata"]
-    return Key(metadata.get("namespace", ""), (metadata.get("labels") or {}).get(names.SERVICE_LABEL, ""))
+    label = (metadata.get("labels") or {}).get(names.SERVICE_LABEL, "")
+    return OwnerKey.of_label(metadata.get("namespace", ""), label)
 
 
 def _content(live: Manifest) -> str:

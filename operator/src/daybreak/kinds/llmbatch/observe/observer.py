@@ -17,14 +17,13 @@ from daybreak.api.schema.resource import Resource
 from daybreak.controller.jobs.observer import JobObserver
 from daybreak.controller.jobs.references import References
 from daybreak.controller.watching.node_watch import NodeWatch
-from daybreak.controller.watching.turn_watch import TurnWatch, Workload
+from daybreak.controller.watching.turn_watch import TurnWatch
 from daybreak.jobs.observed import Referred
 from daybreak.kinds.llmbatch.observe.claims import claims
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.watches import Watches
-from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import label_of
+from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import RAY_CLUSTERS, RAY_JOBS
 from daybreak.scheduling.claim import NO_MATTER
 
@@ -61,7 +60,7 @@ class Observer:
         """What is seen of a batch, or None when there is none."""
         seen = self._jobs.observe(key)
         if seen is None:
-            self._turns.forget(Workload(LLM_BATCHES.kind, key))
+            self._turns.forget(OwnerKey(LLM_BATCHES.kind, *key))
             self._references.forget(key)
             return None
         return replace(self._with_clusters(key, seen), service=self._service(key, seen))
@@ -73,12 +72,12 @@ class Observer:
     def heard(self, key: Key, seen: Observed) -> Observed:
         """What is seen, and whose turn it is now that the batch's progress is known."""
         found = self._turns.turns(
-            Workload(LLM_BATCHES.kind, key), claims(seen, self._nodes.nodes()), seen.now
+            OwnerKey(LLM_BATCHES.kind, *key), claims(seen, self._nodes.nodes()), seen.now
         )
         return replace(seen, turn=next(iter(found.values()), NO_MATTER))
 
     def _with_clusters(self, key: Key, seen: Observed) -> Observed:
-        clusters = self._cache.of_service(RAY_CLUSTERS, label_of(LLM_BATCHES, key))
+        clusters = self._cache.owned_by(OwnerKey(LLM_BATCHES.kind, *key), RAY_CLUSTERS)
         return replace(seen, ray_clusters=tuple(clusters))
 
     def _service(self, key: Key, seen: Observed) -> Referred | None:

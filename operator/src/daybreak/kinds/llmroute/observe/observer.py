@@ -23,8 +23,7 @@ from daybreak.kinds.llmroute.observe.observed import (
     seen_route,
 )
 from daybreak.kube.watching.cache import Cache
-from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import label_of
+from daybreak.manifests.keys import OwnerKey
 from daybreak.protocol.tallies import Told
 
 SERVING = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
@@ -81,7 +80,7 @@ class Observer:
     def _addressed(self, namespace: str, routes: list[SeenRoute]) -> list[SeenRoute]:
         """The same, with ports for those that ask for an address of their own; of others they are free."""
         asking = {
-            label_of(LLM_ROUTES, Key(namespace, each.name)): each
+            OwnerKey(LLM_ROUTES.kind, namespace, each.name): each
             for each in routes
             # What a spec asks for that cannot be used, nobody knows: what it has stays.
             if self._gateway and (each.route is None or each.route.spec.address is Address.OWN)

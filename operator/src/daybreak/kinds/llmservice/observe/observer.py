@@ -18,7 +18,7 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.loop import observer
 from daybreak.loop.kept_revisions import kept_revisions
 from daybreak.loop.observer import GatewaySource
-from daybreak.manifests.keys import Key
+from daybreak.manifests.keys import Key, key_of
 from daybreak.manifests.resources import JOBS, PERSISTENT_VOLUME_CLAIMS, RAY_CLUSTERS, RAY_SERVICES, SERVICES
 from daybreak.ray.ports import SERVE
 from daybreak.ray.views.ray_pods import HEAD, pod_views
@@ -47,8 +47,8 @@ class Observer(observer.Observer[Observed]):
         """Read a manifest and the revisions that are kept."""
         service, problems = read(manifest)
         metadata = manifest["metadata"]
-        key = Key(metadata["namespace"], metadata["name"])
-        written, known = service, kept_revisions(self._cache, key, metadata["uid"])
+        owner = self.owner(key_of(manifest))
+        written, known = service, kept_revisions(self._cache, owner, metadata["uid"])
         decided = state_of(manifest.get("status") or {})
         if written is not None and decided is not None and decided.answered is not None:
             # Before anything has answered there is nothing to go back to: it is built as it is written.
@@ -84,9 +84,9 @@ class Observer(observer.Observer[Observed]):
         return replace(
             seen,
             ray_service=self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
-            ray_clusters=tuple(self._cache.of_service(RAY_CLUSTERS, key)),
-            jobs=tuple(self._cache.of_service(JOBS, key)),
-            claims=tuple(self._cache.of_service(PERSISTENT_VOLUME_CLAIMS, key)),
+            ray_clusters=tuple(self._cache.owned_by(self.owner(key), RAY_CLUSTERS)),
+            jobs=tuple(self._cache.owned_by(self.owner(key), JOBS)),
+            claims=tuple(self._cache.owned_by(self.owner(key), PERSISTENT_VOLUME_CLAIMS)),
         )
 
 

@@ -87,10 +87,10 @@ class Observer(observer.Observer[Observed]):
         found = self._cache.get(RAY_SERVICES, name)
         own = found is not None and name in {
             Key(each["metadata"]["namespace"], each["metadata"]["name"])
-            for each in self._cache.of_service(RAY_SERVICES, self.owner(key))
+            for each in self._cache.owned_by(self.owner(key), RAY_SERVICES)
         }
         # A service of the same name may have one.
-        return found if own else None, tuple(self._cache.of_service(RAY_CLUSTERS, self.owner(key)))
+        return found if own else None, tuple(self._cache.owned_by(self.owner(key), RAY_CLUSTERS))
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[ServeApplication | None, tuple[str, ...]]:
