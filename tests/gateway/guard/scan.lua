@@ -9,7 +9,7 @@ core.register_cli({ "scan" }, "scan <path> <extra> <max n> <piece>... : judge a 
             break
         end
     end
-    applet:send((scanner.message and "refused " .. (scanner.param or "-") or "passes") .. "\n")
+    applet:send((scanner.refusal and "refused " .. (scanner.values.param or "-") or "passes") .. "\n")
 end)
 
 -- Counted and not timed: it is the same on every machine. What string.find does counts as one.

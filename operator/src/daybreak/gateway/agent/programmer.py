@@ -16,6 +16,7 @@ from daybreak.gateway.hold.model_backends import Given, ModelBackends
 from daybreak.gateway.hold.process import Gateway, Known
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Policy, Slot
+from daybreak.gateway.responses import responses
 from daybreak.gateway.wanted import workloads
 from daybreak.gateway.wanted.gates import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.kube.watching.cache import Cache
@@ -29,8 +30,6 @@ KEYS_SECONDS = 10.0
 """How often the files with API keys are read again."""
 UNTOLD = -1
 """Epoch of a gate of which nothing is carried out yet."""
-REPLACED = "The gateway is being replaced: send the request again."
-"""Told to who is still held when the gateway's time is up."""
 
 log = structlog.get_logger("daybreak.gateway")
 
@@ -165,9 +164,10 @@ class Programmer:
     async def refuse(self) -> None:
         """Refuse whatever is held or comes, from now on: the gateway's time is up."""
         self._refusing = True
+        reason = responses.table()["draining"].message
         for told in list(self._told.values()):
             for backend, slot in list(told.gates.items()):
-                await self._gateway.set_gate(backend, replace(slot, gate=Gate.FAILED, reason=REPLACED))
+                await self._gateway.set_gate(backend, replace(slot, gate=Gate.FAILED, reason=reason))
 
     async def _tick(self) -> None:
         self._names |= self._failed

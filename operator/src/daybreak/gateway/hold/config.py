@@ -8,11 +8,11 @@ import jinja2
 
 from daybreak.api.common import names
 from daybreak.gateway.fields import fields
-from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.paths import BALANCER_PATH, HEALTH_PATH, PATHS, REPLICA_PATHS, SCORE_PATHS
 from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
 from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS
 from daybreak.gateway.lua import LUA
+from daybreak.gateway.responses import responses
 
 HERE = Path(__file__).parent
 TEMPLATE = HERE / "haproxy.cfg.j2"
@@ -250,6 +250,11 @@ class GatewayConfig:
         return self.folder / "fields.lua"
 
     @property
+    def responses(self) -> Path:
+        """The table of error responses, as Lua."""
+        return self.folder / responses.LUA_FILE
+
+    @property
     def maps(self) -> Maps:
         """The maps that HAProxy looks things up in."""
         return Maps(self.folder)
@@ -311,8 +316,8 @@ def render(config: GatewayConfig) -> str:
         balancer_path=BALANCER_PATH,
         replica_paths=REPLICA_PATHS,
         score_paths=SCORE_PATHS,
-        error_body=error_body,
-        errors=ERRORS,
+        respond=responses.respond,
+        default_responses=responses.defaults(),
         hold_buckets=HOLD_BUCKETS,
         last_port=config.last_port,
         lua=OWN_LUA,

@@ -18,6 +18,7 @@ from daybreak.gateway.hold.config import GatewayConfig, render
 from daybreak.gateway.hold.departures import TCP, TCP6, Departures
 from daybreak.gateway.hold.servers import Server, Servers
 from daybreak.gateway.hold.table import Gate, Slot, Snapshot
+from daybreak.gateway.responses import responses
 
 _LOOK = 0.05
 """Seconds between two looks at a HAProxy that stops."""
@@ -125,6 +126,7 @@ class Gateway:
         self.config.file.write_text(render(config))
         self.config.maps.empty()
         self.config.fields.write_text(fields.lua())
+        self.config.responses.write_text(responses.lua())
         self._servers.forget()
         await self._haproxy.start(seconds)
         self._sweeper = asyncio.create_task(self._sweep())

@@ -1,6 +1,7 @@
 -- What the gateway answers itself: JSON, errors in OpenAI's shape.
 
 local percent = require("percent")
+local responses = require("responses")
 
 local answers = {}
 
@@ -53,13 +54,27 @@ local function send(txn, status, body, headers)
     txn:done(reply)
 end
 
--- more: retry_after in seconds, param (the field that is wrong), headers.
-function answers.refuse(txn, status, message, kind, code, more)
-    more = more or {}
-    local headers = more.headers or {}
-    headers["retry-after"] = more.retry_after
-    send(txn, status, '{"error": {"message": ' .. quoted(message) .. ', "type": ' .. quoted(kind) .. ', "param": ' ..
-        (more.param and quoted(more.param) or "null") .. ', "code": ' .. quoted(code) .. "}}", headers)
+-- Returns a text with its placeholders replaced, or nil for a text that is one placeholder without a value. Any other
+-- placeholder without a value stays: a wrong message is better than none.
+local function filled(text, values)
+    local only = text:match("^{([%l_]+)}$")
+    if only then
+        return values[only] and tostring(values[only])
+    end
+    return (text:gsub("{([%l_]+)}", function(name) return values[name] and tostring(values[name]) end))
+end
+
+-- Sends an error response of responses.json, and ends the request. values: of its placeholders, by their names.
+function answers.respond(txn, name, values)
+    local response, headers = responses[name], {}
+    values = values or {}
+    for header, text in pairs(response.headers) do
+        headers[header] = filled(text, values)
+    end
+    local param = response.param and filled(response.param, values)
+    send(txn, response.status, '{"error": {"message": ' .. quoted(filled(response.message, values) or "") ..
+        ', "type": ' .. quoted(response.type) .. ', "param": ' .. (param and quoted(param) or "null") .. ', "code": ' ..
+        quoted(response.code) .. "}}", headers)
 end
 
 -- Answers a health check of a model that sleeps, which is healthy. name: the model's; empty: of a service with several.
@@ -72,17 +87,18 @@ function answers.nothing(txn, headers)
     send(txn, 204, nil, headers)
 end
 
-function answers.no_service(txn)
-    answers.refuse(txn, 404, "There is no such service.", "invalid_request_error", "not_found")
-end
-
--- A model that is not there. names: what is, as far as it may be told; none: what is said where nothing may be.
+-- Responds to a request for an unknown model. names: the models that the client may use. none: a function of the name,
+-- which responds if there are none.
 function answers.unknown(txn, name, names, none)
-    local there = #names == 0 and (none or "There is none.") or
-        (#names > MOST_NAMES and "There are, among others: " or "There is: ") ..
-        table.concat(names, ", ", 1, math.min(#names, MOST_NAMES)) .. "."
-    answers.refuse(txn, 404, "The model " .. name .. " does not exist. " .. there, "invalid_request_error",
-        "model_not_found", { param = "model" })
+    if #names == 0 then
+        return none(name)
+    end
+    local listed = table.concat(names, ", ", 1, math.min(#names, MOST_NAMES))
+    if #names > MOST_NAMES then
+        answers.respond(txn, "model_not_found_of_many", { model = name, names = listed })
+    else
+        answers.respond(txn, "model_not_found", { model = name, names = listed })
+    end
 end
 
 local function model(name)

@@ -18,13 +18,13 @@ import structlog
 from daybreak.api.common import names
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy import info
-from daybreak.gateway.haproxy.errors import ERRORS, error_body
 from daybreak.gateway.haproxy.info import Connections
 from daybreak.gateway.haproxy.paths import BALANCER_PATH, HEALTH_PATH, PATHS, REPLICA_PATHS
 from daybreak.gateway.haproxy.processes import Process
 from daybreak.gateway.haproxy.program import Haproxy
 from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
 from daybreak.gateway.lua import LUA
+from daybreak.gateway.responses import responses
 from daybreak.gateway.router import external, pieces
 from daybreak.gateway.router import shares as sharing
 from daybreak.gateway.router.external import External
@@ -158,6 +158,11 @@ class RouterConfig:
         return self.folder / "router.cfg"
 
     @property
+    def responses(self) -> Path:
+        """The table of error responses, as Lua; the same file as that of the HAProxy that holds."""
+        return self.folder / responses.LUA_FILE
+
+    @property
     def short_map(self) -> Path:
         """The map that says whether the gateway is short of room."""
         return self.folder / "short-llm.map"
@@ -238,6 +243,7 @@ class Router:
             log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
         config.short_map.write_text("")
         config.closing_map.write_text("")
+        config.responses.write_text(responses.lua())
         config.file.write_text(render(config))
         config.keys_map.write_text("")
         config.origins_map.write_text("")
@@ -387,8 +393,8 @@ def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
         closing_map=config.closing_map,
         short_connections=max(1, int(config.short * config.max_connections)),
         buffer_bytes=_BUFFER,
-        error_body=error_body,
-        errors=ERRORS,
+        respond=responses.respond,
+        default_responses=responses.defaults(),
         keys_map=config.keys_map,
         origins_map=config.origins_map,
         models_map=config.models_map,

@@ -81,9 +81,9 @@ local function set(applet, _, _, id, ...)
     applet:send("ok\n")
 end
 
--- Takes a gate away: no request comes to it any more, and who is held there hears why.
-local function take_away(slot, code, message)
-    slot.gone = { code = code, message = message }
+-- Takes a gate away: no request comes to it any more, and held requests get the response of that name.
+local function take_away(slot, name, values)
+    slot.gone = { name = name, values = values }
     slot.gate = "closed"
     slots.note_models(slot)
     keys.note(slot)
@@ -96,7 +96,7 @@ end
 local function remove(applet, _, _, id)
     local slot = all[id]
     if slot and not slot.gone then
-        take_away(slot, "model_not_found", "The model " .. slot.model .. " has been removed.")
+        take_away(slot, "model_removed", { model = slot.model })
     end
     applet:send("ok\n")
 end
@@ -105,7 +105,7 @@ end
 local function unset(applet, _, _, id)
     local slot = all[id]
     if slot then
-        take_away(slot, "not_found", "The service has been deleted.")
+        take_away(slot, "service_deleted")
         slots.forget(slot)
     end
     applet:send("ok\n")

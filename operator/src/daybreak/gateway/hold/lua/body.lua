@@ -21,18 +21,17 @@ local body = {}
 
 function body.too_large(txn, slot)
     slots.count(slot, "too_large")
-    answers.refuse(txn, 413, "The request is larger than the " .. slot.max_body_bytes ..
-        " bytes that this service takes.", "invalid_request_error", "request_too_large")
+    answers.respond(txn, "body_too_large", { limit = slot.max_body_bytes })
 end
 
 local function too_slow(txn, slot)
     slots.count(slot, "too_slow")
-    answers.refuse(txn, 408, "The request did not arrive in time.", "invalid_request_error", "request_timeout")
+    answers.respond(txn, "request_timeout")
 end
 
 local function refuse_field(txn, slot, scanner)
     slots.count(slot, "refused")
-    answers.refuse(txn, 400, scanner.message, "invalid_request_error", "invalid_body", { param = scanner.param })
+    answers.respond(txn, scanner.refusal, scanner.values)
 end
 
 -- HAProxy makes a filter for each request, and calls back those that have asked for the body's pieces. A callback

@@ -56,7 +56,7 @@ function guard.new(path, limits, extra, models)
         name = nil,        -- the key that was read
         rule = nil,        -- what it means for the value that is being read
         value = "",        -- that value, unless it is a string, a list or an object
-        param = nil, message = nil,  -- why the body is refused
+        refusal = nil, values = nil,  -- the response to a body that is refused: its name, and values of its placeholders
     }, Scanner)
 end
 
@@ -67,27 +67,30 @@ local function unescaped(key)
     end))
 end
 
-function Scanner:refuse(message)
-    local outer = self.inside and "chat_template_kwargs." or ""
-    self.param = self.name and outer .. self.name
-    self.message = message
+function Scanner:refuse(name, values)
+    self.refusal, self.values = name, values or NONE
+end
+
+-- The field that was read, with the field that it is in.
+function Scanner:field_path()
+    return (self.inside and "chat_template_kwargs." or "") .. self.name
 end
 
 function Scanner:refuse_field()
-    self:refuse("This service does not take the field " .. self.name .. ".")
+    self:refuse("field_refused", { field = self.name, param = self:field_path() })
 end
 
 function Scanner:refuse_model()
     self.name = "model"
-    self:refuse("The API key may not ask for this model.")
+    self:refuse("body_model_not_allowed", { param = self:field_path() })
 end
 
 function Scanner:refuse_salt()
-    self:refuse("cache_salt must have at most " .. self.limits.salt .. " bytes and no slash.")
+    self:refuse("cache_salt_invalid", { limit = self.limits.salt, param = self:field_path() })
 end
 
 function Scanner:refuse_count()
-    self:refuse("n must be a number of at most " .. self.limits.choices .. ".")
+    self:refuse("too_many_choices", { limit = self.limits.choices, param = self:field_path() })
 end
 
 -- What a name means; nil: nothing, and it passes.
@@ -185,8 +188,7 @@ function Scanner:read_members(text, at)
     end
     self.marks = self.marks + 1
     if self.marks > MOST_MARKS then
-        self.name = nil
-        self:refuse("The body has too many fields.")
+        self:refuse("too_many_fields")
         return found
     end
     local char = text:sub(found, found)
@@ -213,7 +215,7 @@ function Scanner:read_members(text, at)
     else
         self:ends()
         self.depth = self.depth - 1
-        if self.watched == 2 and not self.message then
+        if self.watched == 2 and not self.refusal then
             self.watched, self.inside, self.awaits_key = 1, false, false
         end
     end
@@ -224,9 +226,9 @@ end
 function Scanner:one_more()
     self.items = self.items + 1
     if self.items > self.limits.items then
-        self:refuse("The list " .. self.name .. " has more than " .. self.limits.items .. " items.")
+        self:refuse("too_many_items", { field = self.name, limit = self.limits.items, param = self:field_path() })
     end
-    return self.message ~= nil
+    return self.refusal ~= nil
 end
 
 -- What stands between two texts, from behind the quotation mark that ends the first to the one that begins the second: where
@@ -320,15 +322,14 @@ function Scanner:skip(text, at)
     return at
 end
 
--- Read the next piece of the body. Returns whether the body is refused; why is in message and param.
+-- Read the next piece of the body. Returns whether the body is refused; the response is in refusal and values.
 function Scanner:feed(text)
     -- JSON in UTF-8 has no such byte; in UTF-16 and UTF-32, which Python's parser reads as well, it always has.
-    if not self.message and text:find("\0", 1, true) then
-        self.name = nil
-        self:refuse("The body must be JSON in UTF-8.")
+    if not self.refusal and text:find("\0", 1, true) then
+        self:refuse("body_not_utf8")
     end
     local at = 1
-    while at <= #text and not self.message do
+    while at <= #text and not self.refusal do
         if self.in_string then
             at = self:read_string(text, at)
         elseif self.depth == self.watched then
@@ -337,7 +338,7 @@ function Scanner:feed(text)
             at = self:skip(text, at)
         end
     end
-    return self.message ~= nil
+    return self.refusal ~= nil
 end
 
 return guard

@@ -107,14 +107,15 @@ local function check_model(txn, slot, path, text)
     local listed = (slots.fronts[slot.port] or slot).listed
     if name and #listed.names > 0 and not slot.has[name] and not listed.has[name] then
         slots.count(slot, "unknown_model")
-        answers.unknown(txn, name, keys.visible(txn, listed.names))
+        answers.unknown(txn, name, keys.visible(txn, listed.names), function()
+            answers.respond(txn, "model_not_found_none", { model = name })
+        end)
     end
     keys.check_model(txn, slot, not model.FORMS[path] and name or nil)
 end
 
 local function no_memory(txn, slot)
-    answers.refuse(txn, 429, "The model is not ready, and the requests that wait already take all the memory that " ..
-        "there is for them: try again later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+    answers.respond(txn, "queue_full_memory", { retry_after = slot.retry_after })
 end
 
 -- Bytes of the body that have come and fit the buffer.
@@ -176,10 +177,9 @@ local function probe(txn, slot, passes)
     elseif slot.gate == "closed" then
         answers.asleep(txn, slot.model)
     elseif slot.gate == "failed" then
-        answers.refuse(txn, 503, slot.reason, "server_error", "model_failed", { retry_after = slot.retry_after })
+        answers.respond(txn, "model_failed", { reason = slot.reason, retry_after = slot.retry_after })
     else
-        answers.refuse(txn, 503, "No replica of the model takes a health check at the moment. Retry after " ..
-            slot.retry_after .. " seconds.", "server_error", "service_unavailable", { retry_after = slot.retry_after })
+        answers.respond(txn, "health_check_unserved", { retry_after = slot.retry_after })
     end
 end
 
@@ -199,8 +199,7 @@ local function arrive(txn, slot, now, for_replicas)
     end
     if for_replicas and slot.replicas_listen == 0 then
         slots.count(slot, "refused")
-        answers.refuse(txn, 404, "There is nothing at this path: Ray Serve's ingress does not have it, and the " ..
-            "service has runtime.directIngress off.", "invalid_request_error", "not_found")
+        answers.respond(txn, "path_needs_replica")
     end
     local passes = can_pass(slot, for_replicas)
     if txn:get_var(PROBE) then
@@ -217,9 +216,8 @@ local function arrive(txn, slot, now, for_replicas)
     end
     if full then
         slots.count(slot, "queue_full")
-        answers.refuse(txn, 429, "All replicas are busy and " .. math.tointeger(txn.f:queue()) ..
-            " requests wait already: try again later.", "rate_limit_error", "queue_full",
-            { retry_after = slot.retry_after })
+        local queued = math.tointeger(txn.f:queue())
+        answers.respond(txn, "queue_full_replicas", { waiting = queued, retry_after = slot.retry_after })
     end
     if passes then
         slots.count(slot, "passed")
@@ -230,9 +228,7 @@ local function arrive(txn, slot, now, for_replicas)
     end
     if crowded then
         slots.count(slot, "queue_full")
-        answers.refuse(txn, 429, "The model is waking up and " .. slot.held ..
-            " requests wait already: try again later.", "rate_limit_error", "queue_full",
-            { retry_after = slot.retry_after })
+        answers.respond(txn, "queue_full_waking", { held = slot.held, retry_after = slot.retry_after })
     end
     local whose = keys.check_held(txn, slot)
     return join(txn, slot, now, for_replicas, length, whose)
@@ -244,8 +240,7 @@ local function come_back(txn, slot, now)
     again.used(slot)
     if txn:get_var(TURN) > MOST_TURNS then
         slots.count(slot, "not_reached")
-        answers.refuse(txn, 503, "No replica of the model can be reached, though they look well: try again.",
-            "server_error", "service_unavailable", { retry_after = slot.retry_after })
+        answers.respond(txn, "replicas_unreachable", { retry_after = slot.retry_after })
     end
     if txn:get_var(PROBE) then
         probe(txn, slot, false)
@@ -301,11 +296,11 @@ local function hold(txn)
     end
     if slot.gone then
         leave(txn, slot, number, "unset")
-        answers.refuse(txn, 404, slot.gone.message, "invalid_request_error", slot.gone.code)
+        answers.respond(txn, slot.gone.name, slot.gone.values)
     end
     if slot.gate == "failed" then
         leave(txn, slot, number, "failed")
-        answers.refuse(txn, 503, slot.reason, "server_error", "model_failed", { retry_after = slot.retry_after })
+        answers.respond(txn, "model_failed", { reason = slot.reason, retry_after = slot.retry_after })
     end
     if passes and take_token(slot, now) then
         leave(txn, slot, number, "passed")
@@ -315,9 +310,12 @@ local function hold(txn)
     end
     if now >= place.deadline then
         leave(txn, slot, number, "timed_out")
-        answers.refuse(txn, 503, (slot.gate == "open" and "No replica of the model could be reached within " or
-            "The model did not wake up within ") .. slot.hold_ms // 1000 .. " seconds: try again.", "server_error",
-            "wake_timeout", { retry_after = slot.retry_after })
+        local seconds = slot.hold_ms // 1000
+        if slot.gate == "open" then
+            answers.respond(txn, "wake_timeout_unreachable", { seconds = seconds, retry_after = slot.retry_after })
+        else
+            answers.respond(txn, "wake_timeout", { seconds = seconds, retry_after = slot.retry_after })
+        end
     end
     if not grow(txn, place) then
         if falls_back(txn, slot, number) then

@@ -9,7 +9,6 @@ local ACCESS = os.getenv("DAYBREAK_ACCESS")  -- the map of ports of services to 
 local KEYS = os.getenv("DAYBREAK_KEYS")      -- the map of <port>/<digest> to what is known of the key
 local USES = "key_uses"                          -- the table of what each key is used for
 local SOURCE = "txn.daybreak_source"         -- a client's address
-local RETRY_AFTER = 10                       -- seconds; within about that time a gateway has a new Secret
 
 local keys = {}
 
@@ -113,20 +112,20 @@ function keys.visible(txn, names, port)
     return found
 end
 
-local function refuse(txn, slot, key, status, message, kind, code, more)
+local function refuse(txn, slot, key, name, values)
     key.refused = key.refused + 1
     slots.count(slot, "key_limited")
-    answers.refuse(txn, status, message, kind, code, more)
+    answers.respond(txn, name, values)
 end
 
 -- Answers 403 where the key may not ask for the model. name: nil where what is here of the body names none; then the
 -- engine would choose.
 function keys.check_model(txn, slot, name)
     local key = keys.of(txn)
-    if key and key.models and not (name and key.models[name]) then
-        refuse(txn, slot, key, 403, name and "The API key may not ask for the model " .. name .. "." or
-            "The API key may ask for some models only: send JSON, and the field model first.", "invalid_request_error",
-            "model_not_allowed", { param = "model" })
+    if key and key.models and not name then
+        refuse(txn, slot, key, "model_not_allowed_unnamed")
+    elseif key and key.models and not key.models[name] then
+        refuse(txn, slot, key, "model_not_allowed", { model = name })
     end
 end
 
@@ -145,12 +144,10 @@ function keys.check_held(txn, slot)
     local room = math.max(1, SPARE * (slot.max_held - slot.held))
     if not key and held >= room then
         slots.count(slot, "queue_full")
-        answers.refuse(txn, 429, "Your address has " .. held .. " requests held while the model wakes up: try again later.",
-            "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+        answers.respond(txn, "queue_full_address", { held = held, retry_after = slot.retry_after })
     end
     if key and held >= (key.held or others > 1 and room or ANY) then
-        refuse(txn, slot, key, 429, "This API key has " .. held .. " requests held while the model wakes up: try again " ..
-            "later.", "rate_limit_error", "queue_full", { retry_after = slot.retry_after })
+        refuse(txn, slot, key, "queue_full_key", { held = held, retry_after = slot.retry_after })
     end
     return whose
 end
@@ -198,23 +195,22 @@ local function locked(txn)
     local key = keys.of(txn)
     if key and txn:get_var("txn.daybreak_expired") then
         slots.count(ring.slot, "unauthorized")
-        answers.refuse(txn, 401, "The API key has expired.", "invalid_request_error", "api_key_expired",
-            { headers = { ["www-authenticate"] = "Bearer" } })
+        answers.respond(txn, "api_key_expired")
     end
     if key then
-        refuse(txn, ring.slot, key, 429, "This API key has used up its requests: try again later.", "rate_limit_error",
-            "rate_limit_exceeded", { retry_after = RETRY_AFTER })
+        refuse(txn, ring.slot, key, "rate_limit_exceeded")
     end
     local brought = txn:get_var("txn.daybreak_digest")
     if brought and txn:get_var("txn.daybreak_access") == "unread" then
         slots.count(ring.slot, "keys_unread")
-        answers.refuse(txn, 503, "An API key of this service cannot be read yet: try again. If that lasts, its " ..
-            "Secret is missing.", "server_error", "api_keys_unread", { retry_after = RETRY_AFTER })
+        answers.respond(txn, "api_keys_unread")
     end
     slots.count(ring.slot, "unauthorized")
-    answers.refuse(txn, 401, not brought and "An API key is needed: Authorization: Bearer <key>." or
-        "The API key is not valid for this service.", "invalid_request_error", "invalid_api_key",
-        { headers = { ["www-authenticate"] = "Bearer" } })
+    if not brought then
+        answers.respond(txn, "api_key_missing")
+    else
+        answers.respond(txn, "api_key_invalid")
+    end
 end
 
 core.register_action("untold", { "http-req" }, untold)

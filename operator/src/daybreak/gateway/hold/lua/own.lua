@@ -34,16 +34,15 @@ local function own(txn)
             txn:set_var(LISTED, txn.f:dst_port())
             return act.CONTINUE  -- said, as in pause.lua
         end
-        answers.model(txn, keys.visible(txn, slot.listed.names), path)
+        answers.model(txn, keys.visible(txn, slot.listed.names), path, function(name)
+            answers.respond(txn, "model_not_found_none", { model = name })
+        end)
     end
     slots.count(slot, "refused")
     if stored then
-        answers.refuse(txn, 404, "The response " .. stored .. " cannot be had here: responses are stored, if at all, in " ..
-            "the memory of the replica that made them, which is not found by an id. Send the whole conversation.",
-            "invalid_request_error", "response_not_found")
+        answers.respond(txn, "response_not_found", { response = stored })
     end
-    answers.refuse(txn, 405, "The method " .. method .. " is not allowed here: use " .. methods .. ".",
-        "invalid_request_error", "method_not_allowed", { headers = { allow = methods } })
+    answers.respond(txn, "method_not_allowed_here", { method = method, methods = methods })
 end
 
 core.register_action("own", { "http-req" }, own)

@@ -85,7 +85,7 @@ end
 -- is told in a moment. waits: a variable of the request, an own one for each action: whether it waits here already.
 function slots.unknown(txn, own, waits)
     if own and slots.ready then
-        answers.no_service(txn)
+        answers.respond(txn, "service_not_found")
     end
     -- A gateway that has just started: the service may be told in a moment, and a 404 would be final.
     local before = txn:get_var(waits)
@@ -141,7 +141,7 @@ function slots.fresh(id)
         mapped = NONE, adapted = NONE, origins = NONE, let = NONE, routes = NONE, routed = NONE, answers_before = NONE,
         probes = NONE, probed = NONE,
         replicas_listen = 0, front = 0, waits = 0, guarded = 0,
-        gone = nil,        -- said to who comes or is held once the gate has been taken away
+        gone = nil,        -- the response to requests once the gate has been taken away
         past_lua = false,  -- whether small requests go to the model without coming to Lua; if so, who answers
         went = 0, probes_went = 0, arrivals = 0, swept = 0, held = 0, joined = 0, left = 0, ends = {}, busy = false,
         only_held = false,  -- whether all of its streams are held: as long as they are, Lua hears of all that happens

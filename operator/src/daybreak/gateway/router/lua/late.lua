@@ -47,20 +47,17 @@ local function full(txn, more)
     return bytes + more > BUDGET or (sources[txn:get_var(SOURCE) or ""] or 0) + more > SHARE
 end
 
-local function refuse(txn, status, message, kind, code, retry_after)
+local function refuse(txn, name, values)
     count(txn, 0)
-    answers.refuse(txn, status, message, kind, code, { retry_after = retry_after })
+    answers.respond(txn, name, values)
 end
 
 local function too_large(txn)
-    refuse(txn, 413, "The request is larger than the " .. MAX_BODY .. " bytes that are searched for the field model: " ..
-        "send it first, before the messages, or use the service's own address.", "invalid_request_error",
-        "request_too_large")
+    refuse(txn, "body_too_large_to_search", { limit = MAX_BODY })
 end
 
-local function no_room(txn, message)
-    refuse(txn, 429, message or "Too many large requests wait here: try again later. Those that send the field model " ..
-        "first, before the messages, need no room here.", "rate_limit_error", "queue_full", 5)
+local function no_room(txn)
+    refuse(txn, "queue_full_large_requests")
 end
 
 -- Waits for the body, and counts what has come of it: of one in chunks, until the last of them is here.
@@ -90,7 +87,7 @@ local function gather(txn)
         return act.CONTINUE
     end
     if ms - began > BODY_TIMEOUT * 1000 then
-        refuse(txn, 408, "The request did not arrive in time.", "invalid_request_error", "request_timeout")
+        refuse(txn, "request_timeout")
     end
     return pause(LOOK, waits)
 end
@@ -131,7 +128,7 @@ function Kept:http_headers(txn, message)
     local length = tonumber(txn.sf:res_hdr("content-length"))
     count(txn, length and length > ANSWER and math.min(length, BUFFER) or 0)
     if full(txn, 0) then
-        no_room(txn, "The answer is large, and too many large ones wait for their clients: try again later.")
+        refuse(txn, "queue_full_large_answers")
     end
     if not length then
         filter.register_data_filter(self, message.channel)

@@ -34,10 +34,6 @@ local origins = {} -- the origins of theirs
 local placed = {}  -- the ports of models, as the map has them
 local told = {}    -- what has come of what is being told, by its command
 
-local function invalid(txn, message, code, param)
-    answers.refuse(txn, 400, message, "invalid_request_error", code, { param = param })
-end
-
 -- The route whose own address a request has come to. of: a transaction or an applet. nil: it has come to the common address;
 -- false: to one that no route has, or of which nothing was told yet.
 local function entered(of)
@@ -72,24 +68,23 @@ local function visible(digest, address)
     return names
 end
 
--- What is said where no model may be named at an address.
-local function unnamed(address)
-    if address ~= nil then
-        return "At this address there are names of one route only, and they need an API key."
+-- Returns what responds to a request for an unknown model if the client may use none at an address, see answers.unknown().
+local function without_names(txn, address)
+    return function(name)
+        if address ~= nil then
+            answers.respond(txn, "model_not_found_keyed_route", { model = name })
+        elseif #known == 0 then
+            answers.respond(txn, "model_not_found_empty_namespace", { model = name })
+        else
+            answers.respond(txn, "model_not_found_keyed_namespace", { model = name })
+        end
     end
-    return #known == 0 and "There is none in this namespace." or
-        "There are models in this namespace whose names need an API key."
-end
-
--- What may help, where a request has come to the common address.
-local function own_address(txn)
-    return txn:get_var(PORT) and "" or " Use the service's own address for it."
 end
 
 -- Answers who asks for one model by its name in the path.
 local function describe(txn)
     local address = entered(txn)
-    answers.model(txn, visible(bearer.digest(txn), address), txn.sf:path(), unnamed(address))
+    answers.model(txn, visible(bearer.digest(txn), address), txn.sf:path(), without_names(txn, address))
 end
 
 -- Answers who asks for all of them. Such a service sees no headers: HAProxy has looked at the key.
@@ -114,8 +109,7 @@ local function send_by(txn, chosen, name, from, to, match, tried, since)
         way, offer = ways.choose(txn, chosen, match, tried, since)
     end
     if not way then
-        answers.refuse(txn, 503, "No model behind " .. name .. " can be asked.", "server_error", "no_backend",
-            { retry_after = 5 })
+        answers.respond(txn, "no_backend", { model = name })
     end
     rename.note(txn, way.model, from, to, model.FORMS[txn.sf:path()])
     if way.port == 0 then
@@ -132,20 +126,19 @@ end
 local function route(txn)
     local address = entered(txn)
     if address == false then
-        answers.refuse(txn, 503, "The route of this address is not known yet.", "server_error", "no_route", { retry_after = 5 })
+        answers.respond(txn, "no_route")
     end
     local text = txn.sf:req_body()
     local name, well_formed, given_up, from, to
     if model.FORMS[txn.sf:path()] then
         name, well_formed, given_up, from, to = model.in_form(text, txn.sf:req_hdr("content-type"))
         if not name and not well_formed then
-            invalid(txn, "The request must be a form (multipart/form-data).", "invalid_body")
+            answers.respond(txn, "form_required")
         end
     else
         name, well_formed, given_up, from, to = model.in_json(text)
         if given_up then
-            invalid(txn, "Too much stands before the field model: send it first." .. own_address(txn), "model_missing",
-                "model")
+            answers.respond(txn, "model_too_late")
         end
     end
     if not name and not is_whole(txn, text) then
@@ -153,10 +146,10 @@ local function route(txn)
         return
     end
     if not name and not well_formed then
-        invalid(txn, "The request's body must be a JSON object.", "invalid_body")
+        answers.respond(txn, "json_required")
     end
     if not name or name == "" then
-        invalid(txn, "The request names no model: say which one in the field model.", "model_missing", "model")
+        answers.respond(txn, "model_missing")
     end
     local back = txn:get_var(NEXT)
     if back then
@@ -175,7 +168,7 @@ local function route(txn)
             mirror.copy(txn, chosen, text, is_whole(txn, text), from, to)
             return
         end
-        answers.unknown(txn, name, visible(bearer.digest(txn), address), unnamed(address))
+        answers.unknown(txn, name, visible(bearer.digest(txn), address), without_names(txn, address))
     end
     txn:set_var(PORT, found.port)
     txn:set_var(FOUND, percent.encoded(name))

@@ -1,0 +1,1 @@
+"""Error responses that the gateway generates itself."""
