@@ -32,7 +32,8 @@ from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
-from daybreak.gateway.router.router import Route, Router, RouterConfig
+from daybreak.gateway.router.config import RouterConfig
+from daybreak.gateway.router.router import Route, Router
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.hostile import Crowd, resident
 from tests.gateway.ports import free_ports

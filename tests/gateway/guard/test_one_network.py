@@ -14,8 +14,10 @@ from daybreak.gateway.hold import process
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import Gate, Slot
+from daybreak.gateway.router import config as router_config
 from daybreak.gateway.router import router as router_module
-from daybreak.gateway.router.router import Route, Router, RouterConfig
+from daybreak.gateway.router.config import RouterConfig
+from daybreak.gateway.router.router import Route, Router
 from tests.gateway.guard.test_keys import api_key
 from tests.gateway.hostile import POST, crowd
 from tests.gateway.ports import free_ports
@@ -86,7 +88,7 @@ async def test_wrong_keys_are_counted_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     monkeypatch.setattr(process, "render", lambda config: told(hold_config.render(config)))
-    plain = router_module.render
+    plain = router_config.render
     monkeypatch.setattr(
         router_module,
         "render",

@@ -11,7 +11,8 @@ from daybreak.gateway.agent.settings import Settings
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import Gate, Slot
-from daybreak.gateway.router.router import Route, Router, RouterConfig
+from daybreak.gateway.router.config import RouterConfig
+from daybreak.gateway.router.router import Route, Router
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from daybreak.gateway.hold.config import GatewayConfig
-from daybreak.gateway.router.router import Route, Router, RouterConfig
+from daybreak.gateway.router.config import RouterConfig
+from daybreak.gateway.router.router import Route, Router
 from tests.gateway.hold.test_gates import SMALL, error
 from tests.gateway.ports import free_ports
 from tests.gateway.village import Village, village

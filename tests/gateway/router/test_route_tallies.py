@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from daybreak.gateway.hold.table import Gate
-from daybreak.gateway.router.router import OWN_LUA
+from daybreak.gateway.router.config import OWN_LUA
 from daybreak.gateway.router.shares import Share
 from daybreak.protocol.tallies import FIRST_MS, LAST, PER_DOUBLING, Tally, bound_ms
 from tests.gateway.fake_serve import EVENT_SECONDS

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daybreak.gateway.haproxy.runtime import RuntimeApi
-from daybreak.gateway.router import router, shares
+from daybreak.gateway.router import config, shares
 from daybreak.gateway.router.shares import Share, Way
 from tests.budget import examples
 from tests.gateway.lua_process import lua_process
@@ -30,7 +30,7 @@ def word(weights: list[int], first: int = 0) -> str:
 @pytest.fixture
 async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
     """HAProxy's Lua with nothing but the choice."""
-    async with lua_process(Path(__file__).parent / "ways.lua", tmp_path, router.OWN_LUA) as api:
+    async with lua_process(Path(__file__).parent / "ways.lua", tmp_path, config.OWN_LUA) as api:
         yield api
 
 

@@ -13,7 +13,7 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.pods.gateway_pods import GatewayPods, problems
 from daybreak.gates.sleep_policy import HOLD_BOUNDS
 from daybreak.gateway.hold.config import GatewayConfig
-from daybreak.gateway.router.router import RouterConfig
+from daybreak.gateway.router.config import RouterConfig
 from daybreak.gateways.objects import gateway
 from daybreak.kinds.llmservice.objects.desired import desired
 from daybreak.platform import Platform

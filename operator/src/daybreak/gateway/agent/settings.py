@@ -11,7 +11,7 @@ from typing import Self
 from daybreak.api.common import names
 from daybreak.gateway.environment import DRAINING_SINCE, WATCHDOG, Environment, InvalidSettings
 from daybreak.gateway.hold.config import GatewayConfig
-from daybreak.gateway.router.router import RouterConfig
+from daybreak.gateway.router.config import RouterConfig
 from daybreak.gateway.wanted.gates import Ports
 
 USUAL_MEMORY = 2**30

@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-import jinja2
-
 from daybreak.api.common import names
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.paths import BALANCER_PATH, HEALTH_PATH, PATHS, REPLICA_PATHS, SCORE_PATHS
+from daybreak.gateway.haproxy.templates import load
 from daybreak.gateway.haproxy.trust import ATTEMPTS, next_socket, token
 from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS
 from daybreak.gateway.lua import LUA
@@ -295,9 +294,7 @@ class GatewayConfig:
 
 def render(config: GatewayConfig) -> str:
     """The text of haproxy.cfg."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True)  # noqa: S701
-    template = environment.from_string(TEMPLATE.read_text())
-    return template.render(
+    return load(TEMPLATE).render(
         **vars(config),
         added_buckets=ADDED_BUCKETS,
         client_connections=config.connections(config.client_share),
