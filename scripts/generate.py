@@ -23,6 +23,7 @@ from scripts.docs.benchmark_api import benchmark_api_md
 from scripts.docs.benchmarks import benchmarks_md
 from scripts.docs.comparison import comparison_md, readme_md
 from scripts.docs.decisions import decisions_md
+from scripts.docs.gateway_variables import variables_md
 from scripts.docs.llmservice_api import api_md
 from scripts.docs.metrics import metrics_md
 from scripts.docs.responses import responses_md
@@ -73,6 +74,7 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/versions.md": versions_md,
     "docs/metrics.md": metrics_md,
     "docs/responses.md": responses_md,
+    "operator/src/daybreak/gateway/variables.md": variables_md,
     "docs/benchmarks.md": benchmarks_md,
     "docs/comparison.md": comparison_md,
     "docs/decisions/README.md": decisions_md,
