@@ -1,8 +1,8 @@
 """Decide on a LLMService and describe it, with nothing applied between."""
 
 from daybreak.api.llmservice.status import LLMServiceStatus
-from daybreak.kinds.llmservice.decide.decision import WAYS
 from daybreak.kinds.llmservice.observe.observed import Observed
+from daybreak.kinds.llmservice.ways import WAYS
 from tests.unit import decisions
 
 Decision = decisions.Decision[LLMServiceStatus]

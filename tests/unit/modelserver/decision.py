@@ -1,8 +1,8 @@
 """Decide on a ModelServer and describe it, with nothing applied between."""
 
 from daybreak.api.modelserver.status import ModelServerStatus
-from daybreak.kinds.modelserver.decide.decision import WAYS
 from daybreak.kinds.modelserver.observe.observed import Observed
+from daybreak.kinds.modelserver.ways import WAYS
 from tests.unit import decisions
 
 Decision = decisions.Decision[ModelServerStatus]

@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.kinds.modelserver.decide.decision import WAYS
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
+from daybreak.kinds.modelserver.ways import WAYS
 from daybreak.kube.watching.cache import Cache
 from daybreak.loop.reconciler import Reconciler
 from daybreak.manifests.keys import Key

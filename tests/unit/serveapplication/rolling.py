@@ -7,10 +7,10 @@ from daybreak.api.common import names
 from daybreak.api.common.config_map import Content
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
-from daybreak.kinds.serveapplication.decide.decision import view_of
 from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.decide.ray_clusters import needless
 from daybreak.kinds.serveapplication.observe.observed import Observed
+from daybreak.kinds.serveapplication.ways import view_of
 from daybreak.manifests.plan import Plan
 from daybreak.rollouts.machine import SETTLE
 from daybreak.rollouts.revisions import Revision

@@ -11,7 +11,6 @@ from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.parts import Parts
 from daybreak.kinds.llmservice.decide.caches import caches
 from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
-from daybreak.kinds.llmservice.decide.decision import WAYS
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
 from daybreak.kinds.llmservice.decide.plan import ServicePlan, led_past, make_plan, objects
 from daybreak.kinds.llmservice.decide.view import View
@@ -19,6 +18,7 @@ from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, rep
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
+from daybreak.kinds.llmservice.ways import WAYS
 from daybreak.loop import reconciler
 from daybreak.manifests.keys import Key
 from daybreak.manifests.plan import Live

@@ -8,12 +8,12 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.parts import Parts
-from daybreak.kinds.modelserver.decide.decision import WAYS, view_of
 from daybreak.kinds.modelserver.decide.plan import group_service, make_plan, objects
 from daybreak.kinds.modelserver.decide.rollout import unproven
 from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
+from daybreak.kinds.modelserver.ways import WAYS, view_of
 from daybreak.loop import reconciler
 from daybreak.manifests.plan import Live, Plan
 from daybreak.manifests.resources import OF_SERVERS

@@ -6,7 +6,6 @@ from typing import Any
 from daybreak.controller.again import SOON_SECONDS
 from daybreak.controller.parts import Parts
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
-from daybreak.kinds.serveapplication.decide.decision import WAYS, view_of
 from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.decide.ray_clusters import (
     finished_clusters,
@@ -16,6 +15,7 @@ from daybreak.kinds.serveapplication.decide.ray_clusters import (
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import Observer
+from daybreak.kinds.serveapplication.ways import WAYS, view_of
 from daybreak.loop import reconciler
 from daybreak.manifests.plan import Live, Plan
 from daybreak.manifests.resources import OF_APPLICATIONS

@@ -13,10 +13,10 @@ from daybreak.api.schema.custom_object import known_status
 from daybreak.jobs import decision, verdict
 from daybreak.jobs.verdict import Verdict, leads_nowhere
 from daybreak.kinds.llmbenchmark.decide.schedule import Turn, turn
+from daybreak.kinds.llmbenchmark.decide.steps import words
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
 from daybreak.kinds.llmbenchmark.objects.target import Target, TargetMissing, target
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
-from daybreak.kinds.llmbenchmark.status.steps import words
 from daybreak.problems.pod_refusals import HEAD, OF_MODEL, OF_MODELS, PodFields
 
 

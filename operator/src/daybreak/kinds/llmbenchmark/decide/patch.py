@@ -21,8 +21,8 @@ from daybreak.api.llmbenchmark.status import (
     PatchStatus,
 )
 from daybreak.api.llmservice.definition import LLMService
+from daybreak.kinds.llmbenchmark.decide.steps import words
 from daybreak.kinds.llmbenchmark.objects.target import TargetMissing, measured, target
-from daybreak.kinds.llmbenchmark.status.steps import words
 
 
 @dataclass(frozen=True)

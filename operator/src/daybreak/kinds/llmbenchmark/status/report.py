@@ -7,10 +7,10 @@ from daybreak.api.llmbenchmark.status import BenchmarkPhase, LLMBenchmarkStatus
 from daybreak.api.schema.custom_object import known_status
 from daybreak.jobs import status
 from daybreak.kinds.llmbenchmark.decide.decision import Decision
+from daybreak.kinds.llmbenchmark.decide.steps import gain_status, step_status, words
 from daybreak.kinds.llmbenchmark.observe.observed import Observed, Progress
 from daybreak.kinds.llmbenchmark.status.kept import kept
 from daybreak.kinds.llmbenchmark.status.runs import remembered, scheduled
-from daybreak.kinds.llmbenchmark.status.steps import gain_status, step_status, words
 from daybreak.problems.events import Event
 from daybreak.ray.views.ray_pods import accelerators, pod_views
 
