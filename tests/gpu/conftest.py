@@ -66,8 +66,11 @@ def everywhere(plane: ControlPlane) -> Admin:
 
 @pytest.fixture
 def serve_by_pods(serve: PlayedServe, everywhere: Admin) -> Iterator[None]:
-    """Ray Serve says of a model what its pods say: it runs where all that its group is to have at least are
-    there, and all that are there run. Else it always says so."""
+    """Ray Serve reports a model as running if its group has its smallest number of pods and all of them run.
+
+    A group whose bounds are 0 runs nothing, even while one pod of a replica with several is still there.
+    Without this fixture, Serve reports every model as running.
+    """
 
     def running(head: str) -> set[str]:
         service, namespace = head.split(".")[:2]
@@ -82,10 +85,11 @@ def serve_by_pods(serve: PlayedServe, everywhere: Admin) -> Iterator[None]:
             phases.setdefault(group, []).append(pod["status"].get("phase", ""))
         # KubeRay makes pods one after the other: the first one runs before the next is there.
         fewest = {group["groupName"]: group["minReplicas"] for group in groups}
+        empty = {group["groupName"] for group in groups if group["maxReplicas"] == 0}
         return {
             group
             for group, each in phases.items()
-            if len(each) >= fewest.get(group, 1) and set(each) == {"Running"}
+            if group not in empty and len(each) >= fewest.get(group, 1) and set(each) == {"Running"}
         }
 
     serve.running = running

@@ -79,6 +79,34 @@ class Exact(PlayedWords):
             status = self.admin.get("LLMService", self.name)["status"]
             raise AssertionError(f"{error}; its status: {json.dumps(status)}") from None
 
+    def moment(self) -> str:
+        """Return the resource version of the service, from which `passes` looks."""
+        return str(self.admin.get("LLMService", self.name)["metadata"]["resourceVersion"])
+
+    def passes(self, what: str, since: str, look: Callable[[dict[str, Any]], object]) -> None:
+        """Wait until a status since a moment matched, even if it was replaced at once.
+
+        A poll of the latest status can miss a state that lasts for a moment; a watch reports each of them.
+
+        Args:
+            what: The state, for the error.
+            since: What `moment` returned.
+            look: Whether a status matches.
+        """
+        query = {
+            "watch": "true",
+            "resourceVersion": since,
+            "fieldSelector": f"metadata.name={self.name}",
+            "timeoutSeconds": "1",
+        }
+
+        def passed() -> bool:
+            lines = self.admin.raw("GET", self.admin.path("LLMService"), query=query).splitlines()
+            statuses = [json.loads(line)["object"].get("status") or {} for line in lines]
+            return any("gate" in status and look(status) for status in statuses)
+
+        self.eventually(what, passed)
+
     def eventually(self, what: str, look: Callable[[], object]) -> None:
         """Wait for something, while Ray's autoscaler does its part for every service."""
 

@@ -15,7 +15,7 @@ from tests.api.admin import Admin, eventually
 from tests.api.objects.batches import NIGHT
 from tests.api.playing.words import PATIENCE
 from tests.gpu.exact import NAME, NEW, OLD, Exact, gate, image_of
-from tests.gpu.looks import TOLERATED, node_of, overbooked, placed, pods, service, small
+from tests.gpu.looks import TOLERATED, overbooked, placed, pods, service, small
 from tests.gpu.nodes import LONGEST_BACKOFF, Nodes, h100
 
 pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gated")]
@@ -156,11 +156,12 @@ def test_one_that_is_awake_and_loses_a_pod_is_not_left_with_half_of_what_it_need
     other.gateways(held=1)
     other.eventually("the scheduler has no room", lambda: _waits(other))
     time.sleep(2 * LONGEST_BACKOFF)
+    before, moment = exact.moment(), other.moment()
     exact.admin.delete("Pod", lost["metadata"]["name"])
-    other.eventually("it has half", lambda: _placed(other) == 1)
-    exact.eventually("it has lost half", lambda: _placed(exact) == 1)
-    other.reaches("it gives that back", lambda status: gate(status).get("after"))
-    placed(exact.admin, NAME, 2)
+    exact.passes("it has lost half", before, lambda status: _savings(status, "heldNow") == 1)
+    other.passes("it has half", moment, lambda status: _savings(status, "wakingNow") == 1)
+    other.passes("it gives that back", moment, lambda status: gate(status).get("after"))
+    exact.eventually("it has both again", lambda: sum(map(_runs, pods(exact.admin, NAME))) == 2)
     assert exact.is_open
     other.reaches("it waits on", lambda status: not gate(status).get("after"))
     exact.gateways(idle=60)
@@ -233,8 +234,8 @@ def _runs(pod: Any) -> bool:
     return bool(pod["status"].get("phase") == "Running")
 
 
-def _placed(service: Exact) -> int:
-    return sum(bool(node_of(pod)) for pod in pods(service.admin, service.name))
+def _savings(status: dict[str, Any], field: str) -> Any:
+    return status.get("savings", {}).get(field)
 
 
 def _waits(service: Exact) -> bool:

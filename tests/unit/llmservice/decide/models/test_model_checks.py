@@ -9,6 +9,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
+from daybreak.api.ray.model import Parallelism
 from daybreak.gates.sleep_state import SleepState
 from daybreak.kinds.llmservice.decide import model_checks
 from daybreak.kinds.llmservice.decide.fingerprint import Fingerprint
@@ -83,6 +84,14 @@ def test_a_check_that_has_an_answer(check: str, found: Case, state: ModelState) 
 def test_each_check_but_the_last_leaves_the_others_alone() -> None:
     plain = case(deployment="UPDATING")
     assert [each.__name__ for each in CHECKS if each(plain) is not None] == ["changing"]
+
+
+def test_a_model_that_wakes_is_asked_once_all_pods_of_a_replica_have_nodes() -> None:
+    one = case(sleep_state=WAKING, pods=(PLACED,))
+    model = one.model.model_copy(update={"parallelism": Parallelism(tensor=1, pipeline=2)})
+    half = replace(one, model=model)
+    assert not model_checks.check(half).ask
+    assert model_checks.check(replace(half, pods=(PLACED, PLACED))).ask
 
 
 def test_without_a_deployment_the_model_is_not_there_yet() -> None:

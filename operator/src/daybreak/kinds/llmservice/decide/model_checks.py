@@ -19,6 +19,7 @@ from daybreak.problems.redact import excerpt
 from daybreak.problems.serve_problems import deployment_of
 from daybreak.ray.views.ray_pods import PodView
 from daybreak.ray.views.ray_service_view import HEALTHY, Application, Deployment, RayView
+from daybreak.scheduling.replica_size import pods_per_replica
 from daybreak.workloads.answer import Answer
 
 SETTLE = timedelta(seconds=5)
@@ -98,6 +99,11 @@ class Case:
         return settled and healthy and any(pod.ready for pod in self.pods)
 
     @property
+    def has_room(self) -> bool:
+        """Whether as many of its pods as a replica needs stand on nodes."""
+        return sum(pod.placed or pod.ready for pod in self.pods) >= pods_per_replica(self.model)
+
+    @property
     def starting(self) -> ModelState:
         """Its state on the way up."""
         return starting(self.pods, self.problem)
@@ -167,10 +173,14 @@ def deployment_failed(case: Case) -> Judgement | None:
 
 def asked_while_waking(case: Case) -> Judgement | None:
     """It wakes. A question waits in Serve until a replica can take it: to ask early and to be answered is
-    quicker than to be told by KubeRay, and then to ask. Not before a pod has a node, which may never come."""
+    quicker than to be told by KubeRay, and then to ask.
+
+    Not before all pods of a replica have nodes, which may never come. Until then, no engine can answer: an
+    answer would be one of a replica that ends.
+    """
     if not case.snapshot.waking(case.model.name) or case.proven:
         return None
-    if not any(pod.placed or pod.ready for pod in case.pods):
+    if not case.has_room:
         return Judgement(case.starting, case.before)
     found = asked(case)
     # What comes before Serve says that it runs is of a server that starts.

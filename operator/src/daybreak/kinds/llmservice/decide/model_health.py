@@ -72,14 +72,14 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
     problem = lasting(model_problem(snapshot.ray, own, model.name), snapshot.before.standing)
     if problem is None or not problem.stalled:
         problem = _still_crashing(snapshot, model, here) or problem or _tried_before(snapshot, model)
-    found = check(Case(snapshot, model, here, problem))
+    case = Case(snapshot, model, here, problem)
+    found = check(case)
     cache = snapshot.caches.get(model.name)
     if snapshot.waited_for or (cache is not None and not cache.complete):
         found = _held_back(snapshot, model, found, here)
         problem = found.problem or problem
-    has_room = sum(pod.placed or pod.ready for pod in here) >= pods_per_replica(model)
     ready = sum(pod.ready for pod in here) // pods_per_replica(model)
-    in_line = _in_line(snapshot, model.name, found, has_room=has_room)
+    in_line = _in_line(snapshot, model.name, found, has_room=case.has_room)
     return ModelHealth(
         name=model.name,
         state=found.state,
@@ -87,10 +87,10 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         ask=found.ask,
         wait=found.wait,
         # What answers is a replica, seconds before the kubelet's probe of its pods says so.
-        replicas=max(ready, 1) if found.answering and has_room else ready,
+        replicas=max(ready, 1) if found.answering and case.has_room else ready,
         gpus=sum(accelerators(pod, model.accelerator.resource) for pod in own),
         pods=len(here),
-        has_room=has_room,
+        has_room=case.has_room,
         wanted=0 if snapshot.sleeps(model.name) else allowed.min,
         queued=bool(snapshot.before_it(model.name)),
         in_line=in_line,
