@@ -20,6 +20,8 @@ SAMPLE = Path(__file__).parents[2] / "manifests" / "samples" / "model-server.yam
 MANIFEST: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
 NAME: str = MANIFEST["metadata"]["name"]
 MODEL: str = MANIFEST["spec"]["model"]["name"]
+CLIENTS = 12
+"""Enough that two requests are in progress at nearly any moment, though most clients wait for a core."""
 MOST_REQUESTS = 3000
 """That the clients send who bring a second replica."""
 
@@ -62,7 +64,7 @@ def test_it_answers_at_its_address_and_at_the_namespaces(kubernetes: Kubernetes,
 
 def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes, server: str) -> None:
     def autoscale(downscale_delay: str) -> None:
-        rules = {"maxReplicas": 2, "targetOngoingRequests": 2, "upscaleDelay": "1s"}
+        rules = {"maxReplicas": 2, "targetOngoingRequests": 1, "upscaleDelay": "1s"}
         patch = {"spec": {"autoscaling": rules | {"downscaleDelay": downscale_delay}}}
         words = ("modelserver", NAME, "--type=merge", "-p", json.dumps(patch))
         kubernetes.target.kubectl("patch", "-n", NAMESPACE, *words)
@@ -75,22 +77,23 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
         with OpenAI(base_url=server, api_key="none", max_retries=0, timeout=300) as openai:
             # A bound for the case that no replica ever comes.
             while not enough.is_set() and next(sent) < MOST_REQUESTS:
-                # Long ones, so that the engine takes most of the time, however slow its clients are.
+                # Long ones, so that the engine takes most of the time: its processes take both cores of a
+                # small machine, so its clients are slow.
                 answer = openai.chat.completions.create(
-                    model=MODEL, messages=messages, max_tokens=512, extra_body={"ignore_eos": True}
+                    model=MODEL, messages=messages, max_tokens=900, extra_body={"ignore_eos": True}
                 )
                 answers.append(answer.choices[0].finish_reason)
         return answers
 
     autoscale(downscale_delay="1h")
-    with ThreadPoolExecutor(6) as pool:
+    with ThreadPoolExecutor(CLIENTS) as pool:
         # One of them asks on while the second one starts, on a machine of two cores.
-        clients = [pool.submit(client, each) for each in (ready, *[wanted] * 5)]
+        clients = [pool.submit(client, each) for each in (ready, *[wanted] * (CLIENTS - 1))]
         try:
             decided = eventually(
                 lambda: status(kubernetes).get("autoscaling") or {},
                 lambda said: said.get("replicas") == 2,
-                minutes=2,
+                minutes=4,
             )
             wanted.set()
             eventually(lambda: status(kubernetes)["replicas"], lambda there: there == 2, minutes=8)

@@ -76,6 +76,14 @@ def test_who_is_not_heard_may_have_requests() -> None:
     assert step(Scale(5, 1, NOW), spec, UNKNOWN, NOW + DOWN) == Scale(5)
 
 
+def test_requests_that_are_heard_of_suffice_to_add_replicas() -> None:
+    spec = server(replicas=1, autoscaling=RULES).spec
+    some = replace(busy(50), known=False)
+    soon = step(Scale(1), spec, some, NOW)
+    assert soon == Scale(1, 5, NOW)
+    assert step(soon, spec, some, NOW + UP) == Scale(5)
+
+
 def test_the_bounds_are_those_of_the_spec() -> None:
     assert after(Scale(9), 1000, 0) == Scale(5)
     assert after(Scale(1), 1000, 0).wanted == 5

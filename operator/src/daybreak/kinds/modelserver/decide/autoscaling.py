@@ -57,11 +57,9 @@ def step(before: Scale, spec: ModelServerSpec, traffic: Traffic, now: datetime) 
     rules = spec.autoscaling
     assert rules is not None  # noqa: S101 - checked by the caller
     present = _within(spec, before.replicas)
-    if not traffic.known:
-        # Who is not heard may have requests.
-        return Scale(present)
     wanted = _wanted(spec, rules, traffic.held + traffic.in_flight, present)
-    if wanted == present:
+    # A gateway that is not heard may have more requests, never fewer than none.
+    if wanted == present or (wanted < present and not traffic.known):
         return Scale(present)
     more = wanted > present
     delay = parse_duration(rules.upscale_delay if more else rules.downscale_delay)
