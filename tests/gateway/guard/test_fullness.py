@@ -33,6 +33,15 @@ def group(folder: Path, used: int, limit: str = str(1024 * MIB), version: int = 
     return folder
 
 
+async def taken(town: Town, count: int) -> None:
+    """Wait until HAProxy has taken more connections than that; the kernel accepts them before it does."""
+    async with asyncio.timeout(30):
+        found = await town.router.connections()
+        while found.now <= count:
+            await asyncio.sleep(0.05)
+            found = await town.router.connections()
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_memory_is_read_without_files(tmp_path: Path, version: int) -> None:
     assert memory(tmp_path) == (0, 0)
@@ -79,7 +88,7 @@ async def test_without_memory_nobody_gets_many_connections(town: Town, tmp_path:
         await watch.look()
         assert not watch.full
         await strangers.all_join(3 * few, POST)
-        assert (await town.router.connections()).now > 2 * few
+        await taken(town, 2 * few)
 
 
 @pytest.mark.parametrize("router_settings", [{"max_connections": 1000, "fewest": 0.004}])
@@ -104,11 +113,11 @@ async def test_full_gateway_has_room_for_clients_with_few_connections(
                 await watch.look()
         for stranger in crowds:
             await stranger.all_join(few, POST)
-        taken = (await town.router.connections()).now
-        assert taken < most
+        before = (await town.router.connections()).now
+        assert before < most
         new = await stack.enter_async_context(crowd(town.router.config.port, "127.0.2.1"))
         await new.all_join(few, POST)
-        assert (await town.router.connections()).now <= taken + fewest + 1
+        assert (await town.router.connections()).now <= before + fewest + 1
         assert (await town.ask("honest", {"model": "big"}))[0] == 200
 
 
@@ -120,4 +129,4 @@ async def test_the_watch_of_the_next_agent_goes_by_what_it_sees(town: Town, tmp_
         assert (await town.router.connections()).now <= few + 5
         await watching(town, group(tmp_path, 500 * MIB)).look()
         await strangers.all_join(3 * few, POST)
-        assert (await town.router.connections()).now > 2 * few
+        await taken(town, 2 * few)
