@@ -192,3 +192,16 @@ def eventually(what: str, look: Callable[[], T | None], seconds: float = 120.0, 
         if time.monotonic() > until:
             raise AssertionError(f"not within {seconds:.0f} s: {what}")
         time.sleep(pause)
+
+
+def events_with(admin: Admin, *reasons: str) -> list[Any]:
+    """Wait until the namespace has an event with each of these reasons; returns all of its events.
+
+    The operator posts an event after it has written the status that the event is about.
+    """
+
+    def posted() -> list[Any]:
+        found: list[Any] = admin.list("Event")
+        return found if set(reasons) <= {each["reason"] for each in found} else []
+
+    return eventually(f"events {', '.join(reasons)}", posted)

@@ -209,8 +209,7 @@ def test_a_batch_gives_its_gpu_to_a_service_that_wakes_and_goes_on_afterwards(
     exact.gateways(held=1)
     exact.opens()
     placed(exact.admin, exact.name, 1)
-    told = eventually("it is told", lambda: _events(exact.admin, "night"))
-    assert "WaitingForAccelerators" in told
+    eventually("it is told", lambda: "WaitingForAccelerators" in _events(exact.admin, "night"))
     # It stands in the queue again, and takes nothing from who is awake, idle or not.
     exact.gateways(idle=60)
     exact.eventually("a new job", lambda: _new_job(exact.admin, before))

@@ -10,7 +10,7 @@ import pytest
 
 from daybreak.api.llmbatch.definition import QUEUE_LABEL
 from daybreak_runtime.batch.progress import Progress
-from tests.api.admin import Admin, Refused, eventually
+from tests.api.admin import Admin, Refused, events_with, eventually
 from tests.api.objects.batches import NIGHT, kuberay_says, told
 from tests.api.objects.jobs import batch_speaks
 from tests.api.objects.llmservice import model, tiny
@@ -89,8 +89,7 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     admin.delete("Pod", "night-head")
     admin.delete("RayJob", "night")
     eventually("its RayJob gone", lambda: admin.get("RayJob", "night") is None)
-    events = eventually("an event", lambda: admin.list("Event"))
-    assert "Succeeded" in {each["reason"] for each in events}
+    assert events_with(admin, "Succeeded")
     assert NIGHT.status(admin)["phase"] == "Succeeded"
     assert admin.get("RayJob", "night") is None
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from daybreak_runtime.benchmark.run import Course, Gain
-from tests.api.admin import Admin, eventually
+from tests.api.admin import Admin, events_with, eventually
 from tests.api.objects.benchmarks import TUNE
 from tests.api.objects.jobs import benchmark_speaks
 from tests.api.operator_process import OperatorProcess
@@ -69,7 +69,8 @@ def test_what_is_better_is_written_and_what_was_there_is_kept_in_the_status(
     admin.merge("LLMBenchmark", "tune", {"metadata": {"labels": {"look": "again"}}})
     assert TUNE.condition(admin, "Applied")["reason"] == "Overwritten"
     assert arguments(admin)["max_num_seqs"] == 32
-    told = {each["reason"] for each in admin.list("Event") if each.get("action") == "Apply"}
+    events = events_with(admin, "RollingOut", "Overwritten")
+    told = {each["reason"] for each in events if each.get("action") == "Apply"}
     assert {"RollingOut", "Overwritten"} <= told
 
 

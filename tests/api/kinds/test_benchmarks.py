@@ -10,7 +10,7 @@ import pytest
 
 from daybreak_runtime.benchmark.progress import Progress
 from daybreak_runtime.benchmark.run import Course, Gain
-from tests.api.admin import Admin, Refused, eventually
+from tests.api.admin import Admin, Refused, events_with, eventually
 from tests.api.objects.benchmarks import TUNE, told
 from tests.api.objects.jobs import benchmark_speaks
 from tests.api.operator_process import OperatorProcess
@@ -72,8 +72,7 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     admin.delete("Pod", "tune-pod")
     admin.delete("Job", "tune-benchmark")
     eventually("its Job gone", lambda: admin.get("Job", "tune-benchmark") is None)
-    events = eventually("an event", lambda: admin.list("Event"))
-    assert "Succeeded" in {each["reason"] for each in events}
+    assert events_with(admin, "Succeeded")
     assert TUNE.status(admin)["phase"] == "Succeeded"
     assert admin.get("Job", "tune-benchmark") is None
 

@@ -9,7 +9,7 @@ import pytest
 
 from daybreak.api.common import names
 from daybreak.api.schema.resource import API_VERSION
-from tests.api.admin import APPLY, Admin, Refused, eventually
+from tests.api.admin import APPLY, Admin, Refused, events_with, eventually
 from tests.api.objects.batches import NIGHT, told
 from tests.api.objects.llmservice import model, tiny
 from tests.api.operator_process import OperatorProcess
@@ -87,8 +87,7 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
     assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
     admin.delete("LLMRoute", "chat")
     condition(admin, "Accepted", "Routed", "young")
-    events = eventually("events", lambda: admin.list("Event"))
-    assert {"BackendMissing", "Routed"} <= {each["reason"] for each in events}
+    assert events_with(admin, "BackendMissing", "Routed")
 
 
 def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None) -> None:
@@ -211,8 +210,8 @@ def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, tra
     assert condition(admin, "Stalled", "CanaryReturned")["message"] == said
     assert [each["weight"] for each in status(admin)["backends"]] == [100, 0]
     assert admin.get("LLMRoute", "chat")["spec"]["backends"][0]["weight"] == 7, "the spec is the person's"
-    events = [each for each in admin.list("Event") if each["reason"].startswith("Canary")]
-    assert {(each["type"], each["reason"]) for each in events} == {
+    events = events_with(admin, "CanaryProgressing", "CanaryReturned")
+    assert {(each["type"], each["reason"]) for each in events if each["reason"].startswith("Canary")} == {
         ("Normal", "CanaryProgressing"),
         ("Warning", "CanaryReturned"),
     }
