@@ -1,11 +1,11 @@
 """How the shared loop decides on a ServeApplication, and describes it."""
 
-from daybreak.api.common.conditions import Reason
 from daybreak.api.serveapplication.resource import KIND
 from daybreak.kinds.serveapplication.decide.rollout import course
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.status import report
+from daybreak.problems.missing_kuberay import missing_kuberay
 from daybreak.problems.problem import Problem
 from daybreak.workloads.ways import Ways
 
@@ -16,11 +16,8 @@ def view_of(seen: Observed, blocked: Problem | None = None) -> View:
     return View(seen, seen.subject, blocked)
 
 
-def _without_kuberay(seen: Observed) -> Problem | None:
-    if seen.kuberay_installed:
-        return None
-    said = "the API server knows no RayService (ray.io/v1): install KubeRay, or its CRDs"
-    return Problem(Reason.KUBERAY_MISSING, said, stalled=True)
+def _hinders(seen: Observed) -> Problem | None:
+    return missing_kuberay(installed=seen.kuberay_installed)
 
 
 WAYS = Ways(
@@ -28,6 +25,6 @@ WAYS = Ways(
     view_of,
     report.status,
     report.as_before,
-    hinders=_without_kuberay,
+    hinders=_hinders,
     course=course,
 )

@@ -58,7 +58,7 @@ def step(before: Scale, spec: ModelServerSpec, traffic: Traffic, now: datetime) 
     assert rules is not None  # noqa: S101 - checked by the caller
     present = _within(spec, before.replicas)
     wanted = _wanted(spec, rules, traffic.held + traffic.in_flight, present)
-    # A gateway that is not heard may have more requests, never fewer than none.
+    # A gateway that is not heard may have requests too, so without it the count is a lower bound.
     if wanted == present or (wanted < present and not traffic.known):
         return Scale(present)
     more = wanted > present
