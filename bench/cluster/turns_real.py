@@ -1,11 +1,12 @@
 """Three tiny models on the embedded cluster, where one of them has room: requests in random order.
 
-One LLMService with three models, each of which asks for an accelerator of a resource of which the node has
-one. The accelerator is a name only: the models compute on CPUs, by real vLLM in real Ray, and all else is as
-in every cluster. Clients send the requests one after the other each, over connections that stay open; which
-model is asked by each request is decided by a seeded generator. There are far fewer clients than requests: a
-model has its turn until all clients wait for the other two, yields, and comes back when it is asked again.
-Whoever is held waits for two other models' turns. Each answer is matched to its request by the number in it.
+Two LLMServices, one of them with two models. Each model asks for an accelerator of a resource of which the
+node has one. The accelerator is a name only: the models compute on CPUs, by real vLLM in real Ray, and all
+else is as in every cluster. Clients send the requests one after the other each, over connections that stay
+open; which model is asked by each request is decided by a seeded generator. There are far fewer clients than
+requests: a model has its turn until all clients wait for the other two, yields, and comes back when it is
+asked again. Whoever is held waits for two other models' turns. Each answer is matched to its request by the
+number in it.
 
 Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
 """
@@ -15,7 +16,9 @@ import asyncio
 import random
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -35,10 +38,13 @@ REQUESTS = 300
 SEED = 18
 CLIENTS = 40
 """Few enough that each model yields and comes back, so many that a turn is worth its wake of 35 s."""
-NAME = "bench-turns"
-MODELS = ("red", "green", "blue")
+SERVICES = {"bench-turns-0": ("red", "green"), "bench-turns-1": ("blue",)}
+"""The models of each LLMService."""
+MODELS = {model: service for service, models in SERVICES.items() for model in models}
+"""The LLMService of each model."""
 MIN_AWAKE = "5s"
-LOOK_SECONDS = 1.0
+WATCH_SECONDS = 2
+"""How long one watch lasts; the next one begins where it ended, so no turn is missed."""
 
 GOALS: dict[str, report.Goal] = {
     "sent": {"min": REQUESTS},
@@ -58,6 +64,8 @@ class _Tally:
     """Of each request."""
     awake: list[str] = field(default_factory=list)
     """The models that were awake, one after the other."""
+    has_room: set[tuple[str, str]] = field(default_factory=set)
+    """Names of the pods that have a node now, with their models."""
     most: int = 0
     """Most models at once that had a pod on the node."""
 
@@ -67,19 +75,17 @@ def main(requests: int = REQUESTS, seed: int = SEED, clients: int = CLIENTS) -> 
     admin, progress = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE), Report()
     with room(admin), slots(admin, 1):
         try:
-            with progress.step("three models, asleep"):
-                admin.create(_manifest())
-                eventually(
-                    "its Ray cluster is there",
-                    lambda: is_ready(admin.get("RayService", NAME) or {}),
-                    PATIENCE_SECONDS,
-                    1,
-                )
+            with progress.step("three models of two services, asleep"):
+                for name in SERVICES:
+                    admin.create(_manifest(name))
+                for name in SERVICES:
+                    _wait_for_cluster(admin, name)
             began = time.monotonic()
             tally = asyncio.run(_ask_all(admin, _order(requests, seed), clients, progress))
             took = time.monotonic() - began
         finally:
-            delete(admin, "LLMService", NAME)
+            for name in SERVICES:
+                delete(admin, "LLMService", name)
     report.write(
         "turns-real",
         f"python -m bench.cluster.turns_real --requests {requests} --seed {seed} --clients {clients}",
@@ -95,20 +101,28 @@ def main(requests: int = REQUESTS, seed: int = SEED, clients: int = CLIENTS) -> 
         },
         goals={**GOALS, "sent": {"min": requests}},
         runs=[{"lost": tally.lost[:10], "wrong": tally.wrong[:10], "awake": tally.awake}],
-        notes=f"{clients} clients. Nobody falls asleep by its own clock (afterIdle 1h, minAwake "
-        f"{MIN_AWAKE}). Turns: how often another model came to be awake.",
+        notes=f"{clients} clients, {len(SERVICES)} LLMServices. No model falls asleep by its own clock "
+        f"(afterIdle 1h, minAwake {MIN_AWAKE}). Turns: how often another model came to be awake, by a watch.",
     )
+
+
+def _wait_for_cluster(admin: Admin, name: str) -> None:
+    def there() -> bool:
+        return is_ready(admin.get("RayService", name) or {})
+
+    eventually(f"the Ray cluster of {name} is there", there, PATIENCE_SECONDS, 1)
 
 
 def _order(requests: int, seed: int) -> list[str]:
     """Which model each request asks: each as often as the others."""
-    order = [MODELS[number % len(MODELS)] for number in range(requests)]
+    models = list(MODELS)
+    order = [models[number % len(models)] for number in range(requests)]
     random.Random(seed).shuffle(order)  # noqa: S311 -- made up
     return order
 
 
-def _manifest() -> dict[str, Any]:
-    """The tiny sample three times over, with an accelerator in name."""
+def _manifest(name: str) -> dict[str, Any]:
+    """The tiny sample once for each model of a service, with an accelerator in name."""
     manifest = sample_manifest()
     (tiny,) = manifest["spec"]["models"]
     accelerator = {"kind": "gpu", "resource": SLOT}
@@ -116,17 +130,17 @@ def _manifest() -> dict[str, Any]:
     resources = {**tiny["resources"], "memory": "4Gi", "sharedMemory": "1Gi"}
     spec = {
         **manifest["spec"],
-        "models": [{**tiny, **own, "name": name, "resources": resources} for name in MODELS],
+        "models": [{**tiny, **own, "name": model, "resources": resources} for model in SERVICES[name]],
         "runtime": {**manifest["spec"]["runtime"], "image": catalog.references()["ray-cpu"]},
         "sleep": {"afterIdle": "1h", "minAwake": MIN_AWAKE, "yield": "Turn"},
         "hold": {"timeout": "30m"},
     }
-    return {**manifest, "metadata": {"name": NAME}, "spec": spec}
+    return {**manifest, "metadata": {"name": name}, "spec": spec}
 
 
 async def _ask_all(admin: Admin, order: list[str], clients: int, progress: Report) -> _Tally:
     tally, left = _Tally(), deque(enumerate(order, 1))
-    base = f"http://{admin.get('Service', NAME)['spec']['clusterIP']}/v1/completions"
+    addresses = {name: admin.get("Service", name)["spec"]["clusterIP"] for name in SERVICES}
     limits = aiohttp.ClientTimeout(total=2 * PATIENCE_SECONDS)
     connector = aiohttp.TCPConnector(limit=clients, keepalive_timeout=PATIENCE_SECONDS)
     async with aiohttp.ClientSession(connector=connector, timeout=limits) as session:
@@ -134,14 +148,19 @@ async def _ask_all(admin: Admin, order: list[str], clients: int, progress: Repor
         async def client() -> None:
             while left:
                 number, model = left.popleft()
+                base = f"http://{addresses[MODELS[model]]}/v1/completions"
                 await _ask(session, base, number, model, tally)
 
-        watching = asyncio.create_task(_watch(admin, tally, progress))
+        watches = [
+            asyncio.create_task(_watch(admin, "LLMService", partial(_see_gates, tally, progress))),
+            asyncio.create_task(_watch(admin, "Pod", partial(_see_pod, tally))),
+        ]
         await asyncio.gather(*(client() for _ in range(clients)))
-        if watching.done():
-            watching.result()
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        for watch in watches:
+            if watch.done():
+                watch.result()
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
     return tally
 
 
@@ -161,25 +180,47 @@ async def _ask(session: aiohttp.ClientSession, base: str, number: int, model: st
     tally.seconds.append(time.monotonic() - began)
 
 
-async def _watch(admin: Admin, tally: _Tally, progress: Report) -> None:
-    """Take in which model is awake, and how many have pods on the node."""
+async def _watch(admin: Admin, kind: str, see: Callable[[dict[str, Any]], None]) -> None:
+    """Report every change of a kind in its order; what is there at the beginning first."""
+    path = admin.path(kind)
+    listed = await asyncio.to_thread(admin.request, "GET", path)
+    for item in listed["items"]:
+        see({"type": "ADDED", "object": item})
+    version = listed["metadata"]["resourceVersion"]
     while True:
-        service = await asyncio.to_thread(admin.get, "LLMService", NAME)
-        gates = ((service.get("status") or {}).get("gate") or {}).get("models") or ()
-        for gate in gates:
-            if gate["phase"] == "Awake" and tally.awake[-1:] != [gate["name"]]:
-                tally.awake.append(gate["name"])
-                progress.say(f"{gate['name']} is awake; {len(tally.seconds)} answered")
-        label = f"{names.SERVICE_LABEL}={NAME},{names.RAY_NODE_TYPE_LABEL}=worker"
-        pods = await asyncio.to_thread(admin.list, "Pod", labelSelector=label)
-        # A pod that has ended, and is still listed, has none any more.
-        there = {
-            pod["metadata"]["labels"][names.MODEL_LABEL]
-            for pod in pods
-            if pod["spec"].get("nodeName") and pod["status"].get("phase") in ("Pending", "Running")
-        }
-        tally.most = max(tally.most, len(there))
-        await asyncio.sleep(LOOK_SECONDS)
+        for event in await asyncio.to_thread(admin.events, kind, version, WATCH_SECONDS):
+            version = event["object"]["metadata"]["resourceVersion"]
+            see(event)
+
+
+def _see_gates(tally: _Tally, progress: Report, event: dict[str, Any]) -> None:
+    """Note which model is awake."""
+    service = event["object"]
+    if service["metadata"]["name"] not in SERVICES:
+        return
+    for gate in ((service.get("status") or {}).get("gate") or {}).get("models") or ():
+        if gate["phase"] == "Awake" and tally.awake[-1:] != [gate["name"]]:
+            tally.awake.append(gate["name"])
+            progress.say(f"{gate['name']} is awake; {len(tally.seconds)} answered")
+
+
+def _see_pod(tally: _Tally, event: dict[str, Any]) -> None:
+    """Note how many models have worker pods on the node."""
+    pod = event["object"]
+    labels = pod["metadata"].get("labels", {})
+    if labels.get(names.SERVICE_LABEL) not in SERVICES or labels.get(names.RAY_NODE_TYPE_LABEL) != "worker":
+        return
+    has_room = (
+        event["type"] != "DELETED"
+        and pod["spec"].get("nodeName")
+        and pod["status"].get("phase") in ("Pending", "Running")
+    )
+    entry = (pod["metadata"]["name"], labels[names.MODEL_LABEL])
+    if has_room:
+        tally.has_room.add(entry)
+    else:
+        tally.has_room.discard(entry)
+    tally.most = max(tally.most, len({model for _, model in tally.has_room}))
 
 
 if __name__ == "__main__":

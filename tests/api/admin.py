@@ -150,6 +150,19 @@ class Admin:
         """The objects of a kind in the namespace."""
         return self.request("GET", self.path(kind), query=query)["items"]
 
+    def events(self, kind: str, since: str, seconds: int, **query: str) -> Any:
+        """Return what a watch of a kind reports within some seconds, each event with `type` and `object`.
+
+        Args:
+            kind: The kind.
+            since: The resource version after which the watch begins.
+            seconds: How long the watch lasts.
+            query: Selectors of the watch.
+        """
+        watch = {"watch": "true", "resourceVersion": since, "timeoutSeconds": str(seconds)}
+        lines = self.raw("GET", self.path(kind), query={**query, **watch}).splitlines()
+        return [json.loads(line) for line in lines]
+
     def merge(self, kind: str, name: str, patch: Mapping[str, Any], subresource: str = "") -> Any:
         """Merge into an object, as `kubectl patch --type merge` does."""
         path = self.path(kind, name) + (f"/{subresource}" if subresource else "")

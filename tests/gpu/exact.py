@@ -93,16 +93,11 @@ class Exact(PlayedWords):
             since: What `moment` returned.
             look: Whether a status matches.
         """
-        query = {
-            "watch": "true",
-            "resourceVersion": since,
-            "fieldSelector": f"metadata.name={self.name}",
-            "timeoutSeconds": "1",
-        }
+        only = {"fieldSelector": f"metadata.name={self.name}"}
 
         def passed() -> bool:
-            lines = self.admin.raw("GET", self.admin.path("LLMService"), query=query).splitlines()
-            statuses = [json.loads(line)["object"].get("status") or {} for line in lines]
+            events = self.admin.events("LLMService", since, 1, **only)
+            statuses = [event["object"].get("status") or {} for event in events]
             return any("gate" in status and look(status) for status in statuses)
 
         self.eventually(what, passed)

@@ -275,9 +275,7 @@ class _Since:
             assert group_bounds(ray_cluster) == {(1, 1)}, "opened before the bounds were back"
 
     def _events(self, kind: str) -> list[tuple[str, Any]]:
-        query = {"watch": "true", "resourceVersion": self._version[kind], "timeoutSeconds": "5"}
-        lines = self._admin.raw("GET", self._admin.path(kind), query=query).splitlines()
-        events = [json.loads(line) for line in lines]
+        events = self._admin.events(kind, self._version[kind], 5)
         for event in events:
             assert event["type"] in ("ADDED", "MODIFIED", "DELETED"), event
         return [(kind, event) for event in events]

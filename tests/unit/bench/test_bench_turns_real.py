@@ -1,9 +1,12 @@
 """Three models that take turns on the embedded cluster: models yield and come back, as often as is wanted."""
 
 from collections import deque
+from typing import Any
 
 from bench import report
 from bench.cluster import turns_real
+from cluster.tools.report import Report
+from daybreak.api.common import names
 
 
 def test_its_clients_bring_each_model_back_more_often_than_is_wanted() -> None:
@@ -19,6 +22,50 @@ def test_more_clients_than_the_longest_turn_answers_are_too_many() -> None:
     order = turns_real._order(turns_real.REQUESTS, turns_real.SEED)
 
     assert not report.met(_turns(order, 150), turns_real.GOALS["turns"])
+
+
+def test_a_turn_that_lasts_for_one_status_counts() -> None:
+    tally = turns_real._Tally()
+
+    for awake in ("red", "blue", "red"):
+        turns_real._see_gates(tally, Report(), _status(awake))
+
+    assert tally.awake == ["red", "blue", "red"]
+
+
+def test_models_with_room_are_counted_at_every_change_of_a_pod() -> None:
+    tally = turns_real._Tally()
+
+    for kind, model in (("ADDED", "red"), ("DELETED", "red"), ("ADDED", "blue"), ("DELETED", "blue")):
+        turns_real._see_pod(tally, _pod(kind, model))
+    assert tally.most == 1
+
+    for model in ("red", "green"):
+        turns_real._see_pod(tally, _pod("MODIFIED", model))
+    assert tally.most == 2
+
+
+def _status(awake: str) -> dict[str, Any]:
+    service = turns_real.MODELS[awake]
+    gates = [
+        {"name": model, "phase": "Awake" if model == awake else "Asleep"}
+        for model in turns_real.SERVICES[service]
+    ]
+    return {"object": {"metadata": {"name": service}, "status": {"gate": {"models": gates}}}}
+
+
+def _pod(kind: str, model: str) -> dict[str, Any]:
+    labels = {
+        names.SERVICE_LABEL: turns_real.MODELS[model],
+        names.RAY_NODE_TYPE_LABEL: "worker",
+        names.MODEL_LABEL: model,
+    }
+    pod = {
+        "metadata": {"name": f"{model}-worker", "labels": labels},
+        "spec": {"nodeName": "node"},
+        "status": {"phase": "Running"},
+    }
+    return {"type": kind, "object": pod}
 
 
 def _turns(order: list[str], clients: int) -> int:
