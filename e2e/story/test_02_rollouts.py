@@ -1,7 +1,7 @@
 """Changes under load, with no room beside what runs: nobody is refused, and what cannot start goes back."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -38,46 +38,92 @@ def reaches(kubernetes: Kubernetes, name: str, phase: str, number: int) -> dict[
     )
 
 
-def test_pods_are_replaced_under_load_and_a_broken_argument_goes_back(
+@pytest.fixture
+def replacing(kubernetes: Kubernetes, tiny: str) -> Iterator[None]:
+    """Have changes replace the pods, without a second Ray cluster."""
+    kubernetes.patch(tiny, {"spec": {"rollout": {"strategy": "Replace"}}})
+    yield
+    kubernetes.patch(tiny, {"spec": {"rollout": {"strategy": "Auto"}}})
+
+
+@pytest.mark.usefixtures("replacing")
+def test_pods_are_replaced_under_load(
     kubernetes: Kubernetes, tiny: str, patient: OpenAI, tiny_manifest: dict[str, Any]
 ) -> None:
-    model = tiny_manifest["spec"]["models"][0]
     first = ray_cluster(kubernetes, tiny)
     before = rollout(kubernetes, tiny)["number"]
-    good = (kubernetes.get("llm", tiny) or {})["spec"]["models"]
     began = time.monotonic()
-    with asked_all_the_time(patient, model["name"]) as answers:
-        # New pods, and no second cluster.
-        env = [{"name": "ROLLED", "value": "out"}]
-        kubernetes.patch(tiny, {"spec": {"rollout": {"strategy": "Replace"}, "runtime": {"env": env}}})
+    with asked_all_the_time(patient, tiny_manifest["spec"]["models"][0]["name"]) as answers:
+        kubernetes.patch(tiny, {"spec": {"runtime": {"env": [{"name": "ROLLED", "value": "out"}]}}})
         said = reaches(kubernetes, tiny, "Complete", before + 1)
         assert said["strategy"] == "Replace"
-        second = ray_cluster(kubernetes, tiny)
-        assert second != first
+        assert ray_cluster(kubernetes, tiny) != first
         replaced = time.monotonic()
-        asked = len(answers)
-        eventually(lambda: len(answers), lambda seen: seen >= asked + 8)
+        _answers_more(answers)
+    # Every request of every client was answered: the first that failed would have been raised.
+    assert all(tokens > 0 for tokens in answers)
+    print(f"rollouts: {len(answers)} answered, replaced in {replaced - began:.0f} s")
 
-        # The engine refuses this, which nobody can know before: the model has not so many positions.
-        broken = {**model, "engine": {"args": {**model["engine"]["args"], "max_model_len": 1_000_000}}}
-        broken_at = time.monotonic()
-        kubernetes.patch(tiny, {"spec": {"models": [broken]}})
-        said = reaches(kubernetes, tiny, "RolledBack", before + 1)
+
+def _with_arguments(model: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    return {**model, "engine": {"args": {**model["engine"]["args"], **arguments}}}
+
+
+def exceed_positions(model: dict[str, Any]) -> dict[str, Any]:
+    """An argument that only the engine can refuse: the model has not so many positions."""
+    return {"models": [_with_arguments(model, max_model_len=1_000_000)]}
+
+
+def name_no_image(model: dict[str, Any]) -> dict[str, Any]:
+    """An image that does not exist."""
+    return {"runtime": {"image": "daybreak.invalid/no-such-image:1"}}
+
+
+def leave_no_room_for_answers(model: dict[str, Any]) -> dict[str, Any]:
+    """An engine that starts and answers every request with an error: a prompt fills its whole length."""
+    return {"models": [_with_arguments(model, max_model_len=1)]}
+
+
+@pytest.mark.usefixtures("replacing")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        pytest.param(exceed_positions, "max_model_len", id="argument"),
+        pytest.param(name_no_image, "no-such-image", id="image"),
+        pytest.param(leave_no_room_for_answers, "nothing but errors", id="errors"),
+    ],
+)
+def test_what_cannot_start_or_answer_goes_back_under_load(
+    kubernetes: Kubernetes,
+    tiny: str,
+    patient: OpenAI,
+    tiny_manifest: dict[str, Any],
+    change: Callable[[dict[str, Any]], dict[str, Any]],
+    words: str,
+) -> None:
+    model = tiny_manifest["spec"]["models"][0]
+    good = (kubernetes.get("llm", tiny) or {})["spec"]
+    before = rollout(kubernetes, tiny)["number"]
+    began = time.monotonic()
+    with asked_all_the_time(patient, model["name"]) as answers:
+        kubernetes.patch(tiny, {"spec": change(model)})
+        said = reaches(kubernetes, tiny, "RolledBack", before)
         back = time.monotonic()
-        assert "max_model_len" in said["message"]
+        assert words in said["message"]
         stalled = kubernetes.condition(tiny, "Stalled")
         assert (stalled["status"], stalled["reason"]) == ("True", "RolledBack")
         assert kubernetes.condition(tiny, "Ready")["status"] == "True"
-        asked = len(answers)
-        eventually(lambda: len(answers), lambda seen: seen >= asked + 8)
-    # Every request of every client was answered: the first that failed would have been raised.
+        _answers_more(answers)
     assert all(tokens > 0 for tokens in answers)
-    print(
-        f"rollouts: {len(answers)} answered, replaced in {replaced - began:.0f} s, "
-        f"back {back - broken_at:.0f} s after a broken argument"
-    )
+    print(f"rollouts: {len(answers)} answered, back in {back - began:.0f} s after a change that fails")
     kept = kubernetes.names("controllerrevisions", "-l", f"daybreak.dev/service={tiny}")
     assert len(kept) >= 3
-    kubernetes.patch(tiny, {"spec": {"models": good, "rollout": {"strategy": "Auto"}}})
-    reaches(kubernetes, tiny, "Complete", before + 1)
+    image = good.get("runtime", {}).get("image")
+    kubernetes.patch(tiny, {"spec": {"models": good["models"], "runtime": {"image": image}}})
+    reaches(kubernetes, tiny, "Complete", before)
     assert kubernetes.condition(tiny, "Stalled")["status"] == "False"
+
+
+def _answers_more(answers: list[int]) -> None:
+    asked = len(answers)
+    eventually(lambda: len(answers), lambda seen: seen >= asked + 8)
