@@ -1,6 +1,7 @@
 """Rows through a service, a real HTTP server on loopback: what is refused for now comes again."""
 
 import asyncio
+import contextlib
 import json
 import threading
 from collections import Counter
@@ -67,7 +68,8 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Played, Service]]:
             for name, value in {**headers, "Content-Length": str(len(content))}.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(content)
+            with contextlib.suppress(BrokenPipeError):  # a client that has given up has left
+                self.wfile.write(content)
 
         def log_message(self, *_: Any) -> None:
             """Quiet."""
