@@ -5,7 +5,7 @@ node has one. The accelerator is a name only: the models compute on CPUs, by rea
 else is as in every cluster. Clients send the requests one after the other each, over connections that stay
 open; which model is asked by each request is decided by a seeded generator. There are far fewer clients than
 requests: a model has its turn until all clients wait for the other two, yields, and comes back when it is
-asked again. Whoever is held waits for two other models' turns. Each answer is matched to its request by the
+asked again. A held request waits for two other models' turns. Each answer is matched to its request by the
 number in it.
 
 Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
