@@ -2,7 +2,9 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -15,8 +17,11 @@ pytestmark = [pytest.mark.xdist_group("serving"), pytest.mark.timeout(600)]
 ROWS = np.array([[1, 2], [3, 4]], dtype=np.float32)
 
 
-def client(serving: str, name: str) -> triton.InferenceServerClient:
-    return triton.InferenceServerClient(f"{serving}/{name}", concurrency=8)
+@contextmanager
+def client(serving: str, name: str) -> Iterator[triton.InferenceServerClient]:
+    """Close the client in its own thread: the garbage collector may run in a thread without gevent."""
+    with triton.InferenceServerClient(f"{serving}/{name}", concurrency=8) as server:
+        yield server
 
 
 def tensor(name: str, values: np.ndarray, binary: bool = True) -> triton.InferInput:
@@ -31,14 +36,14 @@ def text(written: str) -> triton.InferInput:
 
 
 def test_health_and_metadata(serving: str) -> None:
-    whole = client(serving, "whole")
-    assert whole.is_server_live()
-    assert whole.is_server_ready()
-    assert whole.is_model_ready("whole")
-    assert whole.is_model_ready("whole", "1")
-    assert not whole.is_model_ready("whole", "2")
-    assert whole.get_server_metadata()["extensions"] == ["binary_tensor_data"]
-    found = whole.get_model_metadata("whole")
+    with client(serving, "whole") as whole:
+        assert whole.is_server_live()
+        assert whole.is_server_ready()
+        assert whole.is_model_ready("whole")
+        assert whole.is_model_ready("whole", "1")
+        assert not whole.is_model_ready("whole", "2")
+        assert whole.get_server_metadata()["extensions"] == ["binary_tensor_data"]
+        found = whole.get_model_metadata("whole")
     assert found["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
     assert [each["name"] for each in found["outputs"]] == ["sums", "names"]
 
@@ -49,9 +54,8 @@ def test_inference_with_tensors_as_bytes_and_as_json(
     serving: str, sent_binary: bool, asked_binary: bool
 ) -> None:
     wanted = [triton.InferRequestedOutput(name, binary_data=asked_binary) for name in ("sums", "names")]
-    found = client(serving, "whole").infer(
-        "whole", [tensor("x", ROWS, sent_binary)], outputs=wanted, request_id="mine"
-    )
+    with client(serving, "whole") as whole:
+        found = whole.infer("whole", [tensor("x", ROWS, sent_binary)], outputs=wanted, request_id="mine")
     assert found.as_numpy("sums").tolist() == [6, 14]
     assert [each if isinstance(each, str) else each.decode() for each in found.as_numpy("names")] == [
         "row-0",
@@ -71,8 +75,8 @@ def test_inference_with_tensors_as_bytes_and_as_json(
     ],
 )
 def test_what_is_wrong_is_said(serving: str, model: str, values: np.ndarray, status: str, said: str) -> None:
-    with pytest.raises(InferenceServerException) as caught:
-        client(serving, "whole").infer(model, [tensor("x", values)])
+    with client(serving, "whole") as whole, pytest.raises(InferenceServerException) as caught:
+        whole.infer(model, [tensor("x", values)])
     assert caught.value.status() == status
     assert said in caught.value.message()
 
@@ -115,11 +119,12 @@ def test_explain(serving: str) -> None:
 def test_a_batch_has_rows_of_several_requests_and_one_bad_request_fails_alone(serving: str) -> None:
     def ask(number: int) -> list[int] | str:
         rows = np.full((1, 2), np.nan if number == 5 else number, np.float32)
-        try:
-            found = client(serving, "batched").infer("batched", [tensor("x", rows)])
+        with client(serving, "batched") as batched:
+            try:
+                found = batched.infer("batched", [tensor("x", rows)])
+            except InferenceServerException as error:
+                return str(error.status())
             return [int(each) for each in found.as_numpy("output")[0]]
-        except InferenceServerException as error:
-            return str(error.status())
 
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(ask, range(16)))
@@ -127,35 +132,36 @@ def test_a_batch_has_rows_of_several_requests_and_one_bad_request_fails_alone(se
     good = [each for each in found if not isinstance(each, str)]
     assert [each[0] for each in good] == [n for n in range(16) if n != 5]
     assert max(each[1] for each in good) > 1
-    large = client(serving, "batched").infer("batched", [tensor("x", np.zeros((20, 2), np.float32))])
+    with client(serving, "batched") as batched:
+        large = batched.infer("batched", [tensor("x", np.zeros((20, 2), np.float32))])
     assert large.as_numpy("output")[:, 1].tolist() == [20] * 20
 
 
 def test_versions_share_by_weight_and_are_loaded_and_unloaded(serving: str) -> None:
-    server = client(serving, "versions")
+    with client(serving, "versions") as server:
 
-    def asked(version: str = "") -> str:
-        found = server.infer("model", [text("t")], model_version=version).as_numpy("output")[0]
-        return str(found.decode())
+        def asked(version: str = "") -> str:
+            found = server.infer("model", [text("t")], model_version=version).as_numpy("output")[0]
+            return str(found.decode())
 
-    assert asked("2") == "model 2 b t"
-    shares = Counter(asked()[:7] for _ in range(80))
-    assert shares["model 1"] > shares["model 2"] > 0
-    states = {each["version"]: each["state"] for each in server.get_model_repository_index()}
-    assert states == {"1": "READY", "2": "READY", "3": "UNAVAILABLE"}
+        assert asked("2") == "model 2 b t"
+        shares = Counter(asked()[:7] for _ in range(80))
+        assert shares["model 1"] > shares["model 2"] > 0
+        states = {each["version"]: each["state"] for each in server.get_model_repository_index()}
+        assert states == {"1": "READY", "2": "READY", "3": "UNAVAILABLE"}
 
-    only = '{"version_policy": {"specific": {"versions": [2]}}}'
-    server.load_model("model", config=only)
-    assert {asked()[:7] for _ in range(10)} == {"model 2"}
-    assert not server.is_model_ready("model", "1")
-    with pytest.raises(InferenceServerException, match="there are no weights"):
-        server.load_model("model", config=only.replace("2", "3"))
-    assert asked() == "model 2 b t"
-    server.unload_model("model")
-    assert server.is_server_ready()
-    assert not server.is_model_ready("model")
-    server.load_model("model", config=only.replace("2", "1, 2"))
-    assert asked("1") == "model 1 a t"
+        only = '{"version_policy": {"specific": {"versions": [2]}}}'
+        server.load_model("model", config=only)
+        assert {asked()[:7] for _ in range(10)} == {"model 2"}
+        assert not server.is_model_ready("model", "1")
+        with pytest.raises(InferenceServerException, match="there are no weights"):
+            server.load_model("model", config=only.replace("2", "3"))
+        assert asked() == "model 2 b t"
+        server.unload_model("model")
+        assert server.is_server_ready()
+        assert not server.is_model_ready("model")
+        server.load_model("model", config=only.replace("2", "1, 2"))
+        assert asked("1") == "model 1 a t"
 
 
 def test_clients_may_load_only_where_the_manifest_says_so(serving: str) -> None:
@@ -179,26 +185,26 @@ def changes(server: triton.InferenceServerClient, name: str) -> list[str]:
 
 
 def test_a_replica_keeps_the_models_that_were_used_last(serving: str) -> None:
-    server = client(serving, "evicted")
-    for name in ("m0", "m1", "m0", "m2"):
-        changes(server, name)
-    # m1 was used longest ago. What is unloaded is told a moment later.
-    for _ in range(100):
-        if "-m1" in (seen := changes(server, "m0")):
-            break
-        time.sleep(0.1)
-    assert seen.count("-m1") == 1
-    assert [each for each in seen if each.startswith("+")] == ["+m0", "+m1", "+m2"]
-    assert "-m0" not in seen
-    assert changes(server, "m1").count("+m1") == 2, "what has gone is loaded again"
+    with client(serving, "evicted") as server:
+        for name in ("m0", "m1", "m0", "m2"):
+            changes(server, name)
+        # m1 was used longest ago. What is unloaded is told a moment later.
+        for _ in range(100):
+            if "-m1" in (seen := changes(server, "m0")):
+                break
+            time.sleep(0.1)
+        assert seen.count("-m1") == 1
+        assert [each for each in seen if each.startswith("+")] == ["+m0", "+m1", "+m2"]
+        assert "-m0" not in seen
+        assert changes(server, "m1").count("+m1") == 2, "what has gone is loaded again"
 
 
 def test_many_models_on_one_replica(serving: str) -> None:
-    server = client(serving, "many")
-    for name in ("m0", "m1", "m2", "m3", "m4", "m0"):
-        found = server.infer(name, [text("t")]).as_numpy("output")[0]
-        assert found.decode() == f"{name} 1 s{name[1]} t"
-    with pytest.raises(InferenceServerException, match="there are no weights"):
-        server.infer("bad", [text("t")])
-    with pytest.raises(InferenceServerException, match="there is no model m9"):
-        server.infer("m9", [text("t")])
+    with client(serving, "many") as server:
+        for name in ("m0", "m1", "m2", "m3", "m4", "m0"):
+            found = server.infer(name, [text("t")]).as_numpy("output")[0]
+            assert found.decode() == f"{name} 1 s{name[1]} t"
+        with pytest.raises(InferenceServerException, match="there are no weights"):
+            server.infer("bad", [text("t")])
+        with pytest.raises(InferenceServerException, match="there is no model m9"):
+            server.infer("m9", [text("t")])
