@@ -152,7 +152,7 @@ class OperatorProcess:
     def metric(self, name: str, **labels: str) -> float:
         """Sum of a metric's series that bear these labels."""
         total = 0.0
-        for line in self.page("/metrics").splitlines():
+        for line in self.page(f"/metrics?name[]={name}").splitlines():
             series, _, value = line.rpartition(" ")
             if series.split("{")[0] == name and all(
                 f'{key}="{wanted}"' in series for key, wanted in labels.items()

@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from daybreak.controller import health
+from daybreak.controller.metrics import WRITES
 from daybreak.controller.operator import Operator
 
 
@@ -27,10 +28,19 @@ def test_what_is_no_fault_and_what_is(stuck: float, lag: float, why: str) -> Non
 async def test_a_page_of_metrics_is_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     made_in: list[Any] = []
 
-    def page() -> bytes:
+    def page(_: object) -> bytes:
         made_in.append(threading.current_thread())
         return b"page"
 
     monkeypatch.setattr(health, "generate_latest", page)
     assert await health.metrics_page() == b"page"
     assert made_in != [threading.main_thread()]
+
+
+async def test_metrics_page_with_names_renders_no_other_collector() -> None:
+    WRITES.labels("LLMService").inc(0)
+    page = (await health.metrics_page(["daybreak_writes_total"])).decode()
+    assert {line.split("{")[0] for line in page.splitlines() if not line.startswith("#")} == {
+        "daybreak_writes_total"
+    }
+    assert "daybreak_queue_waiting" in (await health.metrics_page()).decode()

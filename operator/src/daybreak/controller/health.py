@@ -1,9 +1,10 @@
 """The operator's own HTTP port: is it alive, is it ready, what does it count."""
 
 import asyncio
+from collections.abc import Sequence
 
 from aiohttp import web
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from daybreak.controller.operator import Operator
 
@@ -23,9 +24,14 @@ def unhealthy(operator: Operator) -> str:
     return ""
 
 
-async def metrics_page() -> bytes:
-    """All that is counted, made beside the event loop: of 5,000 services it takes 0.2 seconds."""
-    return await asyncio.to_thread(generate_latest)
+async def metrics_page(names: Sequence[str] = ()) -> bytes:
+    """Return the metrics in Prometheus' text format, rendered in a thread: 5,000 services take 0.2 seconds.
+
+    Args:
+        names: Names of the series to render, such as `daybreak_writes_total`; empty: all of them.
+    """
+    registry = REGISTRY.restricted_registry(names) if names else REGISTRY
+    return await asyncio.to_thread(generate_latest, registry)
 
 
 class HealthServer:
@@ -73,5 +79,6 @@ class HealthServer:
             return web.Response(status=503, text="reading what is in the cluster")
         return web.Response(text="standing by: another operator holds the lease")
 
-    async def _metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=await metrics_page(), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    async def _metrics(self, request: web.Request) -> web.Response:
+        page = await metrics_page(request.query.getall("name[]", []))
+        return web.Response(body=page, headers={"Content-Type": CONTENT_TYPE_LATEST})
