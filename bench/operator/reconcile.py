@@ -46,7 +46,7 @@ PER_NAMESPACE = 1000
 """Most in one namespace."""
 IDLE_SECONDS = 60.0
 LOOK_SECONDS = 0.5
-"""How often it is looked whether all is done: a page of metrics costs the operator milliseconds."""
+"""Interval of looking whether all is done, by one series. All of 5,000 services take 0.2 s to render."""
 QUIET_PERCENT = 5.0
 """Of a core: what an idle API server uses."""
 NAMESPACE = "default"

@@ -30,7 +30,7 @@ operator, the chart's value `metrics.podMonitor.enabled` creates PodMonitors for
 and vLLM export metrics of their own, which keep their names.
 
 A counter has the suffix `_total`; a histogram has the series `_bucket`, `_sum` and `_count`.
-`/metrics?name[]=daybreak_writes_total` of the operator returns this series alone; the parameter can be repeated.
+`/metrics?name[]=daybreak_writes_total` of the operator returns one series; the parameter can be repeated.
 """
 
 
