@@ -11,6 +11,8 @@ import structlog
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from daybreak.gateway.haproxy.connections import close_connection
+
 FORBIDDEN_PORT = 8265
 """The dashboard of a Ray head. Its policy lets in its own cluster, KubeRay and the operator, and that of
 gateways leads to ports of models only."""
@@ -29,7 +31,7 @@ log = structlog.get_logger("daybreak.gateway")
 async def connect(host: str, port: int) -> None:
     """Connect, and close the connection at once. Raises OSError."""
     _, writer = await asyncio.open_connection(host, port)
-    writer.close()
+    close_connection(writer)
 
 
 class EnforcementWatch(Collector):

@@ -15,6 +15,7 @@ from dataclasses import replace
 import structlog
 
 from daybreak.gateway.fields import fields
+from daybreak.gateway.haproxy.connections import close_connection
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Slot
 from daybreak.gateway.wanted.gates import WantedGate
@@ -145,7 +146,7 @@ async def _ask(host: str, port: int) -> bool | None:
                 writer.write(f"{head}\r\n\r\n".encode())
                 line = await reader.readline()
             finally:
-                writer.close()
+                close_connection(writer)
     except (OSError, TimeoutError, ValueError):
         return None
     words = line.split()

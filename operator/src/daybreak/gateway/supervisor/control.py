@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from daybreak.gateway.haproxy.connections import close_connection
 from daybreak.gateway.haproxy.processes import GatewayFailed, OwnProcess
 
 SOCKET = "control.sock"
@@ -82,7 +83,7 @@ class Control:
         except (OSError, ValueError, KeyError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass  # the agent has ended, or was never one
         finally:
-            writer.close()
+            close_connection(writer)
 
     async def _do(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         match request["do"]:

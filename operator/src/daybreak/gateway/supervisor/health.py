@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from daybreak.gateway.haproxy.connections import close_connection
+
 HEAD_SECONDS = 5.0
 """How long a request's head may take."""
 SAID_SECONDS = 10.0
@@ -87,7 +89,7 @@ class HealthServer:
         except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
-            writer.close()
+            close_connection(writer)
 
     def _page(self, path: bytes) -> bytes:
         pages = {b"/healthz": self._health.unhealthy, b"/readyz": self._health.unready}
