@@ -63,6 +63,7 @@ lint: $(VENV)/.made ## Style, types, layers and generated files
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy operator/src cluster e2e tests bench scripts
 	@PYTHONPATH=operator/src $(VENV)/bin/lint-imports
+	@$(PYTHON) -m scripts.prose.check
 	@$(MAKE) generated
 
 generated: $(VENV)/.made

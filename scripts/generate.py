@@ -32,6 +32,7 @@ from scripts.docs.server_api import server_api_md
 from scripts.docs.versions import versions_md
 from scripts.kinds import KINDS, Kind
 from scripts.manifests import argocd, kustomize_base
+from scripts.prose import check as prose
 from scripts.schemas.json_schema import json_schema
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -85,6 +86,8 @@ FILES: dict[str, Callable[[], str]] = {
     "manifests/argocd/argocd-cm.yaml": argocd.argocd_cm_yaml,
     **sboms.FILES,
     "charts/daybreak/README.md": values_table.readme_md,
+    # Last, since it counts what the others write.
+    "scripts/prose/baseline.json": prose.baseline_json,
 }
 """Every generated file, from the repository's root, and what makes its text."""
 RENDERED_BY_HELM = ("manifests/base/crds.yaml", "manifests/base/operator.yaml")

@@ -1,0 +1,1 @@
+"""Check the project's prose against rules that docs/style.md explains."""

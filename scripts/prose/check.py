@@ -1,0 +1,164 @@
+"""Compare the project's prose with the rules, and with the number of known findings.
+
+    python -m scripts.prose.check             # fail if a file has more findings than the baseline has
+    python -m scripts.prose.check FILE ...    # list every finding of these files
+    python -m scripts.prose.check --count     # findings by area and rule
+
+The baseline only shrinks: `make generate` lowers its numbers, and never raises one.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.prose.texts import Scope, texts_of
+
+ROOT = Path(__file__).parents[2]
+RULES = Path(__file__).with_name("rules.toml")
+BASELINE = Path(__file__).with_name("baseline.json")
+_GENERATED = re.compile(
+    r"docs/(?:.*-?api|benchmarks|versions|metrics|responses|comparison)\.md|docs/decisions/README\.md"
+    r"|operator/src/daybreak/gateway/variables\.md|.*request_fields\.json|charts/daybreak/README\.md"
+    r"|charts/.*/crds/.*|manifests/base/.*|.*__snapshots__.*|bench/results/.*|.*\.schema\.json|.*sbom.*|scripts/prose/.*"
+    r"|tests/unit/prose/.*|.*pod_schema\.json|.*engine_args\.json|requirements/.*|.*requirements\.txt"
+)
+"""Files that are made from others, that are data, or that quote what the rules forbid."""
+_CODE = re.compile(r"``[^`]*``|`[^`]*`|\]\([^)]*\)|https?://\S+")
+_AREAS = (
+    "docs/decisions",
+    "docs",
+    "operator",
+    "runtime",
+    "tests",
+    "e2e",
+    "bench",
+    "charts",
+    "cluster",
+    "scripts",
+)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Words that prose avoids."""
+
+    name: str
+    scope: Scope
+    pattern: re.Pattern[str]
+    use: str
+    """Words to use instead."""
+
+    def applies_to(self, scope: Scope) -> bool:
+        """Return True if the rule is for texts of this scope; docstrings and headings are prose too."""
+        return self.scope is scope or (self.scope is Scope.PROSE and scope is not Scope.NAME)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Words in a file that a rule forbids."""
+
+    file: str
+    line: int
+    rule: Rule
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.words!r}: write {self.rule.use} ({self.rule.name})"
+
+
+def load_rules() -> list[Rule]:
+    """Return the rules. Raises KeyError, ValueError or re.error if one is not valid."""
+    rows = tomllib.loads(RULES.read_text())["rule"]
+    return [Rule(row["name"], Scope(row["scope"]), re.compile(row["pattern"]), row["use"]) for row in rows]
+
+
+def checked_files() -> list[str]:
+    """Return the files of the project that have prose of its own."""
+    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT).split(b"\0")  # noqa: S607
+    names = (name.decode() for name in listed if name)
+    return [name for name in names if not _GENERATED.fullmatch(name) and (ROOT / name).is_file()]
+
+
+def findings(name: str, rules: Sequence[Rule]) -> Iterator[Finding]:
+    """Yield what the rules find in a file."""
+    for scope, line, text in texts_of(ROOT / name):
+        plain = text if scope is Scope.NAME else _CODE.sub("", text)
+        for rule in rules:
+            if rule.applies_to(scope):
+                for match in rule.pattern.finditer(plain):
+                    at = line + plain.count("\n", 0, match.start())
+                    yield Finding(name, at, rule, match.group().strip())
+
+
+def all_findings() -> list[Finding]:
+    """Return what the rules find in the project."""
+    rules = load_rules()
+    return [each for name in checked_files() for each in findings(name, rules)]
+
+
+def baseline() -> dict[str, int]:
+    """Return the known number of findings, by file."""
+    found: dict[str, int] = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    return found
+
+
+def baseline_json() -> str:
+    """Return the baseline with numbers that are not above those of now."""
+    known, now = baseline(), Counter(each.file for each in all_findings())
+    lowered = {
+        file: min(count, known.get(file, 0)) if known else count for file, count in sorted(now.items())
+    }
+    return json.dumps({file: count for file, count in lowered.items() if count}, indent=0) + "\n"
+
+
+def worse(found: Sequence[Finding]) -> list[Finding]:
+    """Return the findings of the files that have more of them than the baseline."""
+    known, now = baseline(), Counter(each.file for each in found)
+    return [each for each in found if now[each.file] > known.get(each.file, 0)]
+
+
+def _table(found: Sequence[Finding]) -> str:
+    areas = Counter(_area(each.file) for each in found)
+    rules = Counter(each.rule.name for each in found)
+    lines = [f"{area:16}{count:6}" for area, count in areas.most_common()]
+    return "\n".join(
+        [*lines, f"{'all':16}{len(found):6}", "", *(f"{n:24}{c:6}" for n, c in rules.most_common())]
+    )
+
+
+def _area(name: str) -> str:
+    return next((area for area in _AREAS if name.startswith(f"{area}/")), "root")
+
+
+def main() -> int:
+    """Check the project, or list the findings of some files."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", action="store_true", help="print findings by area and rule")
+    parser.add_argument("files", nargs="*", help="files whose findings are listed")
+    options = parser.parse_args()
+    if options.files:
+        rules = load_rules()
+        found = [each for name in options.files for each in findings(name, rules)]
+    else:
+        found = all_findings()
+        if options.count:
+            print(_table(found))
+            return 0
+        found = worse(found)
+        if found:
+            print("prose: these files have more findings than scripts/prose/baseline.json; see docs/style.md")
+    print("\n".join(map(str, found)), end="\n" if found else "")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
