@@ -80,12 +80,12 @@ def main(pace: int = PACE) -> None:
     with room(admin), _servers(admin, progress):
         try:
             with progress.step("a canary that does as well"):
-                _route(admin, "1", [{"weight": weight, "for": f"{STEP_SECONDS}s"} for weight in STEPS])
+                _route(admin, "1", [{"weight": weight, "duration": f"{STEP_SECONDS}s"} for weight in STEPS])
                 good, seen = asyncio.run(_asked(admin, "1", pace, "Promoted", lambda: None))
             shares = {weight: _share(good, seen, weight) for weight in STEPS}
             with progress.step("a canary that fails"):
-                _route(admin, "2", [{"weight": FAILING_STEP, "for": "10m"}])
-                bad, _ = asyncio.run(_asked(admin, "2", pace, "Returned", lambda: _fail(admin)))
+                _route(admin, "2", [{"weight": FAILING_STEP, "duration": "10m"}])
+                bad, _ = asyncio.run(_asked(admin, "2", pace, "RolledBack", lambda: _fail(admin)))
         finally:
             delete(admin, "LLMRoute", ROUTE)
     failed = sorted(answer.sent for answer in bad if answer.who == _FAILED)
@@ -151,7 +151,7 @@ def _servers(admin: Admin, progress: Report) -> Iterator[None]:
 def _route(admin: Admin, run: str, steps: Sequence[dict[str, Any]]) -> None:
     backends = [{"kind": "ModelServer", "service": name, "model": name} for name in (STABLE, CANARY)]
     analysis = {"errorRate": 0.01, "minRequests": 100}
-    canary = {**backends[1], "steps": list(steps), "analysis": analysis, "run": run}
+    canary = {**backends[1], "steps": list(steps), "analysis": analysis, "runID": run}
     spec = {"names": [ROUTE], "backends": backends, "canary": canary}
     if admin.get("LLMRoute", ROUTE) is None:
         about = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMRoute", "metadata": {"name": ROUTE}}
@@ -162,7 +162,9 @@ def _route(admin: Admin, run: str, steps: Sequence[dict[str, Any]]) -> None:
 
 def _fail(admin: Admin) -> None:
     """Tells the canary's engine, past the gateway, to answer 500 from now on."""
-    (pod,) = admin.list("Pod", labelSelector=f"daybreak.dev/service=server.{CANARY}")
+    (pod,) = admin.list(
+        "Pod", labelSelector=f"daybreak.dev/owner-kind=ModelServer,daybreak.dev/owner-name={CANARY}"
+    )
     (port,) = pod["spec"]["containers"][0]["ports"]
     address = f"http://{pod['status']['podIP']}:{port['containerPort']}/fail"
     request = urllib.request.Request(address, b"", method="POST")
@@ -245,7 +247,7 @@ def _look(admin: Admin, run: str) -> _Look:
     at = time.monotonic()
     status = (admin.get("LLMRoute", ROUTE) or {}).get("status") or {}
     canary = status.get("canary") or {}
-    phase = canary.get("phase", "") if canary.get("run") == run else ""
+    phase = canary.get("phase", "") if canary.get("runID") == run else ""
     weights = [each.get("weight", 0) for each in status.get("backends", ())]
     return _Look(at, phase, weights[1] if len(weights) > 1 else 0)
 

@@ -208,7 +208,7 @@ def _see_pod(tally: _Tally, event: dict[str, Any]) -> None:
     """Note how many models have worker pods on the node."""
     pod = event["object"]
     labels = pod["metadata"].get("labels", {})
-    if labels.get(names.SERVICE_LABEL) not in SERVICES or labels.get(names.RAY_NODE_TYPE_LABEL) != "worker":
+    if names.labelled_owner(labels) not in SERVICES or labels.get(names.RAY_NODE_TYPE_LABEL) != "worker":
         return
     has_room = (
         event["type"] != "DELETED"

@@ -114,7 +114,7 @@ class _Mine:
 
     def rest(self) -> float:
         """Wait until it sleeps and its worker is gone. Returns the seconds between the two."""
-        eventually("asleep", lambda: self._status().get("asleep"), seconds=PATIENCE_SECONDS)
+        eventually("asleep", lambda: self._status().get("sleepDepth"), seconds=PATIENCE_SECONDS)
         return _until_gone(self.admin, MINE)
 
     def _status(self) -> Any:
@@ -213,7 +213,7 @@ def room(admin: Admin) -> Iterator[None]:
     name = sample["metadata"]["name"]
     there = admin.get("LLMService", name) is not None
     delete(admin, "LLMService", name)
-    selector = f"{names.SERVICE_LABEL}={name}"
+    selector = names.owner_selector(name)
     eventually("its pods are gone", lambda: not admin.list("Pod", labelSelector=selector))
     try:
         yield
@@ -248,7 +248,7 @@ def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
     awake = spec()
     with progress.step("put the LLMService to sleep"):
         admin.merge("LLMService", MINE, {"spec": {"sleep": {"afterIdle": "5s", "depth": "Workers"}}})
-        eventually("asleep", lambda: admin.get("LLMService", MINE)["status"].get("asleep"), seconds=300)
+        eventually("asleep", lambda: admin.get("LLMService", MINE)["status"].get("sleepDepth"), seconds=300)
         eventually("built for it", lambda: spec()["serveConfigV2"] != awake["serveConfigV2"], seconds=60)
         _until_gone(admin, MINE)
     asleep = with_rays_class(spec()["serveConfigV2"])

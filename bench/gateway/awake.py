@@ -73,7 +73,7 @@ def _open(admin: Admin, index: int) -> None:
     name, model = manifest["metadata"]["name"], manifest["spec"]["models"][0]["name"]
     admin.create(manifest)
     open_gate = {"name": model, "state": "Open", "epoch": 1, "holdSeconds": 300}
-    open_gate |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+    open_gate |= {"phase": "Awake", "phaseTransitionTime": "2026-01-01T00:00:00Z"}
     backends = [{"cluster": f"{name}-abcde"}]
     gate = {"port": names.GATEWAY_PORTS[0] + index, "backends": backends, "models": [open_gate]}
     admin.merge("LLMService", name, {"status": {"gate": gate}}, "status")

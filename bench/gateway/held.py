@@ -98,7 +98,7 @@ async def measure(requests: int) -> tuple[dict[str, float], list[dict[str, objec
             while held + refused < requests and time.monotonic() < began + COME_SECONDS:
                 await asyncio.sleep(LOOK_SECONDS)
                 state = (await gateway.snapshot()).slots["s1"]
-                held, refused = state.held, state.ends.get("queue_full", 0)
+                held, refused = state.held, state.ends.get("hold_full", 0)
             came = time.monotonic() - began
             await asyncio.sleep(HELD_SECONDS)
             held = (await gateway.snapshot()).slots["s1"].held

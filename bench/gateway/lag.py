@@ -182,7 +182,7 @@ async def _with_agent(admin: Admin, plane: ControlPlane, folder: Path, rounds: i
 
 def _write_gate(admin: Admin, agent: AgentProcess, state: str, epoch: int) -> None:
     model = {"name": "tiny", "state": state, "epoch": epoch, "holdSeconds": 300}
-    model |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+    model |= {"phase": "Awake", "phaseTransitionTime": "2026-01-01T00:00:00Z"}
     gate = {"port": agent.first_port, "backends": [{"cluster": CLUSTER}], "models": [model]}
     admin.merge("LLMService", "tiny", {"status": {"gate": gate}}, "status")
 

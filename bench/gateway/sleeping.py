@@ -82,7 +82,9 @@ def _put_to_sleep(admin: Admin, services: int) -> None:
 
 def _asleep(admin: Admin, gate: str) -> int:
     statuses = [each.get("status") or {} for each in admin.list("LLMService")]
-    return sum(bool(each.get("asleep")) and each["gate"]["models"][0]["state"] == gate for each in statuses)
+    return sum(
+        bool(each.get("sleepDepth")) and each["gate"]["models"][0]["state"] == gate for each in statuses
+    )
 
 
 def _idle(operator: OperatorProcess, agent: psutil.Process) -> dict[str, float]:

@@ -183,7 +183,7 @@ def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any)
     kind = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMService"}
     admin.create(kind | {"metadata": {"name": name}, "spec": spec})
     open_gate = {"name": model_name, "state": "Open", "epoch": 1, "holdSeconds": 300}
-    open_gate |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+    open_gate |= {"phase": "Awake", "phaseTransitionTime": "2026-01-01T00:00:00Z"}
     gate = {"port": port, "backends": [{"cluster": f"{name}-abcde"}], "models": [open_gate]}
     admin.merge("LLMService", name, {"status": {"gate": gate}}, "status")
     labels = head_labels(name, f"{name}-abcde") | {names.RAY_NODE_TYPE_LABEL: "worker"}

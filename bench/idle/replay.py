@@ -67,7 +67,7 @@ def replay(arrivals: Sequence[float], sleep: Sleep, wake: float) -> Cost:
             status = told(AWAKE, DRAINING, quiet, before + after)
             took = round(wake)
             measured = WakeStatus(
-                depth=SleepDepth.WORKERS, started_at="", recent=[took], p50_seconds=took, p95_seconds=took
+                depth=SleepDepth.WORKERS, start_time="", recent=[took], p50_seconds=took, p95_seconds=took
             )
             status = told(WAKING, WAKING, Traffic(known=True, held=1, asked=timedelta(0)), now)
         else:
@@ -87,6 +87,6 @@ def _gate(status: IdleStatus | None) -> ModelGate:
         epoch=1,
         hold_seconds=900,
         phase=Phase.AWAKE,
-        since="2026-01-05T00:00:00Z",
+        phase_transition_time="2026-01-05T00:00:00Z",
         idle=status,
     )

@@ -54,7 +54,7 @@ GATEWAY_OBJECTS = len(gateway(NAMESPACE, [LLM_SERVICES], installed.platform()))
 """Those of the namespace's gateway."""
 GATEWAY_WRITES = GATEWAY_OBJECTS + 1
 """The API server keeps the address of each Service, so of the gateway's too, in an object of its own."""
-OF_SERVICES = f"{names.SERVICE_LABEL},{names.COMPONENT_LABEL}!={names.GATEWAY_COMPONENT}"
+OF_SERVICES = f"{names.OWNER_NAME_LABEL},{names.COMPONENT_LABEL}!={names.GATEWAY_COMPONENT}"
 """Selects what the operator has made for LLMServices."""
 _RENEWALS = ("leases", "PUT")
 """The writes by which the operator renews its Lease."""

@@ -207,7 +207,7 @@ def _worker(admin: Admin, name: str, cluster: str, suffix: str, scheduled: dict[
 
 def _clear(admin: Admin, name: str) -> None:
     """Take away what no garbage collector takes here, so that nobody's lists grow."""
-    label = {"labelSelector": f"{names.SERVICE_LABEL}={name}"}
+    label = {"labelSelector": names.owner_selector(name)}
     for kind in ("Pod", "RayCluster", *OWNED):
         for found in admin.list(kind, **label):
             admin.delete(kind, found["metadata"]["name"])

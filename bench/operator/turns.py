@@ -1,7 +1,7 @@
 """Twenty services take turns on two GPUs, beside the same services asleep by their own clocks.
 
 An hour of requests, a few services with most of them, is played ten times as quick. Every service has a
-`sleep`, with `yield: Turn`; in the other way with `yield: Never`, so that a service gives its GPU back when
+`sleep`, with `yield: Always`; in the other way with `yield: Never`, so that a service gives its GPU back when
 nobody has asked it for `afterIdle`, and who is awake first is served first. Requests and settings are the
 same. What GPUs compute within the hour is also compared with what they would by the schedule of somebody who
 knows all requests beforehand (`bench.operator.turns_schedule`), with the same wakes and nothing else.
@@ -47,7 +47,7 @@ from tests.turns_bound import longest_wait
 
 COMPRESSION = 10.0
 SEED = 18
-WAYS = {"turns": "Turn", "own_clocks": "Never"}
+WAYS = {"turns": "Always", "own_clocks": "Never"}
 FLEET = Fleet(gpus=2, wake=3.0)
 AFTER_IDLE = 900.0
 """Seconds of the real hour, of each service: the default."""
@@ -273,7 +273,7 @@ def _asleep(admin: Admin, services: int) -> list[int]:
     def look() -> list[int]:
         found = {each["metadata"]["name"]: each for each in admin.list("LLMService") if is_ready(each)}
         statuses = [found.get(_name(index), {}).get("status", {}) for index in range(services)]
-        ready = [each for each in statuses if each.get("asleep") and (each.get("gate") or {}).get("port")]
+        ready = [each for each in statuses if each.get("sleepDepth") and (each.get("gate") or {}).get("port")]
         return [status["gate"]["port"] for status in ready] if len(ready) == services else []
 
     return eventually("all asleep", look, seconds=300, pause=1)

@@ -64,7 +64,7 @@ def test_status_follows_kstatus(kubernetes: Kubernetes, tiny: str) -> None:
 
 
 def test_pods_run_restricted_and_without_rights(kubernetes: Kubernetes, tiny: str) -> None:
-    pods = kubernetes.get("pods", "-l", f"daybreak.dev/service={tiny}")
+    pods = kubernetes.get("pods", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={tiny}")
     assert pods is not None
     assert {pod["metadata"]["labels"]["ray.io/node-type"] for pod in pods["items"]} == {"head", "worker"}
     for pod in pods["items"]:
@@ -78,7 +78,11 @@ def test_pods_run_restricted_and_without_rights(kubernetes: Kubernetes, tiny: st
 
 def test_ray_asks_for_a_token(kubernetes: Kubernetes, tiny: str) -> None:
     """Ray's own API answers nobody without the token; it is what a stolen foothold would try first."""
-    head = kubernetes.get("pods", "-l", f"daybreak.dev/service={tiny},ray.io/node-type=head")
+    head = kubernetes.get(
+        "pods",
+        "-l",
+        f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={tiny},ray.io/node-type=head",
+    )
     assert head is not None
     text = kubernetes.target.kubectl(
         "exec", "-n", "default", head["items"][0]["metadata"]["name"], "-c", "ray-head", "--",

@@ -8,7 +8,7 @@ from typing import Any
 
 from openai import BadRequestError, OpenAI
 
-from daybreak.api.common.names import RAY_NODE_TYPE_LABEL, SERVICE_LABEL
+from daybreak.api.common.names import RAY_NODE_TYPE_LABEL, owner_selector
 from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 
 
@@ -39,7 +39,7 @@ def ask(client: OpenAI, model: str, tokens: int = 4) -> int:
 
 def workers(kubernetes: Kubernetes, name: str) -> list[dict[str, Any]]:
     """The worker pods that are not being deleted."""
-    pods = kubernetes.get("pods", "-l", f"{SERVICE_LABEL}={name},{RAY_NODE_TYPE_LABEL}=worker")
+    pods = kubernetes.get("pods", "-l", f"{owner_selector(name)},{RAY_NODE_TYPE_LABEL}=worker")
     assert pods is not None
     return [pod for pod in pods["items"] if "deletionTimestamp" not in pod["metadata"]]
 

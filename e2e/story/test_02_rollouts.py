@@ -33,7 +33,7 @@ def reaches(kubernetes: Kubernetes, name: str, phase: str, number: int) -> dict[
     """Wait until the rollout has a phase, and runs the revision of a number."""
     return eventually(
         lambda: rollout(kubernetes, name),
-        lambda seen: (seen.get("phase"), seen.get("number")) == (phase, number),
+        lambda seen: (seen.get("phase"), seen.get("currentRevisionNumber")) == (phase, number),
         minutes=10,
     )
 
@@ -51,7 +51,7 @@ def test_pods_are_replaced_under_load(
     kubernetes: Kubernetes, tiny: str, patient: OpenAI, tiny_manifest: dict[str, Any]
 ) -> None:
     first = ray_cluster(kubernetes, tiny)
-    before = rollout(kubernetes, tiny)["number"]
+    before = rollout(kubernetes, tiny)["currentRevisionNumber"]
     began = time.monotonic()
     with asked_all_the_time(patient, tiny_manifest["spec"]["models"][0]["name"]) as answers:
         kubernetes.patch(tiny, {"spec": {"runtime": {"env": [{"name": "ROLLED", "value": "out"}]}}})
@@ -103,7 +103,7 @@ def test_what_cannot_start_or_answer_goes_back_under_load(
 ) -> None:
     model = tiny_manifest["spec"]["models"][0]
     good = (kubernetes.get("llm", tiny) or {})["spec"]
-    before = rollout(kubernetes, tiny)["number"]
+    before = rollout(kubernetes, tiny)["currentRevisionNumber"]
     began = time.monotonic()
     with asked_all_the_time(patient, model["name"]) as answers:
         kubernetes.patch(tiny, {"spec": change(model)})
@@ -116,7 +116,9 @@ def test_what_cannot_start_or_answer_goes_back_under_load(
         _answers_more(answers)
     assert all(tokens > 0 for tokens in answers)
     print(f"rollouts: {len(answers)} answered, back in {back - began:.0f} s after a change that fails")
-    kept = kubernetes.names("controllerrevisions", "-l", f"daybreak.dev/service={tiny}")
+    kept = kubernetes.names(
+        "controllerrevisions", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={tiny}"
+    )
     assert len(kept) >= 3
     image = good.get("runtime", {}).get("image")
     kubernetes.patch(tiny, {"spec": {"models": good["models"], "runtime": {"image": image}}})

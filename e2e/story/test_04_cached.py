@@ -105,15 +105,29 @@ def test_the_weights_are_copied_once(kubernetes: Kubernetes, kept: Path, endpoin
     assert found["bytes"] == sum(path.stat().st_size for path in there.iterdir())
     assert filecmp.cmpfiles(there, here, files, shallow=False) == (files, [], [])
     assert kubernetes.condition(NAME, "Stalled")["status"] == "False"
-    eventually(lambda: kubernetes.names("jobs", "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)
+    eventually(
+        lambda: kubernetes.names(
+            "jobs", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME}"
+        ),
+        lambda left: not left,
+    )
 
 
 def test_no_worker_was_made_for_it(kubernetes: Kubernetes, kept: Path) -> None:
-    workers = kubernetes.names("pods", "-l", f"daybreak.dev/service={NAME},ray.io/node-type=worker")
+    workers = kubernetes.names(
+        "pods",
+        "-l",
+        f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME},ray.io/node-type=worker",
+    )
     assert workers == []
 
 
 def test_delete_leaves_the_claim(kubernetes: Kubernetes, kept: Path) -> None:
     kubernetes.delete("llm", NAME)
-    eventually(lambda: kubernetes.names(KINDS, "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)
+    eventually(
+        lambda: kubernetes.names(
+            KINDS, "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME}"
+        ),
+        lambda left: not left,
+    )
     assert kubernetes.get("pvc", CLAIM)

@@ -54,7 +54,10 @@ def serves(kubernetes: Kubernetes) -> dict[str, str]:
 
 def images_of(kubernetes: Kubernetes) -> dict[str, str]:
     """The images of the Ray containers, by the pod's role."""
-    pods = (kubernetes.get("pods", "-l", f"daybreak.dev/service={NAME}") or {}).get("items", ())
+    pods = (
+        kubernetes.get("pods", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME}")
+        or {}
+    ).get("items", ())
     return {
         pod["metadata"]["labels"]["ray.io/node-type"]: pod["spec"]["containers"][0]["image"] for pod in pods
     }

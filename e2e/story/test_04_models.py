@@ -175,7 +175,7 @@ def states(kubernetes: Kubernetes) -> dict[str, str]:
 
 def pods(kubernetes: Kubernetes) -> dict[str, list[int]]:
     """Restarts of each container of the service's Ray pods, by the pod's identity."""
-    found = kubernetes.get("pods", "-l", f"daybreak.dev/service={NAME}")
+    found = kubernetes.get("pods", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME}")
     assert found is not None
     return {
         pod["metadata"]["uid"]: [each["restartCount"] for each in pod["status"]["containerStatuses"]]
@@ -205,7 +205,11 @@ def test_each_model_answers_with_its_own_weights(both: OpenAI, client: OpenAI) -
 
 
 def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
-    found = kubernetes.get("pods", "-l", f"daybreak.dev/service={NAME},ray.io/node-type=worker")
+    found = kubernetes.get(
+        "pods",
+        "-l",
+        f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME},ray.io/node-type=worker",
+    )
     assert found is not None
     volumes = {
         pod["metadata"]["labels"]["daybreak.dev/model"]: [v for v in pod["spec"]["volumes"] if "image" in v]
@@ -237,7 +241,10 @@ def test_a_model_that_nobody_asks_sleeps_alone(
     models[1]["replicas"] = {"min": 0, "downscaleToZeroDelay": "5s"}
     # A hold that is too short for a wake, for the test after this one.
     kubernetes.patch(NAME, {"spec": {"models": models, "hold": {"timeout": "1s"}}})
-    workers = ("-l", f"daybreak.dev/service={NAME},ray.io/node-type=worker")
+    workers = (
+        "-l",
+        f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME},ray.io/node-type=worker",
+    )
     eventually(lambda: phases(kubernetes), lambda seen: seen.get(FROM_BUCKET) == "Asleep", minutes=3)
     eventually(lambda: kubernetes.names("pods", *workers), lambda pods: len(pods) == 1, minutes=3)
     assert phases(kubernetes) == {FROM_IMAGE: "Awake", FROM_BUCKET: "Asleep"}
@@ -250,7 +257,7 @@ def test_a_canary_that_answers_errors_returns(
 ) -> None:
     """It sleeps, and its hold is too short for a wake: what comes to it is answered 503."""
     kubernetes.apply(canary.route(NAME, FROM_IMAGE, FROM_BUCKET, run="2"))
-    seen, statuses = canary.ask_until(kubernetes, lambda seen: canary.phase(seen, "2") == "Returned")
+    seen, statuses = canary.ask_until(kubernetes, lambda seen: canary.phase(seen, "2") == "RolledBack")
     assert set(statuses) == {200, 503}
     assert [each["weight"] for each in seen["backends"]] == [100, 0]
     assert "errors: " in by("type", seen["conditions"])["Canary"]["message"]
@@ -297,7 +304,7 @@ def test_one_with_too_high_a_rank_is_refused_and_the_base_stays_ready(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     have(kubernetes, manifest, adapter(TWO, "two"), adapter(LARGE, "rank-64"))
-    eventually(lambda: states(kubernetes), lambda seen: seen == {TWO: "Ready", LARGE: "Refused"}, minutes=4)
+    eventually(lambda: states(kubernetes), lambda seen: seen == {TWO: "Ready", LARGE: "Rejected"}, minutes=4)
     status = (kubernetes.get("llm", NAME) or {})["status"]
     ready = next(each for each in status["conditions"] if each["type"] == "Ready")
     assert ready["status"] == "True"
@@ -340,4 +347,9 @@ def test_delete_leaves_no_object_of_it(kubernetes: Kubernetes, manifest: dict[st
     """The pods take a minute to end; test_05 sees that they are gone too."""
     kubernetes.delete("llm", NAME)
     kinds = "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets"
-    eventually(lambda: kubernetes.names(kinds, "-l", f"daybreak.dev/service={NAME}"), lambda left: not left)
+    eventually(
+        lambda: kubernetes.names(
+            kinds, "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME}"
+        ),
+        lambda left: not left,
+    )

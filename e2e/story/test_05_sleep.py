@@ -22,7 +22,11 @@ def service(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
 
 def pods(kubernetes: Kubernetes, name: str, node_type: str) -> list[str]:
     """Its Ray pods that are `head` or `worker`."""
-    return kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type={node_type}")
+    return kubernetes.names(
+        "pods",
+        "-l",
+        f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name},ray.io/node-type={node_type}",
+    )
 
 
 def workers(kubernetes: Kubernetes, name: str) -> list[str]:
@@ -41,7 +45,7 @@ def fall_asleep(kubernetes: Kubernetes, name: str, depth: str, after: str = "5s"
     """Let it sleep, and wait until it does."""
     kubernetes.patch(name, {"spec": {"sleep": {"afterIdle": after, "depth": depth}}})
     eventually(
-        lambda: service(kubernetes, name)["status"].get("asleep"), lambda seen: seen == depth, minutes=5
+        lambda: service(kubernetes, name)["status"].get("sleepDepth"), lambda seen: seen == depth, minutes=5
     )
 
 

@@ -126,6 +126,6 @@ def refused(kubernetes: Kubernetes, name: str, model: str) -> bool:
             return True
         except InternalServerError as error:
             # A gateway that has not read the key yet cannot know.
-            if error.code != "api_keys_unread":
+            if error.code != "api_keys_unavailable":
                 raise
         return False

@@ -32,7 +32,9 @@ def condition(kubernetes: Kubernetes, kind: str) -> dict[str, Any]:
 
 def owned(kubernetes: Kubernetes, kinds: str = OWNED) -> list[str]:
     """What belongs to it."""
-    return kubernetes.names(kinds, "-l", f"daybreak.dev/service=application.{NAME}")
+    return kubernetes.names(
+        kinds, "-l", f"daybreak.dev/owner-kind=ServeApplication,daybreak.dev/owner-name={NAME}"
+    )
 
 
 def ask(address: str, path: str, words: str) -> dict[str, Any]:

@@ -122,13 +122,17 @@ def hold_next_engine(folder: Path) -> None:
 
 def pod(kubernetes: Kubernetes, name: str, kind: str) -> str:
     """The head or a worker of a batch."""
-    found = kubernetes.names("pods", "-l", f"daybreak.dev/service=batch.{name},ray.io/node-type={kind}")
+    found = kubernetes.names(
+        "pods",
+        "-l",
+        f"daybreak.dev/owner-kind=LLMBatch,daybreak.dev/owner-name={name},ray.io/node-type={kind}",
+    )
     return found[0].removeprefix("pod/") if found else ""
 
 
 def is_asleep(kubernetes: Kubernetes, name: str) -> bool:
     """Whether a service sleeps."""
-    return bool(((kubernetes.get("llm", name) or {}).get("status") or {}).get("asleep"))
+    return bool(((kubernetes.get("llm", name) or {}).get("status") or {}).get("sleepDepth"))
 
 
 def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
@@ -253,14 +257,16 @@ def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, 
     kubernetes.apply(lost(tiny))
     found = ended(kubernetes, "lost", minutes=4)
     failed = next(each for each in found["conditions"] if each["type"] == "Failed")
-    assert (found["phase"], failed["reason"]) == ("Failed", "InputMissing")
+    assert (found["phase"], failed["reason"]) == ("Failed", "InputNotFound")
     assert f"pvc://{CLAIM}/absent.jsonl" in failed["message"]
 
 
 def test_the_pods_of_the_first_are_given_back(kubernetes: Kubernetes, rows: Path) -> None:
     """Looked at last: they take their time to end, and the others need not wait for it."""
     eventually(
-        lambda: kubernetes.names("pods", "-l", "daybreak.dev/service=batch.night"),
+        lambda: kubernetes.names(
+            "pods", "-l", "daybreak.dev/owner-kind=LLMBatch,daybreak.dev/owner-name=night"
+        ),
         lambda left: not left,
         minutes=3,
     )

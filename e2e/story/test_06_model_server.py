@@ -40,7 +40,9 @@ def condition(kubernetes: Kubernetes, kind: str) -> dict[str, Any]:
 
 def pods(kubernetes: Kubernetes) -> list[str]:
     """Its pods."""
-    return kubernetes.names("pods", "-l", f"daybreak.dev/service=server.{NAME}")
+    return kubernetes.names(
+        "pods", "-l", f"daybreak.dev/owner-kind=ModelServer,daybreak.dev/owner-name={NAME}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +140,7 @@ def test_deleted_it_leaves_nothing(kubernetes: Kubernetes, server: str) -> None:
         lambda: kubernetes.names(
             "deployments,services,serviceaccounts,networkpolicies,poddisruptionbudgets,pods",
             "-l",
-            f"daybreak.dev/service=server.{NAME}",
+            f"daybreak.dev/owner-kind=ModelServer,daybreak.dev/owner-name={NAME}",
         ),
         lambda left: not left,
         minutes=3,

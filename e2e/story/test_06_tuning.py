@@ -26,13 +26,13 @@ SPEC: dict[str, Any] = {
         "clients": [CLIENTS],
         "promptTokens": {"mean": 60, "max": 200},
         "outputTokens": {"mean": 40, "max": 120},
-        "window": "3s",
-        "windows": 3,
-        "ramp": "1s",
+        "windowDuration": "3s",
+        "windowCount": 3,
+        "warmupDuration": "1s",
     },
     # Engines start one after the other, and a busy machine is half as quick a minute later: that must not
     # pass for a better setting. What batching brings for four clients is more.
-    "stop": {"leastNoise": 0.3},
+    "stop": {"minNoise": 0.3},
     "sweep": [{"argument": "max_num_seqs", "values": VALUES}],
     "objective": {"maximize": "TokensPerSecond"},
     "output": {"uri": f"pvc://{CLAIM}/report"},
@@ -62,7 +62,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
 ) -> None:
     # The sample gives its memory and its cores back meanwhile.
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "5s", "depth": "Cluster"}}})
-    eventually(lambda: (kubernetes.get("llm", tiny) or {})["status"].get("asleep"), bool, minutes=3)
+    eventually(lambda: (kubernetes.get("llm", tiny) or {})["status"].get("sleepDepth"), bool, minutes=3)
     kubernetes.apply(
         {
             "apiVersion": "daybreak.dev/v1alpha1",
@@ -83,7 +83,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     steps = found["steps"]
     # By jumps of two rungs: 4 is better than 1, and 16 no better than 4 for four clients.
     words = r"max_num_seqs: 16 is (no better|worse) than 4, beyond noise"
-    assert re.fullmatch(words, found["stopped"]), found
+    assert re.fullmatch(words, found["stopReason"]), found
     # The baseline is the first rung, and is measured once.
     assert steps[0]["settings"] == {}
     tried = [step["settings"].get("max_num_seqs", 1) for step in steps]
@@ -102,7 +102,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     # Continuous batching pays, whatever this machine is: 4 clients, one at a time or all of them.
     assert best["settings"].get("max_num_seqs", 1) >= 4
     assert found["gain"]["ratio"] > 1.2
-    assert found["gain"]["certain"] is True
+    assert found["gain"]["significant"] is True
     page = (reports / "report" / "report.html").read_text()
     assert f"max_num_seqs={best['settings']['max_num_seqs']}" in page
     assert (reports / "report" / "curve.svg").read_text().startswith("<svg")
@@ -119,14 +119,14 @@ def test_the_service_itself_is_measured_where_that_is_allowed(
             "kind": "LLMBenchmark",
             "metadata": {"name": "look"},
             "spec": {
-                "serviceRef": {"name": tiny, "where": "Service"},
+                "serviceRef": {"name": tiny, "mode": "Service"},
                 "load": {
                     "clients": [1, 4],
                     "promptTokens": {"mean": 30, "max": 60},
                     "outputTokens": {"mean": 8, "max": 20},
-                    "window": "4s",
-                    "windows": 2,
-                    "ramp": "1s",
+                    "windowDuration": "4s",
+                    "windowCount": 2,
+                    "warmupDuration": "1s",
                 },
                 "runtime": {"head": {"resources": {"cpu": "300m", "memory": "1Gi"}}},
             },
@@ -146,7 +146,9 @@ def test_the_service_itself_is_measured_where_that_is_allowed(
 def test_the_pod_of_the_sweep_is_given_back(kubernetes: Kubernetes, tiny: str, reports: Path) -> None:
     """Looked at last: it takes its time to end, and the service need not wait for it."""
     eventually(
-        lambda: kubernetes.names("pods", "-l", "daybreak.dev/service=benchmark.tune"),
+        lambda: kubernetes.names(
+            "pods", "-l", "daybreak.dev/owner-kind=LLMBenchmark,daybreak.dev/owner-name=tune"
+        ),
         lambda left: not left,
         minutes=2,
     )

@@ -120,7 +120,7 @@ def tuning_section(result: Mapping[str, Any]) -> str:
     if best := result.get("best"):
         words = f"Best: {_settings(best)}, {_figure(best['requests_per_second'])} requests/s"
         if gain := result.get("gain"):
-            sure = "beyond noise" if gain["certain"] else "within noise"
+            sure = "beyond noise" if gain.get("significant", gain.get("certain")) else "within noise"
             words += f", {gain['ratio']:.2f} times the baseline, {sure} (± {gain['noise']:.2f})"
         lines += ["", f"{words}."]
     lines += ["", f"It stopped: {result['stopped']}. Engines started: {result['engineStarts']}."]

@@ -114,7 +114,7 @@ class Admin:
         content_type: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> bytes:
-        """One request; its answer's body. Raises Refused."""
+        """One request; its answer's body. Raises ObjectRejected."""
         response = self._pool.request(
             method,
             self._server + path + (f"?{urlencode(query)}" if query else ""),

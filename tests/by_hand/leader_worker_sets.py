@@ -110,7 +110,7 @@ def test_a_group_has_labels_environment_and_a_name_for_its_leader(player: Player
     awake(player)
     eventually("its group", there(admin, group(0)))
     assert CHAT.status(admin)["replicas"] == 1
-    assert CHAT.status(admin)["gpus"] == 4
+    assert CHAT.status(admin)["accelerators"] == 4
     by_name = {each["metadata"]["name"]: each for each in pods(admin)}
     for index, (name, pod) in enumerate(sorted(by_name.items())):
         [container] = pod["spec"]["containers"]

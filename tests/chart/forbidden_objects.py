@@ -151,7 +151,7 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
     ),
     "a policy for a service's pods": (
         lambda: of_the_batch("NetworkPolicy"),
-        lambda m: m["spec"]["podSelector"]["matchLabels"].update({names.SERVICE_LABEL: "everything"}),
+        lambda m: m["spec"]["podSelector"]["matchLabels"].update({**names.owner_labels("everything")}),
         "selects pods of its own",
     ),
     "no label": (

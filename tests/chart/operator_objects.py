@@ -88,7 +88,7 @@ def of_the_application(kind: str) -> Manifest:
 
 def of_a_route() -> Manifest:
     """The own Service of an LLMRoute."""
-    manifest = route("chat", address="Own")
+    manifest = route("chat", address="Dedicated")
     metadata = {**manifest["metadata"], "uid": "0-0", "namespace": MODELS}
     return own_service(LLMRoute.from_manifest({**manifest, "metadata": metadata}), 19000)
 

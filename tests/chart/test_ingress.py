@@ -53,7 +53,7 @@ def test_they_lead_to_the_address_of_all_models() -> None:
 def test_routes_to_a_gateway_of_another_namespace_lead_to_what_daybreak_makes() -> None:
     """To the address of all models, and to that of a route of the samples."""
     own = yaml.safe_load((ROOT / "manifests" / "samples" / "route-address.yaml").read_text())
-    assert own["spec"]["address"] == "Own"
+    assert own["spec"]["address"] == "Dedicated"
     models, outside = documents("httproute-attached.yaml")
     backends = [rule["backendRefs"] for route in (models, outside) for rule in route["spec"]["rules"]]
     assert backends == [[{"name": names.ROUTER, "port": 80}], [{"name": own["metadata"]["name"], "port": 80}]]

@@ -182,7 +182,7 @@ def test_the_operator_can_do_all_that_it_does(
     admin.merge("LLMService", "cached", {"spec": {"models": [model()]}})
     eventually("neither any more", lambda: not admin.list("Job") and not _staying(admin))
     admin.delete("LLMService", "cached")
-    eventually("an event", lambda: "Answering" in {event["reason"] for event in admin.list("Event")})
+    eventually("an event", lambda: "Serving" in {event["reason"] for event in admin.list("Event")})
 
     assert forbidden(admin) == before
     asked_for_nodes = operator.metric("daybreak_api_requests_total", resource="nodes") > 0
@@ -197,7 +197,7 @@ def test_the_operator_can_do_all_that_a_batch_needs(admin: Admin, operator: Oper
     name = wanted["metadata"]["name"]
     admin.create(wanted)
     eventually("a RayJob", lambda: admin.get("RayJob", name))
-    eventually("a status", lambda: (admin.get("LLMBatch", name).get("status") or {}).get("job"))
+    eventually("a status", lambda: (admin.get("LLMBatch", name).get("status") or {}).get("jobHash"))
     admin.merge("LLMBatch", name, {"spec": {"activeDeadline": "1h"}})
     eventually(
         "the RayJob changed",
@@ -218,7 +218,7 @@ def test_the_operator_can_do_all_that_a_benchmark_needs(admin: Admin, operator: 
     name = wanted["metadata"]["name"]
     admin.create(wanted)
     eventually("a Job", lambda: admin.get("Job", f"{name}-benchmark"))
-    eventually("a status", lambda: (admin.get("LLMBenchmark", name).get("status") or {}).get("job"))
+    eventually("a status", lambda: (admin.get("LLMBenchmark", name).get("status") or {}).get("jobHash"))
     admin.merge("LLMBenchmark", name, {"spec": {"suspend": True}})
     eventually("no Job", lambda: admin.get("Job", f"{name}-benchmark") is None)
     eventually("Suspended", lambda: admin.get("LLMBenchmark", name)["status"]["phase"] == "Suspended")
@@ -259,11 +259,11 @@ def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operato
     name = wanted["metadata"]["name"]
     admin.create(wanted)
     eventually("its code is missed", lambda: condition(admin.get("ServeApplication", name), "Stalled"))
-    assert condition(admin.get("ServeApplication", name), "Stalled")["reason"] == "CodeMissing"
+    assert condition(admin.get("ServeApplication", name), "Stalled")["reason"] == "CodeNotFound"
     admin.create(code)
     eventually("a RayService", lambda: admin.get("RayService", name))
     assert names.CODE_ANNOTATION in admin.get("RayService", name)["metadata"]["annotations"]
-    selector = f"{names.SERVICE_LABEL}=application.{name}"
+    selector = names.owner_selector(f"application.{name}")
     assert admin.list("ControllerRevision", labelSelector=selector), "what it can go back to"
     eventually("a gateway", lambda: admin.get("Deployment", "daybreak-gateway"))
     eventually("a status", lambda: (admin.get("ServeApplication", name).get("status") or {}).get("gate"))
@@ -281,7 +281,7 @@ def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: Oper
     name = wanted["metadata"]["name"]
     admin.create(wanted)
     eventually("a status", lambda: (admin.get("LLMRoute", name).get("status") or {}).get("names"))
-    eventually("an event", lambda: "BackendMissing" in {event["reason"] for event in admin.list("Event")})
+    eventually("an event", lambda: "BackendNotFound" in {event["reason"] for event in admin.list("Event")})
     assert forbidden(admin) == before
     assert "orbidden" not in operator.log()
     admin.delete("LLMRoute", name)
@@ -330,7 +330,7 @@ def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: Opera
             lambda: (
                 found
                 if (found := condition(admin.get("LLMService", "reaching"), "Ready")).get("reason")
-                == "Refused"
+                == "ObjectRejected"
                 else None
             ),
         )

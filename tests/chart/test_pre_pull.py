@@ -32,7 +32,7 @@ def test_what_pulls_holds_no_device_and_no_rights(helm: Helm) -> None:
 
 def test_what_pulls_names_no_user_where_the_platform_assigns_them(helm: Helm) -> None:
     assert pulling(helm)["securityContext"]["runAsUser"] == 65532
-    context = pulling(helm, "--set", "assignedUsers=true")["securityContext"]
+    context = pulling(helm, "--set", "platformAssignedUsers=true")["securityContext"]
     assert not {"runAsUser", "runAsGroup"} & context.keys()
     assert context["runAsNonRoot"] is True
 

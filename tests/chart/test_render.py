@@ -164,7 +164,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
         "DAYBREAK_ASSIGNED_USERS": "true",
         "DAYBREAK_GATEWAY_TOKENS": "false",
         "DAYBREAK_GATEWAY_REPLICAS": "3",
-        "DAYBREAK_ENGINES": '{"own": {"flags": "none", "port": 80, "readinessPath": "/"}}',
+        "DAYBREAK_ENGINES": '{"own": {"flagStyle": "none", "port": 80, "readinessPath": "/"}}',
         "DAYBREAK_ENGINE_METRICS_FROM": '[{"podSelector": {}}]',
         "DAYBREAK_LOG_LEVEL": "debug",
         "DAYBREAK_HTTP_PORT": "9000",

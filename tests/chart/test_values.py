@@ -39,7 +39,7 @@ def test_the_schema_of_engines_is_the_operators() -> None:
     fields = EngineProfile.model_fields.values()
     assert set(one["properties"]) == {field.alias for field in fields}
     assert set(one["required"]) == {field.alias for field in fields if field.is_required()}
-    assert one["properties"]["flags"]["enum"] == list(Flags)
+    assert one["properties"]["flagStyle"]["enum"] == list(Flags)
     assert one["properties"]["protocol"]["enum"] == list(Protocol)
     rules = TypeAdapter(EngineName).json_schema()
     assert engines["propertyNames"] == {"pattern": rules["pattern"], "maxLength": rules["maxLength"]}
@@ -67,7 +67,7 @@ def test_templates_that_the_schema_takes_are_those_that_the_operator_takes() -> 
     schema = json.loads((CHART / "values.schema.json").read_text())
     one = schema["properties"]["engines"]["additionalProperties"]["properties"]
     path = one["readinessPath"]["allOf"][0]["pattern"]
-    assert one["answerPath"] == one["readinessPath"]
+    assert one["probePath"] == one["readinessPath"]
     for pattern, values in ((schema["definitions"]["engineTemplate"]["pattern"], VALUES), (path, OF_PATHS)):
         taken = {text for text in TEMPLATES if re.search(pattern, text)}
         assert taken == {text for text in TEMPLATES if not list(unknown([text], values))}
@@ -115,7 +115,7 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
                 "priorityClassName",
             )
         },
-        "operatorNetworkPolicy.metricsFrom": ["operatorNetworkPolicy.enabled=true"],
+        "operatorNetworkPolicy.metricsAllowFrom": ["operatorNetworkPolicy.enabled=true"],
     }
     everything = yaml.safe_load(EVERYTHING.read_text())
     for value in values_table.values():
@@ -177,7 +177,7 @@ def test_readme_table_is_current() -> None:
         "kuberay.namespace=",
         "engines.own.port=9000",
         "engines.own.prot=9000",
-        "turns.nodeWait=soon",
+        "acceleratorQueue.nodeProvisioningDelay=soon",
         "turns.wait=1m",
     ],
 )
@@ -192,7 +192,7 @@ def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:
         ("args[0]=--model={weights}", "args[0]=--model={weight}"),
         ("env.HOME=a{cache}", "env.HOME=a{home}"),
         ("distributed.workerArgs[0]=-{nodes}", "distributed.workerArgs[0]=-{node}"),
-        ("answerPath=/{model}", "answerPath=/{port}"),
+        ("probePath=/{model}", "probePath=/{port}"),
     ],
 )
 def test_a_template_without_a_value_is_refused(helm: Helm, right: str, wrong: str) -> None:

@@ -59,7 +59,7 @@ class Scene:
         """Write the gate of a service with one model as the operator does."""
         self.epoch += 1
         model = {"name": "tiny", "state": state, "epoch": self.epoch, "holdSeconds": 300}
-        model |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"} | more
+        model |= {"phase": "Awake", "phaseTransitionTime": "2026-01-01T00:00:00Z"} | more
         gate = {
             "port": self.agent.first_port + slot,
             "backends": [{"cluster": cluster or f"{name}-abcde", "weight": 100}],

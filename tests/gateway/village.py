@@ -88,7 +88,7 @@ class Village:
     async def _serve(self, name: str, model: str | None, cluster: str = "c") -> FakeServe:
         host = f"127.0.0.{10 + next(self._hosts)}"
         serve = await self._stack.enter_async_context(FakeServe(host, self.port))
-        labels = {names.SERVICE_LABEL: "tiny", "ray.io/cluster": cluster, "ray.io/node-type": "head"}
+        labels = {**names.owner_labels("tiny"), "ray.io/cluster": cluster, "ray.io/node-type": "head"}
         if model is not None:
             labels |= {"ray.io/node-type": "worker", names.MODEL_LABEL: names.worker_group(model)}
         self._epoch += 1
@@ -109,7 +109,7 @@ class Village:
                 "epoch": self._epoch,
                 "holdSeconds": 300,
                 "phase": "Awake",
-                "since": "now",
+                "phaseTransitionTime": "now",
             }
             more = state if isinstance(state, dict) else {"state": state}
             self._gates[model] = entry | more

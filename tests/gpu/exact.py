@@ -57,7 +57,7 @@ class Exact(PlayedWords):
     def sleeps(self, depth: str) -> None:
         """Nobody asks any more."""
         self.gateways(idle=LONG_IDLE)
-        self.reaches("asleep", lambda status: status.get("asleep") == depth)
+        self.reaches("asleep", lambda status: status.get("sleepDepth") == depth)
         self.eventually("no worker pod", lambda: not pods(self.admin, self.name))
 
     def wakes(self) -> None:

@@ -53,7 +53,10 @@ def small(**accelerator: Any) -> dict[str, Any]:
 
 def pods(admin: Admin, name: str, role: str = "worker") -> list[Any]:
     """The worker pods (or heads) of a service that are there to stay."""
-    found = admin.list("Pod", labelSelector=f"daybreak.dev/service={name},ray.io/node-type={role}")
+    found = admin.list(
+        "Pod",
+        labelSelector=f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name},ray.io/node-type={role}",
+    )
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
 

@@ -62,7 +62,7 @@ def test_what_cannot_be_imported_leaves_the_cluster_that_serves(admin: Admin) ->
     said(admin, "pipeline", "Stalled", "True", of=KIND)
 
     def alone() -> bool:
-        found = admin.list("RayCluster", labelSelector=f"{names.SERVICE_LABEL}=application.pipeline")
+        found = admin.list("RayCluster", labelSelector=names.owner_selector("application.pipeline"))
         return [each["metadata"]["name"] for each in found] == [first]
 
     eventually("the second cluster has gone", alone, 90)

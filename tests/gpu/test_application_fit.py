@@ -59,7 +59,7 @@ def test_two_shares_that_no_node_has_devices_for(admin: Admin, nodes: Nodes) -> 
     nodes.add(FakeNode("big-1", gpus=2, labels=BIG, taints=()))
     [worker] = placed(admin)
     assert (node_of(worker), gpus(worker)) == ("big-1", 2)
-    said(admin, "pipeline", "Schedulable", "True", reason="Fits", of=KIND)
+    said(admin, "pipeline", "Schedulable", "True", reason="NodesFit", of=KIND)
     said(admin, "pipeline", "Stalled", "False", of=KIND)
 
 

@@ -56,12 +56,12 @@ def test_an_idle_service_gives_its_cores_to_one_that_is_asked(
     one.gateways(in_flight=1)
     two.make_with(3)
     two.gateways(held=1)
-    two.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    two.reaches("in the queue", lambda status: gate(status).get("acceleratorQueue", {}).get("position"))
     time.sleep(2 * PATIENCE.total_seconds())
     assert one.is_open, "one that is asked keeps its cores"
     one.gateways(idle=60)
     two.opens()
-    one.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    one.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
     placed(two.admin, two.name, 1)
 
 
@@ -78,12 +78,12 @@ def test_nobody_sleeps_for_one_that_finds_no_room_all_the_same(
     one.gateways(idle=60)
     two.make_with(5)
     two.gateways(held=1)
-    two.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    two.reaches("in the queue", lambda status: gate(status).get("acceleratorQueue", {}).get("position"))
     time.sleep(2 * PATIENCE.total_seconds())
     assert one.is_open
     admin.delete("Pod", "other")
     two.opens()
-    one.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    one.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
 
 
 def pod_of_somebody_else(cores: int) -> dict[str, Any]:

@@ -81,21 +81,24 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     assert placed(exact.admin, NAME, 1), "whatever the class of the other's pods"
     exact.gateways(idle=60)
     other.opens()
-    exact.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    exact.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
     # How long that took is kept, and for whom it was held meanwhile.
-    other.reaches("measured", lambda status: len(gate(status).get("room", {}).get("recent", ())) == 1)
-    exact.reaches("counted", lambda status: status["savings"].get("waitedFor", 0) > 0)
-    exact.reaches("counted no more", lambda status: "waitedForNow" not in status["savings"])
+    other.reaches(
+        "measured",
+        lambda status: len(gate(status).get("acceleratorQueue", {}).get("recentWaitSeconds", ())) == 1,
+    )
+    exact.reaches("counted", lambda status: status["savings"].get("contendedSeconds", 0) > 0)
+    exact.reaches("counted no more", lambda status: "contended" not in status["savings"])
     # And back.
     exact.gateways(held=1)
     other.gateways(idle=60)
     exact.opens()
-    other.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    other.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
     # Who waits and has no clients any more does not wait for its idle time.
     other.gateways(held=1)
-    other.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    other.reaches("in the queue", lambda status: gate(status).get("acceleratorQueue", {}).get("position"))
     other.gateways(idle=60)
-    other.reaches("asleep again", lambda status: status.get("asleep") == "Workers")
+    other.reaches("asleep again", lambda status: status.get("sleepDepth") == "Workers")
     assert exact.is_open
     assert overbooked(exact.admin) == []
 
@@ -103,13 +106,13 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
 def test_two_services_that_are_always_asked_take_turns(exact: Exact, other: Exact) -> None:
     both = (exact, other)
     for each in both:
-        each.make(PATIENT | {"yield": "Turn"})
+        each.make(PATIENT | {"yield": "Always"})
         each.gateways(held=1)
     exact.eventually("one is up", lambda: any(each.is_open for each in both))
     first, second = both if exact.is_open else (other, exact)
     for up, down in ((second, first), (first, second)):
         up.opens()
-        down.reaches("in the queue", lambda status: gate(status).get("after"))
+        down.reaches("in the queue", lambda status: gate(status).get("queuedBehind"))
         assert not down.is_open
     assert overbooked(exact.admin) == []
 
@@ -158,12 +161,12 @@ def test_one_that_is_awake_and_loses_a_pod_is_not_left_with_half_of_what_it_need
     time.sleep(2 * LONGEST_BACKOFF)
     before, moment = exact.moment(), other.moment()
     exact.admin.delete("Pod", lost["metadata"]["name"])
-    exact.passes("it has lost half", before, lambda status: _savings(status, "heldNow") == 1)
+    exact.passes("it has lost half", before, lambda status: _savings(status, "awake") == 1)
     other.passes("it has half", moment, lambda status: _savings(status, "wakingNow") == 1)
-    other.passes("it gives that back", moment, lambda status: gate(status).get("after"))
+    other.passes("it gives that back", moment, lambda status: gate(status).get("queuedBehind"))
     exact.eventually("it has both again", lambda: sum(map(_runs, pods(exact.admin, NAME))) == 2)
     assert exact.is_open
-    other.reaches("it waits on", lambda status: not gate(status).get("after"))
+    other.reaches("it waits on", lambda status: not gate(status).get("queuedBehind"))
     exact.gateways(idle=60)
     other.opens()
     assert overbooked(exact.admin) == []
@@ -194,7 +197,7 @@ def _open(status: dict[str, Any]) -> list[str]:
 def night(exact: Exact) -> Iterator[str]:
     """A batch that needs the same GPU. Returns what stands for it in labels."""
     model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
-    batch = NIGHT.manifest(model=model, minRun="1s")
+    batch = NIGHT.manifest(model=model, minRunDuration="1s")
     exact.admin.create(batch)
     yield names.of_owner("LLMBatch", "night")
     exact.admin.delete("LLMBatch", "night")

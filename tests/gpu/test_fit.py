@@ -47,7 +47,7 @@ def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
     nodes.add(h100("h100-big", 8))
     [worker] = placed(admin, "one", 1)
     assert (node_of(worker), gpus(worker)) == ("h100-big", 8)
-    said(admin, "one", "Schedulable", "True", reason="Fits")
+    said(admin, "one", "Schedulable", "True", reason="NodesFit")
     said(admin, "one", "Stalled", "False")
     assert admin.get("LLMService", "one")["metadata"]["generation"] == generation
     assert undisturbed(admin, "neighbour") == before

@@ -66,7 +66,9 @@ def claim(plane: ControlPlane, namespace: str, name: str) -> None:
 
 def groups(admin: Admin, name: str) -> dict[str, Any]:
     """The worker groups of the service's one Ray cluster, by name."""
-    [cluster] = admin.list("RayCluster", labelSelector=f"daybreak.dev/service={name}")
+    [cluster] = admin.list(
+        "RayCluster", labelSelector=f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name}"
+    )
     return {group["groupName"]: group for group in cluster["spec"]["workerGroupSpecs"]}
 
 
@@ -84,7 +86,7 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
     said(admin, "llama-70b", "Stalled", "True", 'persistentvolumeclaim "model-cache" not found')
     claim(plane, admin.namespace, "model-cache")
     [first] = placed(admin, "llama-70b", 1)
-    said(admin, "llama-70b", "Ready", "True", reason="Answering")
+    said(admin, "llama-70b", "Ready", "True", reason="Serving")
     said(admin, "llama-70b", "Stalled", "False")
 
     assert gpus(first) == 4
@@ -110,7 +112,7 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
     said(admin, "llama-70b", "Reconciling", "True", *words)
     said(admin, "llama-70b", "Ready", "True")
     status = admin.get("LLMService", "llama-70b")["status"]
-    assert (status["replicas"], status["gpus"]) == (2, 8)
+    assert (status["replicas"], status["accelerators"]) == (2, 8)
     [waiting] = [pod for pod in pods(admin, "llama-70b") if not node_of(pod)]
     assert waiting["status"]["phase"] == "Pending"
 
@@ -118,7 +120,7 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
     assert "h100-2" in {node_of(pod) for pod in placed(admin, "llama-70b", 3)}
     said(admin, "llama-70b", "Reconciling", "False")
     status = admin.get("LLMService", "llama-70b")["status"]
-    assert (status["replicas"], status["gpus"]) == (3, 12)
+    assert (status["replicas"], status["accelerators"]) == (3, 12)
 
 
 def test_a_pipeline_has_a_pod_for_each_stage(admin: Admin, nodes: Nodes) -> None:
@@ -129,7 +131,7 @@ def test_a_pipeline_has_a_pod_for_each_stage(admin: Admin, nodes: Nodes) -> None
 
     nodes.add(h100("h100-big-1", 8))
     stages = placed(admin, "llama-405b", 2)
-    said(admin, "llama-405b", "Schedulable", "True", reason="Fits")
+    said(admin, "llama-405b", "Schedulable", "True", reason="NodesFit")
     assert {node_of(pod) for pod in stages} == {"h100-big-0", "h100-big-1"}
     assert [gpus(pod) for pod in stages] == [8, 8]
     # KubeRay's own would ask for a Serve proxy, which the second stage does not have.

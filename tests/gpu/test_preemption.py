@@ -53,7 +53,7 @@ def test_what_runs_is_finished_before_pods_of_a_higher_priority_come(
     other.make(PATIENT, **urgently(preempting))
     other.gateways(held=1)
     exact.reaches("closed", lambda status: gate(status)["state"] == "Closed")
-    other.reaches("told", lambda status: gate(status).get("after"))
+    other.reaches("told", lambda status: gate(status).get("queuedBehind"))
     time.sleep(3)
     assert [pod["metadata"]["uid"] for pod in pods(exact.admin, NAME)] == [worker["metadata"]["uid"]]
     assert pods(other.admin, other.name) == [], "the scheduler would preempt for them at once"

@@ -76,7 +76,7 @@ def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -
     said = reaches(exact, "Complete")
     assert said["strategy"] == "Replace"
     assert "no room for a second Ray cluster now" in said["reason"]
-    assert said["number"] == 2
+    assert said["currentRevisionNumber"] == 2
     placed(exact.admin, NAME, 1)
     assert overbooked(exact.admin) == []
     assert len(exact.admin.list("RayCluster")) == 1
@@ -118,21 +118,23 @@ def test_what_cannot_start_goes_back_on_the_same_gpu(exact: Exact) -> None:
     exact.answers()
     exact.eventually("the old one runs", runs(exact, OLD))
     said = reaches(exact, "RolledBack")
-    assert (said["number"], said["strategy"]) == (1, "Replace")
+    assert (said["currentRevisionNumber"], said["strategy"]) == (1, "Replace")
     assert overbooked(exact.admin) == []
     conditions = {each["type"]: each for each in exact.admin.get("LLMService", NAME)["status"]["conditions"]}
     assert conditions["Stalled"]["reason"] == "RolledBack"
     # A correction is taken at once.
     edit(exact, runtime={"image": "ray:newer"}, rollout={"deadline": "10m"})
     exact.eventually("the correction runs", runs(exact, "ray:newer"))
-    assert reaches(exact, "Complete")["number"] == 3
+    assert reaches(exact, "Complete")["currentRevisionNumber"] == 3
 
 
 def test_with_room_a_second_cluster_comes_first(exact: Exact, nodes: Nodes) -> None:
     nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))
     up(exact)
     edit(exact, runtime={"image": NEW})
-    exact.reaches("rolled out", lambda status: (status.get("rollout") or {}).get("number") == 2)
+    exact.reaches(
+        "rolled out", lambda status: (status.get("rollout") or {}).get("currentRevisionNumber") == 2
+    )
     assert rollout(exact)["strategy"] == "BlueGreen"
     assert exact.is_open, "nobody is held"
     reaches(exact, "Complete")
@@ -229,7 +231,7 @@ def test_what_starts_and_does_not_answer_gets_no_request_and_goes_back(
         status = said_of(exact)
         serves(exact, first, status)
         [model] = status["models"]
-        return "errorsSince" in model and told in model.get("message", "")
+        return "errorsStartTime" in model and told in model.get("message", "")
 
     exact.eventually("it errs", asked)
     second = exact.admin.get("RayService", NAME)["status"]["activeServiceStatus"]["rayClusterName"]
@@ -244,7 +246,7 @@ def test_what_starts_and_does_not_answer_gets_no_request_and_goes_back(
 
     exact.eventually("the old one is back", gone_back)
     said = rollout(exact)
-    assert (said["number"], said["strategy"]) == (1, "BlueGreen")
+    assert (said["currentRevisionNumber"], said["strategy"]) == (1, "BlueGreen")
     assert "nothing but errors" in said["message"]
     assert told in said["message"]
     assert exact.is_open
@@ -276,7 +278,7 @@ def test_a_correction_takes_the_place_of_what_does_not_answer(
 
     def corrected() -> bool:
         status = said_of(exact)
-        if (status["rollout"]["phase"], status["rollout"]["number"]) == ("Complete", 3):
+        if (status["rollout"]["phase"], status["rollout"]["currentRevisionNumber"]) == ("Complete", 3):
             return True
         serves(exact, first, status)
         return False
@@ -300,7 +302,7 @@ def test_a_correction_without_room_for_a_third_cluster_is_a_replacement(
     edit(exact, runtime={"image": "ray:newer"}, models=[{**model, "parallelism": {"pipeline": 2}}])
     exact.gateways(held=2)
     exact.eventually("the correction answers", lambda: rollout(exact)["phase"] == "Complete")
-    assert (rollout(exact)["number"], rollout(exact)["strategy"]) == (3, "Replace")
+    assert (rollout(exact)["currentRevisionNumber"], rollout(exact)["strategy"]) == (3, "Replace")
     placed(exact.admin, NAME, 2)
     assert overbooked(exact.admin) == []
 
@@ -326,12 +328,12 @@ def test_history_and_undo(exact: Exact) -> None:
     edit(exact, runtime={"image": NEW})
     exact.eventually("the new one runs", runs(exact, NEW))
     reaches(exact, "Complete")
-    kept = exact.admin.list("ControllerRevision", labelSelector=f"{names.SERVICE_LABEL}={NAME}")
+    kept = exact.admin.list("ControllerRevision", labelSelector=names.owner_selector(NAME))
     assert sorted(each["revision"] for each in kept) == [1, 2]
     undo = {"metadata": {"annotations": {names.ROLLOUT_REVISION_ANNOTATION: "1"}}}
     exact.admin.merge("LLMService", NAME, undo)
     exact.eventually("the old one runs", runs(exact, OLD))
-    assert reaches(exact, "Complete")["number"] == 1
+    assert reaches(exact, "Complete")["currentRevisionNumber"] == 1
     paused = {
         "metadata": {
             "annotations": {names.ROLLOUT_REVISION_ANNOTATION: None, names.ROLLOUT_PAUSED_ANNOTATION: "true"}

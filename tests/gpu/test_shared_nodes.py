@@ -80,7 +80,7 @@ def test_an_idle_model_yields_on_a_node_that_notebooks_fill(
     two.make(PATIENT)
     two.gateways(held=1)
     two.opens()
-    one.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    one.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
     placed(admin, "two", 1)
     assert overbooked(admin) == []
 
@@ -97,7 +97,7 @@ def test_nobody_yields_on_the_node_where_that_is_not_enough(
     one.gateways(idle=60)
     two.make(PATIENT, parallelism={"tensor": 4})
     two.gateways(held=1)
-    two.reaches("in the queue", lambda status: gate(status).get("room", {}).get("place"))
+    two.reaches("in the queue", lambda status: gate(status).get("acceleratorQueue", {}).get("position"))
     said(admin, "two", "Active", "False", "no model can free enough", reason="WaitingForAccelerators")
     time.sleep(2 * PATIENCE.total_seconds())
     assert one.is_open
@@ -120,5 +120,5 @@ def test_an_idle_model_yields_for_cores_that_a_model_with_a_gpu_lacks(
     two.make(PATIENT, resources=most)
     two.gateways(held=1)
     two.opens()
-    one.reaches("asleep", lambda status: status.get("asleep") == "Workers")
+    one.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
     placed(admin, "two", 1)

@@ -43,7 +43,7 @@ STEPS = st.lists(st.integers(1, 100), min_size=1, max_size=6).map(sorted)
 
 def spec(weights: list[int], least: int, **limits: float) -> Canary:
     """A canary."""
-    steps = [{"weight": weight, "for": f"{5 * (at % 3 + 1)}m"} for at, weight in enumerate(weights)]
+    steps = [{"weight": weight, "duration": f"{5 * (at % 3 + 1)}m"} for at, weight in enumerate(weights)]
     analysis = {**(limits or {"errorRate": 0.05, "ttftP95": 2}), "minRequests": least}
     return Canary.model_validate({"service": "s", "model": "m", "steps": steps, "analysis": analysis})
 
@@ -100,12 +100,12 @@ def test_it_goes_step_by_step_with_time_and_requests(
             assert found.weight == before.weight
             continue
         assert before.phase is CanaryPhase.PROGRESSING, "what has ended stays"
-        if found.phase is CanaryPhase.RETURNED:
+        if found.phase is CanaryPhase.ROLLED_BACK:
             assert (found.step, found.weight) == (before.step, 0)
             assert "where the others have" in found.message
             continue
-        since = datetime.fromisoformat(before.since)
-        assert history.now - since >= parse_duration(step.for_)
+        since = datetime.fromisoformat(before.start_time)
+        assert history.now - since >= parse_duration(step.duration)
         assert mine.answered + event.mine >= least
         assert others.answered + event.others >= least or step.weight == 100
         if found.phase is CanaryPhase.PROMOTED:
@@ -119,7 +119,7 @@ def test_one_that_is_as_good_is_never_returned(weights: list[int], events: list[
     history = History(spec(weights, 10))
     for event in events:
         good = Event(event.minutes, event.mine, event.others, 0.0, False, event.written)
-        assert history.live(good).phase is not CanaryPhase.RETURNED
+        assert history.live(good).phase is not CanaryPhase.ROLLED_BACK
 
 
 @given(STEPS, st.lists(EVENTS, max_size=10), st.integers(50, 400), st.integers(200, 4000))
@@ -131,7 +131,7 @@ def test_one_that_errs_far_more_is_returned_whatever_came_before(
         history.live(event)
     for _ in range(40):
         history.live(Event(1, mine, others, 0.9, False, True))
-    assert (history.status.phase, history.status.weight) == (CanaryPhase.RETURNED, 0)
+    assert (history.status.phase, history.status.weight) == (CanaryPhase.ROLLED_BACK, 0)
 
 
 @given(STEPS, st.integers(1, 300))

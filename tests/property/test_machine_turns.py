@@ -20,9 +20,9 @@ from tests.property.sleepers import BEGIN, Gateway, Sleeper
 
 turn_sleeps = st.sampled_from(
     [
-        Sleep(after_idle="10m", yields=Yield.TURN),
-        Sleep(after_idle="10m", yields=Yield.TURN, min_awake="1m"),
-        Sleep(after_idle="10m", depth=SleepDepth.CLUSTER, yields=Yield.TURN),
+        Sleep(after_idle="10m", yields=Yield.ALWAYS),
+        Sleep(after_idle="10m", yields=Yield.ALWAYS, min_awake="1m"),
+        Sleep(after_idle="10m", depth=SleepDepth.CLUSTER, yields=Yield.ALWAYS),
         Sleep(after_idle="10m", yields=Yield.NEVER),
     ]
 )
@@ -63,7 +63,7 @@ class TurnsAndReplacements(SleepAndWake):
         """It falls asleep with its held requests, and wakes for them when nobody else waits."""
         it = self.it
         it.broken = it.replaces = it.wanted = it.hindered = False
-        sleep = Sleep(after_idle="10m", yields=Yield.TURN, min_awake="1m")
+        sleep = Sleep(after_idle="10m", yields=Yield.ALWAYS, min_awake="1m")
         it.sleep_policy = SleepPolicy(sleep)
         for _ in range(3):
             it.round()

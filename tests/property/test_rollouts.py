@@ -50,7 +50,7 @@ class Rollouts(RuleBasedStateMachine):
         return revision is not None and revision not in (*BROKEN, *ERRING)
 
     def _situation(self) -> Situation:
-        built = self.state.revision if self.state is not None else self.wish.revision
+        built = self.state.current_revision if self.state is not None else self.wish.revision
         coming = self.second or self.cluster
         changes = {}
         if coming is not None:
@@ -87,7 +87,7 @@ class Rollouts(RuleBasedStateMachine):
         if self.state.replaces:
             self.cluster = self.second = self.first = self.erring_since = None
             return
-        built = self.state.revision
+        built = self.state.current_revision
         if (
             self.cluster is None
             or POD_CHANGES[self.cluster] == POD_CHANGES[built]
@@ -114,7 +114,7 @@ class Rollouts(RuleBasedStateMachine):
         self.now += timedelta(seconds=seconds)
         before = self.state
         self.state = step(self.state, self._situation(), self.wish)
-        if before is not None and before.revision != self.state.revision:
+        if before is not None and before.current_revision != self.state.current_revision:
             assert not before.replaces or self.cluster is None, "nothing is built before what ran has gone"
         self._carry_out()
 
@@ -144,9 +144,13 @@ class Rollouts(RuleBasedStateMachine):
             return
         assert self.state is not None
         if self.state.phase is RolloutPhase.ROLLED_BACK:
-            assert self.state.revision == self.state.answered != self.state.failed
+            assert (
+                self.state.current_revision
+                == self.state.last_successful_revision
+                != self.state.failed_revision
+            )
         if self.state.phase is RolloutPhase.COMPLETE:
-            assert self.state.revision == self.state.answered
+            assert self.state.current_revision == self.state.last_successful_revision
 
     def teardown(self) -> None:
         """Nothing happens any more: it comes to rest, and what can answer does."""
@@ -162,7 +166,7 @@ class Rollouts(RuleBasedStateMachine):
         assert self.state == last, "it is at rest"
         assert self.answering
         if self._works(self.wish.revision):
-            assert (last.phase, last.revision) == (RolloutPhase.COMPLETE, self.wish.revision)
+            assert (last.phase, last.current_revision) == (RolloutPhase.COMPLETE, self.wish.revision)
         else:
             assert last.phase is RolloutPhase.ROLLED_BACK
 

@@ -45,7 +45,7 @@ def test_an_engine_that_is_left_out_is_told(
 ) -> None:
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(gc, "set_threshold", lambda *given: None)
-    assert started(monkeypatch, '{"own": {"flags": "none", "port": 1}}') == 0
+    assert started(monkeypatch, '{"own": {"flagStyle": "none", "port": 1}}') == 0
     [record] = caplog.records
     assert (
         "engine own of the chart's value `engines` is left out: engines.own.readinessPath: " in record.message

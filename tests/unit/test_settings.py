@@ -11,7 +11,7 @@ from daybreak.api.modelserver.profiles import EngineProfile, Engines, profiles
 from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.settings import Egress, InvalidSettings, Settings
 
-OWN = {"image": "own:1", "args": ["--at={port}"], "flags": "plain", "port": 8090, "readinessPath": "/up"}
+OWN = {"image": "own:1", "args": ["--at={port}"], "flagStyle": "dashes", "port": 8090, "readinessPath": "/up"}
 """An engine of the installation's own."""
 
 
@@ -163,7 +163,7 @@ def test_what_pods_may_reach_is_checked(text: str, words: str) -> None:
     ("engines", "words"),
     [
         ({"own": OWN | {"port": None}}, "engines.own.port: "),
-        ({"own": {"flags": "none", "readinessPath": "/"}}, "engines.own.port: this field is needed"),
+        ({"own": {"flagStyle": "none", "readinessPath": "/"}}, "engines.own.port: this field is needed"),
         ({"own": OWN | {"colour": "red"}}, "engines.own.colour: there is no such field"),
         ({"own": OWN | {"protocol": "grpc"}}, "engines.own.protocol: "),
         (

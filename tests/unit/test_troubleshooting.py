@@ -64,7 +64,7 @@ def test_a_section_says_on_which_condition_and_how_to_see_more(reason: Reason) -
     conditions = ("Ready", "Active", "Schedulable", "Reconciling", "Stalled", "On all conditions")
     assert any(f"`{name}=" in section or name == section.strip()[: len(name)] for name in conditions)
     # What says that all is well needs no command.
-    assert "    kubectl " in section or reason in (Reason.STEADY, Reason.FITS)
+    assert "    kubectl " in section or reason in (Reason.RECONCILED, Reason.NODES_FIT)
 
 
 def test_each_reason_of_a_route_has_a_section_and_no_other_has_one() -> None:

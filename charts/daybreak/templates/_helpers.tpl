@@ -95,7 +95,7 @@ app.kubernetes.io/part-of: daybreak
 {{- /* What is set of the gateways' pods, as JSON; what is empty is left out. */ -}}
 {{- define "daybreak.gatewayPods" -}}
 {{- $pods := dict -}}
-{{- range $name := list "pullPolicy" "resources" "agentResources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "metricsFrom" "podTemplate" -}}
+{{- range $name := list "pullPolicy" "resources" "agentResources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "metricsAllowFrom" "podTemplate" -}}
 {{- with index $.Values.gateway $name -}}
 {{- $_ := set $pods $name . -}}
 {{- end -}}
@@ -119,7 +119,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 - name: DAYBREAK_WATCH_NODES
   value: {{ include "daybreak.watchesNodes" . | default "false" | quote }}
 - name: DAYBREAK_NODE_WAIT
-  value: {{ .Values.turns.nodeWait | quote }}
+  value: {{ .Values.acceleratorQueue.nodeProvisioningDelay | quote }}
 - name: DAYBREAK_OPERATOR_NAMESPACE
   valueFrom:
     fieldRef:
@@ -147,7 +147,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 - name: DAYBREAK_GATEWAY_REPLICAS
   value: {{ .Values.gateway.replicas | quote }}
 - name: DAYBREAK_ASSIGNED_USERS
-  value: {{ .Values.assignedUsers | quote }}
+  value: {{ .Values.platformAssignedUsers | quote }}
 - name: DAYBREAK_GATEWAY_TOKENS
   value: {{ include "daybreak.reviewsTokens" . | eq "true" | quote }}
 - name: DAYBREAK_GATEWAY_PODS
@@ -155,7 +155,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 - name: DAYBREAK_ENGINES
   value: {{ .Values.engines | toJson | quote }}
 - name: DAYBREAK_ENGINE_METRICS_FROM
-  value: {{ .Values.metrics.engines.from | toJson | quote }}
+  value: {{ .Values.metrics.engines.allowFrom | toJson | quote }}
 - name: DAYBREAK_LOG_LEVEL
   value: {{ .Values.logLevel | quote }}
 - name: DAYBREAK_HTTP_PORT

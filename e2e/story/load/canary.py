@@ -30,9 +30,9 @@ def route(service: str, stable: str, canary: str, run: str) -> dict[str, Any]:
             "canary": {
                 "service": service,
                 "model": canary,
-                "steps": [{"weight": 30, "for": "2s"}, {"weight": 60, "for": "2s"}],
+                "steps": [{"weight": 30, "duration": "2s"}, {"weight": 60, "duration": "2s"}],
                 "analysis": {"errorRate": 0.01, "minRequests": 12},
-                "run": run,
+                "runID": run,
             },
         },
     }
@@ -47,7 +47,7 @@ def status(kubernetes: Kubernetes) -> dict[str, Any]:
 def phase(seen: dict[str, Any], run: str) -> str:
     """How far a run of the canary is; empty while another one is told of."""
     found = seen.get("canary", {})
-    return str(found.get("phase", "")) if found.get("run", "") == run else ""
+    return str(found.get("phase", "")) if found.get("runID", "") == run else ""
 
 
 def ask_until(

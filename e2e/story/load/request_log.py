@@ -83,7 +83,11 @@ async def replica_lines(storm: str) -> AsyncIterator[ReplicaLines]:
 
 def ingress_lines(kubernetes: Kubernetes, name: str, storm: str) -> list[str]:
     """What the LLMService's ingress has written down of a storm."""
-    heads = kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type=head")
+    heads = kubernetes.names(
+        "pods",
+        "-l",
+        f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name},ray.io/node-type=head",
+    )
     return [line for head in heads for line in _lines(kubernetes, head, storm)]
 
 

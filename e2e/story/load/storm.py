@@ -221,7 +221,7 @@ async def through_those_of_a_model_server(
     kubernetes: Kubernetes, name: str, base: str, model: str, count: int
 ) -> Tally:
     """The same for a ModelServer, whose engine does not log how often each request has reached it."""
-    client, label = Storm(base, model), f"daybreak.dev/service=server.{name}"
+    client, label = Storm(base, model), f"daybreak.dev/owner-kind=ModelServer,daybreak.dev/owner-name={name}"
     try:
         async with watched(kubernetes, name, "modelserver") as phases:
             await _transitions(client, phases, lambda: kubernetes.names("pods", "-l", label), count)
@@ -289,7 +289,11 @@ async def _to_zero(client: Storm, phases: Phases, pods: Callable[[], Sequence[st
 
 def workers(kubernetes: Kubernetes, name: str) -> list[str]:
     """Its worker pods."""
-    return kubernetes.names("pods", "-l", f"daybreak.dev/service={name},ray.io/node-type=worker")
+    return kubernetes.names(
+        "pods",
+        "-l",
+        f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name},ray.io/node-type=worker",
+    )
 
 
 def phase(kubernetes: Kubernetes, name: str) -> str:

@@ -48,7 +48,7 @@ def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> N
 
     player.idle()
     closed = player.reaches("Asleep", "Closed")
-    assert closed["asleep"] == "Cluster"
+    assert closed["sleepDepth"] == "Cluster"
     eventually("no RayService", lambda: admin.get("RayService", NAME) is None)
     player.goes()
     eventually("no pod is seen", lambda: PIPELINE.condition(admin, "Active")["reason"] == "Asleep")
@@ -68,7 +68,7 @@ def test_asleep_its_workers_are_gone_and_the_head_stays(player: Player) -> None:
     player.awake(sleep={"afterIdle": "1s"})
     before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
     player.idle()
-    assert player.reaches("Asleep", "Closed")["asleep"] == "Workers"
+    assert player.reaches("Asleep", "Closed")["sleepDepth"] == "Workers"
     eventually("no room for workers", lambda: player.bounds == (0, 0))
     found = admin.get("RayService", NAME)["spec"]
     assert found["serveConfigV2"].count("max_replicas: 1") == 2
@@ -179,16 +179,16 @@ def test_changed_code_is_rolled_out_by_a_second_cluster(player: Player) -> None:
 def test_code_that_cannot_be_imported_goes_back_to_the_cluster_that_serves(player: Player) -> None:
     admin = player.admin
     player.awake()
-    assert player.rolls_out("Complete")["number"] == 1
+    assert player.rolls_out("Complete")["currentRevisionNumber"] == 1
     before = of_code(admin)
     write_code(admin, "second")
     begun = player.rolls_out("Progressing")
-    assert (begun["number"], begun["strategy"]) == (2, "BlueGreen")
+    assert (begun["currentRevisionNumber"], begun["strategy"]) == (2, "BlueGreen")
     eventually("pods of other code", lambda: of_code(admin) != before)
     player.comes_beside("fghij", "DEPLOY_FAILED", NO_MODULE)
     assert PIPELINE.condition(admin, "Ready")["status"] == "True", "the first cluster answers"
 
-    assert player.rolls_out("RollingBack")["number"] == 1
+    assert player.rolls_out("RollingBack")["currentRevisionNumber"] == 1
     eventually("the RayService of before", lambda: of_code(admin) == before)
     eventually("the second one is called off", lambda: not _pending(admin))
     player.says("RUNNING")
@@ -197,7 +197,7 @@ def test_code_that_cannot_be_imported_goes_back_to_the_cluster_that_serves(playe
     assert "No module named 'pipelines'" in said
     player.rolls_out("RolledBack")
     assert PIPELINE.condition(admin, "Ready")["status"] == "True"
-    selector = f"{names.SERVICE_LABEL}={OWNER}"
+    selector = names.owner_selector(OWNER)
     assert sorted(each["revision"] for each in admin.list("ControllerRevision", labelSelector=selector)) == [
         1,
         2,
@@ -205,7 +205,7 @@ def test_code_that_cannot_be_imported_goes_back_to_the_cluster_that_serves(playe
 
     write_code(admin, "first")
     PIPELINE.stalled_no_more(admin)
-    assert player.rolls_out("Complete")["number"] == 1
+    assert player.rolls_out("Complete")["currentRevisionNumber"] == 1
 
 
 def _pending(admin: Admin) -> str:
@@ -217,7 +217,7 @@ def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
     admin = player.admin
     admin.delete("ConfigMap", CODE)
     admin.create(PIPELINE.manifest())
-    assert f"ConfigMap {CODE}, which spec.code names" in PIPELINE.stalled(admin, "CodeMissing")
+    assert f"ConfigMap {CODE}, which spec.code names" in PIPELINE.stalled(admin, "CodeNotFound")
     assert admin.get("Service", NAME)
     assert admin.get("RayService", NAME) is None
     write_code(admin, "first")
@@ -226,7 +226,7 @@ def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
     before = of_code(admin)
 
     admin.delete("ConfigMap", CODE)
-    PIPELINE.stalled(admin, "CodeMissing")
+    PIPELINE.stalled(admin, "CodeNotFound")
     assert PIPELINE.condition(admin, "Ready")["status"] == "True", "what runs has read its code"
     assert of_code(admin) == before
     write_code(admin, "first")
@@ -239,7 +239,7 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
     admin.create(tiny(NAME))
     eventually("the service's address", lambda: admin.get("Service", NAME))
     admin.create(PIPELINE.manifest())
-    assert f"Service/{NAME}" in PIPELINE.stalled(admin, "NameTaken")
+    assert f"Service/{NAME}" in PIPELINE.stalled(admin, "NameConflict")
     owner = admin.get("RayService", NAME)["metadata"]["ownerReferences"][0]["kind"]
     assert owner == "LLMService"
     admin.delete("LLMService", NAME)

@@ -121,20 +121,20 @@ def test_through_a_service_it_waits_for_the_service_and_its_model(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     admin.create(NIGHT.manifest(model=None, serviceRef={"name": "tinny"}))
-    assert "there is none" in NIGHT.stalled(admin, "ServiceMissing")
+    assert "there is none" in NIGHT.stalled(admin, "ServiceNotFound")
     admin.create(tiny())
     eventually(
-        "the name that there is", lambda: "did you mean tiny?" in NIGHT.stalled(admin, "ServiceMissing")
+        "the name that there is", lambda: "did you mean tiny?" in NIGHT.stalled(admin, "ServiceNotFound")
     )
     assert admin.get("RayJob", "night") is None
     admin.merge("LLMBatch", "night", {"spec": {"serviceRef": {"name": "tiny", "model": "poet"}}})
-    eventually("no such model", lambda: "has no model poet" in NIGHT.stalled(admin, "ServiceMissing"))
+    eventually("no such model", lambda: "has no model poet" in NIGHT.stalled(admin, "ServiceNotFound"))
     admin.merge("LLMService", "tiny", {"spec": {"models": [model(name="poet")]}})
     eventually("its objects", lambda: NIGHT.everything(admin))
     assert '"model":"poet"' in told(admin)
     admin.delete("LLMService", "tiny")
     eventually("no RayJob without a service", lambda: admin.get("RayJob", "night") is None)
-    assert "there is no LLMService tiny" in NIGHT.stalled(admin, "ServiceMissing")
+    assert "there is no LLMService tiny" in NIGHT.stalled(admin, "ServiceNotFound")
     admin.create(tiny(models=[model(name="poet")]))
     eventually("its objects again", lambda: NIGHT.everything(admin))
 

@@ -1,4 +1,4 @@
-"""`applyTo: Patch` on the real API server: the best settings reach the LLMService once."""
+"""`applyMode: Patch` on the real API server: the best settings reach the LLMService once."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ def arguments(admin: Admin) -> dict[str, Any]:
 
 def measured(admin: Admin, best: float, *, certain: bool) -> None:
     """A benchmark of the service runs, and ends with a best."""
-    made = admin.create(TUNE.manifest(model=None, serviceRef={"name": "chat"}, applyTo="Patch"))
+    made = admin.create(TUNE.manifest(model=None, serviceRef={"name": "chat"}, applyMode="Patch"))
     eventually("its objects", lambda: TUNE.everything(admin))
     with benchmark_speaks(admin, made["metadata"]["uid"]) as job:
         course = Course([trial({}, 3.0), trial({"max_num_seqs": 4}, best)], stopped="its last was tried")

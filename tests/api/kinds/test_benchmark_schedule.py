@@ -49,32 +49,34 @@ def ends(admin: Admin, best: float) -> dict[str, Any]:
 
 def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(TUNE.manifest(schedule=NEW_YEAR))
-    waiting = eventually("when it begins", lambda: (now := TUNE.status(admin)).get("nextRun") and now)
-    assert waiting["nextRun"].endswith("-01-01T01:00:00Z")
+    waiting = eventually(
+        "when it begins", lambda: (now := TUNE.status(admin)).get("nextScheduleTime") and now
+    )
+    assert waiting["nextScheduleTime"].endswith("-01-01T01:00:00Z")
     assert TUNE.condition(admin, "Reconciling")["reason"] == "Scheduled"
     assert job(admin) is None
 
     operator.kill()
     come = ago(minutes=5)
-    say(admin, nextRun=come)
+    say(admin, nextScheduleTime=come)
     again(operator)
     first = eventually("a Job", lambda: job(admin))
-    found = eventually("the digest of the Job", lambda: (now := TUNE.status(admin)).get("job") and now)
-    assert (found["scheduledRun"], found["nextRun"]) == (come, waiting["nextRun"])
+    found = eventually("the digest of the Job", lambda: (now := TUNE.status(admin)).get("jobHash") and now)
+    assert (found["lastScheduleTime"], found["nextScheduleTime"]) == (come, waiting["nextScheduleTime"])
 
     # It died after the status had taken the start: the Job that is there is the run's, and there is no other.
     operator.kill()
     say(admin, job=None, conditions=None)
     again(operator)
-    eventually("a status", lambda: TUNE.status(admin).get("job"))
+    eventually("a status", lambda: TUNE.status(admin).get("jobHash"))
     found = ends(admin, 6.0)
     assert job(admin)["metadata"]["uid"] == first["metadata"]["uid"]
     [run] = found["runs"]
-    assert (run["scheduled"], run["best"]["requestsPerSecond"], run["gain"]["ratio"]) == (come, 6.0, 2.0)
+    assert (run["scheduleTime"], run["best"]["requestsPerSecond"], run["gain"]["ratio"]) == (come, 6.0, 2.0)
 
     # The next one: what is left of the first goes before it is begun, its pod too.
     come = ago(minutes=1)
-    say(admin, nextRun=come)
+    say(admin, nextScheduleTime=come)
     eventually("no Job", lambda: job(admin) is None)
     assert TUNE.status(admin)["phase"] == "Succeeded"
     operator.kill()
@@ -85,13 +87,13 @@ def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator
     assert TUNE.status(admin).get("steps", []) == []
     found = ends(admin, 9.0)
     assert [each["gain"]["ratio"] for each in found["runs"]] == [3.0, 2.0]
-    assert found["runs"][0]["scheduled"] == come
+    assert found["runs"][0]["scheduleTime"] == come
     assert admin.get("ConfigMap", "tune-report")["data"] == {"report.html": "<p>9.0"}
 
     # One that was missed for too long is left out.
     operator.kill()
-    say(admin, nextRun=ago(days=2))
+    say(admin, nextScheduleTime=ago(days=2))
     again(operator)
-    eventually("the next one", lambda: TUNE.status(admin)["nextRun"] == waiting["nextRun"])
+    eventually("the next one", lambda: TUNE.status(admin)["nextScheduleTime"] == waiting["nextScheduleTime"])
     assert job(admin)["metadata"]["uid"] == second["metadata"]["uid"]
     assert len(TUNE.status(admin)["runs"]) == 2

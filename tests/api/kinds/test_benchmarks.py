@@ -57,11 +57,11 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     assert job.end(), "the job ends when its last word stands in the status"
     found = TUNE.phase(admin, "Succeeded")
     assert found["recommended"] == {"max_num_seqs": 2}
-    assert found["gain"] == {"ratio": 2.0, "noise": 0.02, "certain": True}
+    assert found["gain"] == {"ratio": 2.0, "noise": 0.02, "significant": True}
     assert found["best"]["requestsPerSecond"] == 6.0
     assert [each["settings"] for each in found["steps"]] == [{}, {"max_num_seqs": 2}, {"max_num_seqs": 4}]
     assert found["steps"][2]["failure"] == "out of memory"
-    assert found["stopped"] == "max_num_seqs: 4 does not start"
+    assert found["stopReason"] == "max_num_seqs: 4 does not start"
     report = admin.get("ConfigMap", "tune-report")
     assert (report["data"], report["binaryData"]) == ({"report.html": "<p>page</p>"}, {"curve.png": "aGk="})
     [owner] = report["metadata"]["ownerReferences"]
@@ -92,7 +92,7 @@ def test_a_copy_of_a_service_is_made_once_the_service_is_there(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     admin.create(TUNE.manifest(model=None, serviceRef={"name": "chat"}))
-    assert "there is no LLMService chat" in TUNE.stalled(admin, "ServiceMissing")
+    assert "there is no LLMService chat" in TUNE.stalled(admin, "ServiceNotFound")
     admin.create(SERVICE)
     eventually("its objects", lambda: TUNE.everything(admin))
     before = told(admin)
@@ -101,7 +101,7 @@ def test_a_copy_of_a_service_is_made_once_the_service_is_there(
     admin.delete("LLMService", "chat")
     eventually("no service", lambda: admin.get("LLMService", "chat") is None)
     admin.merge("LLMBenchmark", "tune", {"metadata": {"labels": {"look": "again"}}})
-    eventually("the status", lambda: TUNE.status(admin).get("job"))
+    eventually("the status", lambda: TUNE.status(admin).get("jobHash"))
     assert told(admin) == before
     assert TUNE.condition(admin, "Stalled").get("status") == "False"
 
@@ -112,7 +112,7 @@ def test_a_copy_of_a_service_is_made_once_the_service_is_there(
         ({"serviceRef": {"name": "a"}}, "either a model of its own or a serviceRef"),
         ({"load": {}}, "either clients or rates"),
         ({"load": {"clients": [1], "outputTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
-        ({"model": None, "serviceRef": {"name": "a", "where": "Service"}}, "a sweep starts engines anew"),
+        ({"model": None, "serviceRef": {"name": "a", "mode": "Service"}}, "a sweep starts engines anew"),
         ({"output": {"uri": "http://x/y"}}, "write pvc://claim/path"),
         ({"sweep": [{"argument": "a", "values": []}]}, "should have at least 1 items"),
     ],

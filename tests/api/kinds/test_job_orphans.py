@@ -17,7 +17,7 @@ def test_the_job_that_was_left_over_goes_and_the_next_object_has_its_own(
     subject = kind.subject
     admin.create(subject.manifest())
     eventually("its objects", lambda: subject.everything(admin))
-    eventually("the digest of what it began with", lambda: subject.status(admin).get("job"))
+    eventually("the digest of what it began with", lambda: subject.status(admin).get("jobHash"))
     admin.delete(subject.kind, subject.name, policy="Orphan")
     eventually("no object", lambda: admin.get(subject.kind, subject.name) is None)
     assert admin.get(kind.job, subject.objects[kind.job])

@@ -17,7 +17,7 @@ def test_killed_around_each_write(moment: str, subject: Subject, admin: Admin, a
         moment,
         alone,
         len(subject.objects),
-        done=lambda: subject.everything(admin) and subject.status(admin).get("started"),
-        told=lambda: subject.status(admin).get("job"),
+        done=lambda: subject.everything(admin) and subject.status(admin).get("startTime"),
+        told=lambda: subject.status(admin).get("jobHash"),
         kept=lambda: subject.everything(admin),
     )

@@ -36,7 +36,7 @@ def test_its_objects_are_its_own(admin: Admin, kind: JobKind, made: Any) -> None
         [owner] = each["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == (kind.subject.kind, made["metadata"]["uid"])
     assert made["metadata"]["uid"] in kind.told(admin)
-    eventually("the digest of what it began with", lambda: kind.subject.status(admin).get("job"))
+    eventually("the digest of what it began with", lambda: kind.subject.status(admin).get("jobHash"))
 
 
 def test_what_is_removed_comes_back(admin: Admin, kind: JobKind, made: Any) -> None:
@@ -63,7 +63,7 @@ def test_a_change_after_the_beginning_is_told_and_not_carried_out(
     admin: Admin, kind: JobKind, made: Any
 ) -> None:
     subject, before = kind.subject, kind.told(admin)
-    eventually("the digest of what it began with", lambda: subject.status(admin).get("job"))
+    eventually("the digest of what it began with", lambda: subject.status(admin).get("jobHash"))
     admin.merge(subject.kind, subject.name, {"spec": dict(kind.change)})
     assert f"make a new {subject.kind}" in subject.stalled(admin, "SpecChanged")
     assert kind.told(admin) == before
@@ -77,7 +77,7 @@ def test_a_job_of_somebody_elses_is_never_taken_over(
     subject, name = kind.subject, kind.subject.objects[kind.job]
     theirs = admin.create({**kind.theirs, "kind": kind.job, "metadata": {"name": name}})
     admin.create(subject.manifest())
-    assert f"{kind.job}/{name}" in subject.stalled(admin, "NameTaken")
+    assert f"{kind.job}/{name}" in subject.stalled(admin, "NameConflict")
     assert job_of(admin, kind)["metadata"]["uid"] == theirs["metadata"]["uid"]
     admin.delete(kind.job, name)
     eventually("its own", lambda: subject.everything(admin))

@@ -146,7 +146,7 @@ def test_a_replica_on_several_nodes(
 ) -> None:
     admin = player.admin
     admin.create(CHAT.manifest(**SEVERAL, sleep=SOON))
-    missing = "LeaderWorkerSetMissing"
+    missing = "LeaderWorkerSetNotInstalled"
     eventually("said", lambda: CHAT.condition(admin, "Stalled").get("reason") == missing)
     leader_worker_set()
     eventually("goes on", lambda: CHAT.condition(admin, "Stalled").get("status") == "False")
@@ -180,7 +180,7 @@ def test_a_replica_on_several_nodes(
     assert admin.get("Deployment", SET) is None
     owners = [
         each["metadata"]["ownerReferences"][0]["kind"]
-        for each in admin.list("ControllerRevision", labelSelector=f"{names.SERVICE_LABEL}=server.{NAME}")
+        for each in admin.list("ControllerRevision", labelSelector=names.owner_selector(f"server.{NAME}"))
     ]
     assert "StatefulSet" in owners, "revisions of others have its labels, and are left to them"
 
@@ -202,7 +202,11 @@ def test_old_pods_stay_until_new_ones_have_answered_and_what_cannot_start_goes_b
     edit(admin, image="engine:2")
     player.starts("engine:2", **NO_IMAGE)
     said = player.rolls("RolledBack")
-    assert (said["number"], said["revision"], said["strategy"]) == (1, first["revision"], "BlueGreen")
+    assert (said["currentRevisionNumber"], said["currentRevision"], said["strategy"]) == (
+        1,
+        first["revision"],
+        "BlueGreen",
+    )
     stalled = CHAT.condition(admin, "Stalled")
     assert (stalled["status"], stalled["reason"]) == ("True", "RolledBack")
     assert "image engine:2 cannot be pulled: not found" in stalled["message"]
@@ -213,14 +217,14 @@ def test_old_pods_stay_until_new_ones_have_answered_and_what_cannot_start_goes_b
     player.silent()
     edit(admin, image="engine:3")
     player.starts("engine:3")
-    assert player.rolls("Progressing")["number"] == 3
+    assert player.rolls("Progressing")["currentRevisionNumber"] == 3
     time.sleep(2)
     assert images(admin) == ["engine:1", "engine:3"], "it is ready, and has not answered"
     player.answers()
-    assert player.rolls("Complete")["number"] == 3
+    assert player.rolls("Complete")["currentRevisionNumber"] == 3
     eventually("the new pod alone", lambda: images(admin) == ["engine:3"])
     assert CHAT.condition(admin, "Stalled")["status"] == "False"
-    kept = admin.list("ControllerRevision", labelSelector=f"{names.SERVICE_LABEL}=server.{NAME}")
+    kept = admin.list("ControllerRevision", labelSelector=names.owner_selector(f"server.{NAME}"))
     assert sorted(each["revision"] for each in kept) == [1, 2, 3]
 
 
@@ -243,7 +247,7 @@ def test_scaled_by_kubectl_scale(player: Player) -> None:
     player.awake()
     player.admin.merge("ModelServer", NAME, {"spec": {"replicas": 2}}, subresource="scale")
     eventually("two pods", lambda: len(pods(player.admin)) == 2)
-    assert CHAT.status(player.admin)["selector"] == f"{names.SERVICE_LABEL}=server.{NAME}"
+    assert CHAT.status(player.admin)["selector"] == names.owner_selector(f"server.{NAME}")
 
 
 def test_scaled_by_the_requests_in_progress(player: Player) -> None:
@@ -269,7 +273,7 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
     eventually("the service's address", lambda: admin.get("Service", NAME))
     owner = admin.get("Service", NAME)["metadata"]["ownerReferences"][0]["kind"]
     admin.create(CHAT.manifest())
-    eventually("NameTaken", lambda: CHAT.condition(admin, "Stalled").get("reason") == "NameTaken")
+    eventually("NameConflict", lambda: CHAT.condition(admin, "Stalled").get("reason") == "NameConflict")
     assert "Service/chat" in CHAT.condition(admin, "Stalled")["message"]
     assert owner == admin.get("Service", NAME)["metadata"]["ownerReferences"][0]["kind"] == "LLMService"
     admin.delete("LLMService", NAME)

@@ -65,12 +65,16 @@ def test_what_is_broken_is_refused(admin: Admin, case: str) -> None:
 
 def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: None) -> None:
     backends = [backend("one", "tiny", weight=3), backend("two", "b", weight=1)]
-    admin.create(written(backends=backends, sticky={"header": "X-Session-Id"}))
-    assert "there is no LLMService two" in condition(admin, "Ready", "BackendMissing")["message"]
-    condition(admin, "Stalled", "BackendMissing")
+    admin.create(written(backends=backends, sessionAffinity={"header": "X-Session-Id"}))
+    assert "there is no LLMService two" in condition(admin, "Ready", "BackendNotFound")["message"]
+    condition(admin, "Stalled", "BackendNotFound")
     condition(admin, "Accepted", "Routed")
     found = status(admin)
-    assert (found["names"], found["stickyHeader"], found["asleep"]) == (["chat"], "X-Session-Id", "Wake")
+    assert (found["names"], found["sessionAffinityHeader"], found["sleepingBackends"]) == (
+        ["chat"],
+        "X-Session-Id",
+        "Wake",
+    )
     assert [(each["weight"], each["share"]) for each in found["backends"]] == [(3, 1.0), (1, 0.0)]
     assert found["observedGeneration"] == admin.get("LLMRoute", "chat")["metadata"]["generation"]
     # One weight, as a program changes it.
@@ -83,33 +87,37 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
     version = admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"]
     admin.merge("LLMService", "one", {"metadata": {"labels": {"look": "again"}}})
     admin.create(written("young", names=["chat"]))
-    condition(admin, "Accepted", "NameTaken", "young")
+    condition(admin, "Accepted", "NameConflict", "young")
     assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
     admin.delete("LLMRoute", "chat")
     condition(admin, "Accepted", "Routed", "young")
-    assert events_with(admin, "BackendMissing", "Routed")
+    assert events_with(admin, "BackendNotFound", "Routed")
 
 
 def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None) -> None:
     asked = {"apiKeys": ["nobody"], "backends": [backend("one", "tiny")]}
     fallback, copies = [backend("two", "b", after="20s")], backend("two", "c", percent=10)
-    external: dict[str, Any] = {"url": "https://api.example.com:8443/v1", "model": "big", "after": "20s"}
+    external: dict[str, Any] = {
+        "url": "https://api.example.com:8443/v1",
+        "model": "big",
+        "holdTimeout": "20s",
+    }
     external["apiKeySecretRef"] = {"name": "account", "key": "key"}
     more: dict[str, Any] = {"matches": [asked], "mirror": copies, "externalFallback": external}
     admin.create(written(backends=[backend("one", "tiny")], fallback=fallback, **more))
-    said = condition(admin, "Stalled", "BackendMissing")["message"]
+    said = condition(admin, "Stalled", "BackendNotFound")["message"]
     assert "there is no LLMService two" in said
     assert "match 1 asks for the API key nobody" in said
     found = status(admin)
     kind = {"kind": "LLMService"}
-    assert found["externalFallback"] == {**external, "requests": 0, "errors": 0, "got": 0}
+    assert found["externalFallback"] == {**external, "requests": 0, "errors": 0, "observedShare": 0}
     assert found["fallback"] == [{**fallback[0], **kind}]
     assert found["matches"] == [{**asked, "backends": [backend("one", "tiny", weight=1, **kind)]}]
-    assert found["mirror"] == {**copies, **kind, "asleep": "Skip"}
+    assert found["mirror"] == {**copies, **kind, "sleepingBackend": "Skip"}
     models = [(each["model"], each["weight"]) for each in found["backends"]]
     assert models == [("tiny", 1), ("b", 0), ("c", 0)]
     admin.merge("LLMRoute", "chat", {"spec": {"fallback": None, "mirror": None}})
-    condition(admin, "Ready", "KeyUnknown")
+    condition(admin, "Ready", "KeyNotFound")
     admin.merge("LLMRoute", "chat", {"spec": {"matches": None}})
     condition(admin, "Ready", "Routed")
 
@@ -119,7 +127,7 @@ def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
     server = {"engine": "vllm", "model": {"name": "m", "source": "file:///m"}, "accelerator": {"kind": "cpu"}}
     own = backend("own", "m", kind="ModelServer")
     admin.create(written(names=["chat", "m"], backends=[own], fallback=[backend("own", "m")]))
-    said = condition(admin, "Ready", "BackendMissing")["message"]
+    said = condition(admin, "Ready", "BackendNotFound")["message"]
     assert "there is no ModelServer own; there is no LLMService own" in said
     admin.create(
         {
@@ -131,10 +139,10 @@ def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
     )
     admin.merge("LLMRoute", "chat", {"spec": {"fallback": None}})
     eventually("its name", lambda: status(admin)["names"] == ["chat"])
-    assert "model m of ModelServer own" in condition(admin, "Accepted", "NameTaken")["message"]
+    assert "model m of ModelServer own" in condition(admin, "Accepted", "NameConflict")["message"]
     # It follows what the operator itself writes of the server.
     rows = eventually(
-        "its gate", lambda: [row for row in status(admin)["backends"] if row["state"] == "Held"]
+        "its gate", lambda: [row for row in status(admin)["backends"] if row["state"] == "Holding"]
     )
     assert [(row["kind"], row["service"], row["share"]) for row in rows] == [("ModelServer", "own", 1.0)]
     admin.merge("ModelServer", "own", {"spec": {"protocol": "Any"}})
@@ -142,7 +150,7 @@ def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
     assert "ModelServer own has protocol Any" in said
     assert status(admin)["names"] == ["chat", "m"]
     admin.delete("ModelServer", "own")
-    condition(admin, "Stalled", "BackendMissing")
+    condition(admin, "Stalled", "BackendNotFound")
 
 
 def tells(folder: Path, admin: Admin, **gateways: dict[str, Any]) -> None:
@@ -153,7 +161,7 @@ def tells(folder: Path, admin: Admin, **gateways: dict[str, Any]) -> None:
 def test_the_status_says_what_each_backend_got(admin: Admin, service: None, traffic: Path) -> None:
     admin.create(written(backends=[backend("one", "tiny", weight=3), backend("one", "tiny-2", weight=1)]))
     condition(admin, "Accepted", "Routed")
-    since = status(admin)["counts"]["since"]
+    since = status(admin)["counts"]["startTime"]
 
     def got() -> list[tuple[int, int]]:
         return [(each["requests"], each["errors"]) for each in status(admin)["backends"]]
@@ -162,7 +170,7 @@ def test_the_status_says_what_each_backend_got(admin: Admin, service: None, traf
     first = {"one/tiny": [30, 30, 3, {"10": 27}, {"20": 27}], "one/tiny-2": [10, 10, 0, {}, {}]}
     tells(traffic, admin, a={"ways": first}, b={"ways": first})
     eventually("what it got", lambda: got() == [(60, 6), (20, 0)], 60)
-    assert [each["got"] for each in status(admin)["backends"]] == [0.75, 0.25]
+    assert [each["observedShare"] for each in status(admin)["backends"]] == [0.75, 0.25]
     # Its time has not come: nothing is written, and what has gone is not lost.
     version = admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"]
     more = first | {"one/tiny": [40, 40, 3, {}, {}]}
@@ -170,18 +178,18 @@ def test_the_status_says_what_each_backend_got(admin: Admin, service: None, traf
     eventually("what it got later", lambda: got() != [(60, 6), (20, 0)], 60)
     written_at = status(admin)["counts"]
     assert got() == [(70, 6), (20, 0)]
-    assert (written_at["gone"], written_at["since"]) == (["a"], since)
+    assert (written_at["terminatedGateways"], written_at["startTime"]) == (["a"], since)
     changed = int(admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"])
     assert changed > int(version)
     tells(traffic, admin, b={"ways": first})
     admin.merge("LLMService", "one", {"metadata": {"labels": {"look": "again"}}})
     admin.merge("LLMRoute", "chat", {"spec": {"backends": [backend("one", "tiny")]}})
-    eventually("counted anew", lambda: status(admin)["counts"]["since"] != since)
-    assert status(admin)["counts"]["gone"] == []
+    eventually("counted anew", lambda: status(admin)["counts"]["startTime"] != since)
+    assert status(admin)["counts"]["terminatedGateways"] == []
 
 
 def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, traffic: Path) -> None:
-    steps = [{"weight": weight, "for": "1s"} for weight in (5, 50, 80)]
+    steps = [{"weight": weight, "duration": "1s"} for weight in (5, 50, 80)]
     both = [backend("one", "tiny", weight=7), backend("one", "tiny-tuned")]
     spec = canary(service="one", model="tiny-tuned", steps=steps)
     admin.create(written(backends=both, canary=spec))
@@ -197,41 +205,43 @@ def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, tra
     few = {"one/tiny": [1000, 1000, 0, *times], "one/tiny-tuned": [99, 99, 0, {}, {}]}
     tells(traffic, admin, a={"ways": few})
     enough = {**few, "one/tiny-tuned": [100, 100, 0, {}, {}]}
-    since = status(admin)["counts"]["since"]
+    since = status(admin)["counts"]["startTime"]
     tells(traffic, admin, a={"ways": enough, "since": since})
     step(2)
     assert [each["weight"] for each in status(admin)["backends"]] == [50, 50]
-    assert status(admin)["counts"]["since"] > since
-    since = status(admin)["counts"]["since"]
+    assert status(admin)["counts"]["startTime"] > since
+    since = status(admin)["counts"]["startTime"]
     worse = {**few, "one/tiny-tuned": [100, 100, 40, {}, {}]}
     tells(traffic, admin, a={"ways": worse, "since": since})
-    said = condition(admin, "Canary", "CanaryReturned")["message"]
+    said = condition(admin, "Canary", "CanaryRolledBack")["message"]
     assert "in step 2, at 50 %: errors: 40 of 100 (40 %), where the others have 0 of 1000 (0 %)" in said
-    assert condition(admin, "Stalled", "CanaryReturned")["message"] == said
+    assert condition(admin, "Stalled", "CanaryRolledBack")["message"] == said
     assert [each["weight"] for each in status(admin)["backends"]] == [100, 0]
     assert admin.get("LLMRoute", "chat")["spec"]["backends"][0]["weight"] == 7, "the spec is the person's"
-    events = events_with(admin, "CanaryProgressing", "CanaryReturned")
+    events = events_with(admin, "CanaryProgressing", "CanaryRolledBack")
     assert {(each["type"], each["reason"]) for each in events if each["reason"].startswith("Canary")} == {
         ("Normal", "CanaryProgressing"),
-        ("Warning", "CanaryReturned"),
+        ("Warning", "CanaryRolledBack"),
     }
     version = admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"]
     tells(traffic, admin, a={"ways": worse, "since": since})
     admin.create(written("young", names=["chat"]))
-    condition(admin, "Accepted", "NameTaken", "young")
+    condition(admin, "Accepted", "NameConflict", "young")
     assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
 
 
 def test_an_address_of_its_own(admin: Admin, service: None) -> None:
     somebodys = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "chat"}}
     admin.create({**somebodys, "spec": {"ports": [{"port": 80}]}})
-    admin.create(written(backends=[backend("one", "tiny")], address="Own"))
-    assert "Service/chat belongs to somebody else" in condition(admin, "Stalled", "AddressTaken")["message"]
+    admin.create(written(backends=[backend("one", "tiny")], address="Dedicated"))
+    assert (
+        "Service/chat belongs to somebody else" in condition(admin, "Stalled", "AddressConflict")["message"]
+    )
     condition(admin, "Accepted", "Routed")
     assert "port" not in status(admin)
     # Of the gateway's own name, too.
-    admin.create(written("llm", names=["free"], backends=[backend("one", "tiny")], address="Own"))
-    condition(admin, "Stalled", "AddressTaken", "llm")
+    admin.create(written("llm", names=["free"], backends=[backend("one", "tiny")], address="Dedicated"))
+    condition(admin, "Stalled", "AddressConflict", "llm")
     admin.delete("LLMRoute", "llm")
     admin.delete("Service", "chat")
     condition(admin, "Ready", "Routed")
@@ -247,7 +257,7 @@ def test_an_address_of_its_own(admin: Admin, service: None) -> None:
     assert names.GATEWAY_ROUTE_PORTS[0] <= port["targetPort"] <= names.GATEWAY_ROUTE_PORTS[1]
     # Written once, and then no more; and each route has a port of its own.
     versions = [admin.get(kind, "chat")["metadata"]["resourceVersion"] for kind in ("Service", "LLMRoute")]
-    admin.create(written("young", backends=[backend("one", "tiny")], address="Own"))
+    admin.create(written("young", backends=[backend("one", "tiny")], address="Dedicated"))
     condition(admin, "Ready", "Routed", "young")
     assert status(admin, "young")["port"] != found["port"]
     assert versions == [
@@ -265,7 +275,7 @@ def test_an_address_of_its_own(admin: Admin, service: None) -> None:
 
 def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> None:
     admin.create(written(names=["tiny", "free"], backends=[backend("one", "tiny")]))
-    assert "model tiny of LLMService one" in condition(admin, "Accepted", "NameTaken")["message"]
+    assert "model tiny of LLMService one" in condition(admin, "Accepted", "NameConflict")["message"]
     assert status(admin)["names"] == ["free"]
     admin.create(written("young", backends=[backend("chat", "free"), backend("one", "free")]))
     said = condition(admin, "Ready", "RouteToRoute", "young")["message"]
@@ -279,9 +289,9 @@ def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> 
 
 def test_a_batch_waits_for_a_route_and_asks_it(admin: Admin, service: None) -> None:
     admin.create(NIGHT.manifest(model=None, serviceRef={"kind": "LLMRoute", "name": "chat"}))
-    assert "there is no LLMRoute chat" in NIGHT.stalled(admin, "ServiceMissing")
+    assert "there is no LLMRoute chat" in NIGHT.stalled(admin, "ServiceNotFound")
     admin.create(written(names=["tiny"], backends=[backend("one", "tiny")]))
-    eventually("its names", lambda: "has no name chat" in NIGHT.stalled(admin, "ServiceMissing"))
+    eventually("its names", lambda: "has no name chat" in NIGHT.stalled(admin, "ServiceNotFound"))
     admin.merge("LLMRoute", "chat", {"spec": {"names": ["chat"]}})
     eventually("its objects", lambda: NIGHT.everything(admin))
     assert json.loads(told(admin))["service"]["url"] == f"http://llm.{admin.namespace}.svc/v1"
@@ -289,7 +299,7 @@ def test_a_batch_waits_for_a_route_and_asks_it(admin: Admin, service: None) -> N
     admin.create(tiny("two", models=[model(name="chat")]))
     eventually("no RayJob", lambda: admin.get("RayJob", "night") is None)
     assert "the name chat is that of the model chat of LLMService two" in NIGHT.stalled(
-        admin, "ServiceMissing"
+        admin, "ServiceNotFound"
     )
     admin.delete("LLMService", "two")
     eventually("its objects again", lambda: NIGHT.everything(admin))

@@ -25,7 +25,7 @@ STALLED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     ),
     "a volume that is none": (
         tiny(runtime={"volumes": [{"name": "scratch", "hostPath": "/tmp"}]}),  # noqa: S108 -- never mounted
-        "Refused",
+        "ObjectRejected",
         ["RayService", "hostPath"],
     ),
 }

@@ -230,7 +230,9 @@ def started(restricted: Admin, kuberay: Path) -> Iterator[Any]:
             apply(restricted, manifest)
 
         def seen() -> list[Any]:
-            found: list[Any] = restricted.list("Pod", labelSelector="daybreak.dev/service=one")
+            found: list[Any] = restricted.list(
+                "Pod", labelSelector="daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name=one"
+            )
             return found if len(found) == pods else []
 
         def order(pod: Any) -> tuple[bool, str]:

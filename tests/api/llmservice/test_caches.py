@@ -113,5 +113,5 @@ def test_a_smaller_claim_is_refused_in_the_words_of_the_api_server(
     admin.merge("LLMService", "tiny", {"spec": {"models": [CACHED | {"cache": {"size": "1Mi"}}]}})
     eventually(
         "it is told",
-        lambda: condition(admin.get("LLMService", "tiny"), "Stalled").get("reason") == "Refused",
+        lambda: condition(admin.get("LLMService", "tiny"), "Stalled").get("reason") == "ObjectRejected",
     )

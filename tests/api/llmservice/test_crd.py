@@ -127,7 +127,11 @@ def test_two_managers_share_a_service(plane: ControlPlane, admin: Admin, stored:
 
 
 def test_status_is_written_apart_from_the_spec(admin: Admin, stored: Any) -> None:
-    status = {"phase": "Awake", "replicas": 2, "selector": "daybreak.dev/service=stored"}
+    status = {
+        "phase": "Awake",
+        "replicas": 2,
+        "selector": "daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name=stored",
+    }
     seen = admin.merge("LLMService", "stored", {"status": status, "spec": {"replicas": 9}}, "status")
     assert seen["status"] == status
     assert seen["spec"]["replicas"] == 1
@@ -175,17 +179,23 @@ def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
         "type": "Ready", "status": "False", "reason": "ModelFailed", "message": "chat: out of memory",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }  # fmt: skip
+    at = "2026-01-01T00:00:00Z"
     gate = {
-        "state": "Closed", "epoch": 1, "holdSeconds": 60, "phase": "Waking", "since": "2026-01-01T00:00:00Z"
+        "state": "Closed", "epoch": 1, "holdSeconds": 60, "phase": "Waking", "phaseTransitionTime": at,
     }  # fmt: skip
-    room = {"place": 2, "expectedAt": "2026-01-01T00:01:00Z"}
+    room = {"position": 2, "expectedTime": "2026-01-01T00:01:00Z"}
     other = ready | {"type": "Stalled", "status": "True", "reason": "Other"}
     status = {
-        "phase": "Failed", "replicas": 2, "gpus": 8, "url": "http://stored.crd.svc/v1",
+        "phase": "Failed", "replicas": 2, "accelerators": 8, "url": "http://stored.crd.svc/v1",
         "defaults": {"outdated": True}, "conditions": [other, ready],
-        "savings": {"givenBack": 12.5, "since": "2026-01-01T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
-        "rollout": {"phase": "Progressing", "number": 3, "revision": "stored-0123456789"},
-        "gate": {"port": 20001, "models": [{**gate, "name": "one"}, {**gate, "name": "two", "room": room}]},
+        "savings": {"savedSeconds": 12.5, "startTime": at, "updateTime": at},
+        "rollout": {
+            "phase": "Progressing", "currentRevisionNumber": 3, "currentRevision": "stored-0123456789"
+        },
+        "gate": {
+            "port": 20001,
+            "models": [{**gate, "name": "one"}, {**gate, "name": "two", "acceleratorQueue": room}],
+        },
     }  # fmt: skip
     admin.merge("LLMService", "stored", {"status": status}, "status")
     heading, line = kubectl(plane, "get", "llm", "stored").splitlines()

@@ -39,7 +39,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "serve": ("RayService", {"spec": {"serveConfigV2": "applications: []"}}),
     "groups": ("RayService", {"spec": {"rayClusterConfig": {"workerGroupSpecs": []}}}),
     "label": ("Service", {"metadata": {"labels": {"app.kubernetes.io/managed-by": None}}}),
-    "service label": ("NetworkPolicy", {"metadata": {"labels": {"daybreak.dev/service": "another"}}}),
+    "owner label": ("NetworkPolicy", {"metadata": {"labels": {"daybreak.dev/owner-name": "another"}}}),
     "owner": ("PodDisruptionBudget", {"metadata": {"ownerReferences": None}}),
     "digest": ("RayService", {"metadata": {"annotations": {"daybreak.dev/applied": "0"}}}),
 }
@@ -110,7 +110,7 @@ def test_somebody_elses_object_is_never_taken_over(
         hands.create(tiny())
     for kind, hands in by_kind.items():
         service = eventually(f"the name of the {kind} taken", partial(_stalled, hands))
-        assert condition(service, "Stalled")["reason"] == "NameTaken"
+        assert condition(service, "Stalled")["reason"] == "NameConflict"
         assert f"{kind}/{NAMES[kind]}" in condition(service, "Stalled")["message"]
         found = hands.get(kind, NAMES[kind])
         assert _content(found) == _content(theirs[kind])

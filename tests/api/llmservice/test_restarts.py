@@ -84,6 +84,6 @@ def _timeless(status: dict[str, object]) -> object:
     assert isinstance(rollout, dict)
     return {
         **status,
-        "rollout": {**rollout, "startedAt": ""},
+        "rollout": {**rollout, "startTime": ""},
         "conditions": [{**each, "lastTransitionTime": ""} for each in conditions],
     }

@@ -52,7 +52,7 @@ def test_ready_comes_with_the_first_answer(admin: Admin, played: PlayedKubeRay, 
     assert condition(service, "Stalled")["status"] == "False"
     [state] = service["status"]["models"]
     assert (state["state"], state["replicas"]) == ("Ready", 1)
-    events = eventually("an event", lambda: _events(admin, "Answering"))
+    events = eventually("an event", lambda: _events(admin, "Serving"))
     assert len(events) == 1
     assert events[0]["regarding"]["uid"] == service["metadata"]["uid"]
     assert events[0]["type"] == "Normal"
@@ -74,7 +74,7 @@ def test_traffic_moves_with_the_active_cluster_and_is_asked_for_again(
     eventually("asked again", lambda: _with(admin, "Ready", "message", "a cluster that does not answer"))
     answer(answers, admin)
     service = eventually("ready again", lambda: ready(admin))
-    assert new in service["status"]["models"][0]["answered"]
+    assert new in service["status"]["models"][0]["probedConfigurationHash"]
 
 
 def test_the_engines_own_error_is_shown(admin: Admin, played: PlayedKubeRay) -> None:

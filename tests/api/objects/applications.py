@@ -97,7 +97,7 @@ class Player:
         """The garbage collector, or Ray's autoscaler, takes the pods of the Ray cluster, or those of a role:
         no controller of this plane does."""
         of_role = f",{names.RAY_NODE_TYPE_LABEL}={role}" if role else ""
-        for pod in self.admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}={OWNER}{of_role}"):
+        for pod in self.admin.list("Pod", labelSelector=names.owner_selector(OWNER) + of_role):
             self.admin.delete("Pod", pod["metadata"]["name"])
 
     def traffic(self, **said: Any) -> None:

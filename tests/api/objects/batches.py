@@ -28,7 +28,7 @@ def kuberay_says(admin: Admin, **said: Any) -> None:
 def play_head(admin: Admin) -> None:
     """The head pod, at an address of this machine."""
     labels = {
-        names.SERVICE_LABEL: names.of_owner("LLMBatch", "night"),
+        **names.owner_labels(names.of_owner("LLMBatch", "night")),
         names.RAY_NODE_TYPE_LABEL: "head",
         names.RAY_CLUSTER_LABEL: "night-abcde",
     }

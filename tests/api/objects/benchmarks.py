@@ -24,7 +24,7 @@ TUNE = Subject(
 def play_its_pod(admin: Admin) -> None:
     """Its pod, at an address of this machine."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-    play_pod(admin, "tune-pod", {names.SERVICE_LABEL: "benchmark.tune"}, conditions=[ready])
+    play_pod(admin, "tune-pod", {**names.owner_labels("benchmark.tune")}, conditions=[ready])
 
 
 def told(admin: Admin) -> str:

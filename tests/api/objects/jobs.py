@@ -70,7 +70,7 @@ BATCHES = JobKind(
     batch_speaks,
     {"prompt": "other {{ question }}"},
     {"apiVersion": "ray.io/v1", "spec": {"entrypoint": "a", "rayClusterSpec": {"headGroupSpec": _HEAD}}},
-    "InputMissing",
+    "InputNotFound",
 )
 BENCHMARKS = JobKind(
     TUNE,

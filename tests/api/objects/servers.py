@@ -59,7 +59,7 @@ _KUBELET = "tests.daybreak.dev/kubelet"
 
 def pods(admin: Admin) -> list[dict[str, Any]]:
     """Its pods."""
-    found: list[dict[str, Any]] = admin.list("Pod", labelSelector=f"{names.SERVICE_LABEL}=server.{NAME}")
+    found: list[dict[str, Any]] = admin.list("Pod", labelSelector=names.owner_selector(f"server.{NAME}"))
     return found
 
 

@@ -81,7 +81,7 @@ class Sleeper(PlayedWords):
         def there() -> bool:
             found = self.status()
             gates = (found.get("gate") or {}).get("models") or [{}]
-            said = found.get("phase"), gates[0].get("state"), found.get("asleep")
+            said = found.get("phase"), gates[0].get("state"), found.get("sleepDepth")
             return said == (phase, gate, asleep)
 
         try:

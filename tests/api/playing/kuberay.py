@@ -26,7 +26,7 @@ def play_pod(
 def head_labels(service: str, cluster: str) -> dict[str, str]:
     """Labels of the head pod of a service's Ray cluster, those that Daybreak reads."""
     return {
-        names.SERVICE_LABEL: service,
+        **names.owner_labels(service),
         names.RAY_CLUSTER_LABEL: cluster,
         names.RAY_NODE_TYPE_LABEL: "head",
     }

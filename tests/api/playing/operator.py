@@ -159,7 +159,7 @@ class PlayedGateways(GatewayReports):
         file = self._folder / f"{namespace}.{ROUTE}.{route}" if self._folder else None
         said = json.loads(file.read_text()) if file and file.exists() else {}
         status = (self._cache.get(LLM_ROUTES, Key(namespace, route)) or {}).get("status") or {}
-        since = (status.get("counts") or {}).get("since", "")
+        since = (status.get("counts") or {}).get("startTime", "")
         return tuple(
             Told(name, row.get("gone", False), RouteTally.parse({"since": since, **row}))
             for name, row in said.items()

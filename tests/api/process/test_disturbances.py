@@ -47,7 +47,7 @@ def process(own_plane: ControlPlane, tmp_path: Path) -> Iterator[OperatorProcess
 
 def test_services_wait_for_kuberay(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
     hands.create(tiny())
-    service = eventually("said", lambda: _when(hands, "Stalled", "KubeRayMissing"))
+    service = eventually("said", lambda: _when(hands, "Stalled", "KubeRayNotInstalled"))
     assert "KubeRay" in condition(service, "Ready")["message"]
     assert process.page("/readyz") == "ok"
     own_plane.install_crds([kuberay_crds()])
@@ -58,7 +58,7 @@ def test_services_wait_for_kuberay(own_plane: ControlPlane, hands: Admin, proces
 
     # And the other way: KubeRay is removed while services are there.
     hands.delete("CustomResourceDefinition", "rayservices.ray.io")
-    eventually("said", lambda: _when(hands, "Stalled", "KubeRayMissing"))
+    eventually("said", lambda: _when(hands, "Stalled", "KubeRayNotInstalled"))
     own_plane.install_crds([kuberay_crds()])
     eventually("all objects", lambda: everything(hands))
 
@@ -75,7 +75,7 @@ def test_nodes_decide_what_fits(own_plane: ControlPlane, hands: Admin, process: 
     eventually("all objects", lambda: everything(hands))
 
     _node(hands, "large", gpus=8)
-    eventually("fits", lambda: _when(hands, "Schedulable", "Fits"))
+    eventually("fits", lambda: _when(hands, "Schedulable", "NodesFit"))
 
     # Nodes that make no difference to it have nobody looked at.
     before = process.at_rest()

@@ -13,7 +13,7 @@ LEARNED: dict[str, Any] = {"pauses": [0.0] * 16 + [20.0], "until": "2026-01-01T0
 """Twenty pauses of half a day."""
 MEASURED = {
     "depth": "Workers",
-    "startedAt": "2026-01-01T00:00:00Z",
+    "startTime": "2026-01-01T00:00:00Z",
     "seconds": 90,
     "recent": [90],
     "p50Seconds": 90,
@@ -29,7 +29,7 @@ def idle(sleeper: Sleeper) -> dict[str, Any]:
 
 def knows(sleeper: Sleeper, **gate: Any) -> None:
     """Its status says this of its gate, which has been open for a month."""
-    written = [{**sleeper.gates()[0], "since": "2026-01-01T00:00:00Z", **gate}]
+    written = [{**sleeper.gates()[0], "phaseTransitionTime": "2026-01-01T00:00:00Z", **gate}]
     sleeper.admin.merge("LLMService", NAME, {"status": {"gate": {"models": written}}}, "status")
 
 
@@ -42,13 +42,13 @@ def test_it_sleeps_after_the_time_that_its_pauses_and_wakes_recommend(sleeper: S
     sleeper.reaches("Asleep", "Closed", "Workers")
     found = idle(sleeper)
     assert (found["afterIdle"], found["recommendedAfterIdle"], found["breakEvenSeconds"]) == ("1m", "1m", 90)
-    assert "since" in found
+    assert "startTime" in found
 
     # A model that answers at once would be awake before anybody has seen it waking.
     sleeper.silent()
     sleeper.traffic(held=1, arrivals=6)
     sleeper.reaches("Waking", "Closed", None)
-    eventually("the pause is counted", lambda: "since" not in idle(sleeper))
+    eventually("the pause is counted", lambda: "startTime" not in idle(sleeper))
     assert idle(sleeper)["until"] > found["until"]
     assert sum(idle(sleeper)["pauses"]) > sum(LEARNED["pauses"])
 

@@ -94,10 +94,10 @@ def test_pods_are_made_a_node_comes_and_it_goes_on(
         waits = kuberay.worker("tiny", cluster, names.worker_group("tiny"), placed=False)
         writes = process.metric("daybreak_writes_total", kind="RayService")
         assert Autoscaler(admin).look() == waits
-        eventually("it fits", lambda: said(admin, "Schedulable") == ("True", "Fits"))
+        eventually("it fits", lambda: said(admin, "Schedulable") == ("True", "NodesFit"))
         eventually("nobody has to act", lambda: said(admin, "Stalled")[0] == "False")
         kuberay.runs(waits)
         kuberay.status("tiny", cluster)
         (answers / f"{admin.namespace}.tiny").write_text("")
-        eventually("it is ready", lambda: said(admin, "Ready") == ("True", "Answering"))
+        eventually("it is ready", lambda: said(admin, "Ready") == ("True", "Serving"))
         assert process.metric("daybreak_writes_total", kind="RayService") == writes

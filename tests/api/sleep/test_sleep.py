@@ -140,10 +140,10 @@ def test_unknown_traffic_never_puts_it_to_sleep(sleeper: Sleeper) -> None:
 def test_no_gateway_is_heard(sleeper: Sleeper) -> None:
     sleeper.awake(sleep=SOON)
     sleeper.traffic(known=False, acknowledged=-1)
-    service = eventually("said", lambda: _with_reason(sleeper, "GatewayMissing"))
+    service = eventually("said", lambda: _with_reason(sleeper, "GatewayNotReporting"))
     assert condition(service, "Ready")["status"] == "False"
     sleeper.traffic()
-    eventually("ready again", lambda: _with_reason(sleeper, "Answering"))
+    eventually("ready again", lambda: _with_reason(sleeper, "Serving"))
 
 
 def test_the_state_of_the_spec_goes_before_the_traffic(sleeper: Sleeper) -> None:
@@ -156,7 +156,7 @@ def test_the_state_of_the_spec_goes_before_the_traffic(sleeper: Sleeper) -> None
     assert condition(service, "Ready")["status"] == "False"
     sleeper.traffic(held=5)
     _looked_at_again(sleeper)
-    assert sleeper.status()["asleep"] == "Workers", "no request wakes it"
+    assert sleeper.status()["sleepDepth"] == "Workers", "no request wakes it"
 
     # A model that answers at once would be awake before anybody has seen it waking.
     sleeper.silent()
@@ -315,9 +315,9 @@ def test_each_model_sleeps_and_wakes_by_itself(sleeper: Sleeper) -> None:
 
     sleeper.traffic(models={"other": {"idle": LONG_IDLE}})
     eventually("the other one sleeps", lambda: bounds() == {"tiny": (1, 1), "other": (0, 0)})
-    assert [gate.get("asleep") for gate in sleeper.gates()] == [None, "Workers"]
-    assert (sleeper.status()["phase"], sleeper.status().get("asleep")) == ("Awake", None)
-    eventually("ready", lambda: _with_reason(sleeper, "Answering"))
+    assert [gate.get("sleepDepth") for gate in sleeper.gates()] == [None, "Workers"]
+    assert (sleeper.status()["phase"], sleeper.status().get("sleepDepth")) == ("Awake", None)
+    eventually("ready", lambda: _with_reason(sleeper, "Serving"))
 
     sleeper.traffic(idle=LONG_IDLE)
     sleeper.reaches("Asleep", "Closed", "Workers")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common.names import SERVICE_LABEL
+from daybreak.api.common.names import owner_selector
 from tests.api.admin import OWNED, Admin, Refused, eventually
 from tests.api.normal import normal
 from tests.api.objects.llmservice import NAMES
@@ -85,8 +85,8 @@ def test_who_comes_before_the_sleep_is_carried_out_turns_it_round(
     first.kill()
     before = _identities(sleeper)
     gate = sleeper.gates()[0]
-    slept = {"state": "Closed", "epoch": gate["epoch"] + 1, "phase": "Asleep", "asleep": depth}
-    said = {"phase": "Asleep", "asleep": depth, "gate": {"models": [gate | slept]}}
+    slept = {"state": "Closed", "epoch": gate["epoch"] + 1, "phase": "Asleep", "sleepDepth": depth}
+    said = {"phase": "Asleep", "sleepDepth": depth, "gate": {"models": [gate | slept]}}
     sleeper.admin.merge("LLMService", NAME, {"status": said}, subresource="status")
     sleeper.traffic(held=1)
     start()
@@ -182,11 +182,11 @@ def _at_rest(sleeper: Sleeper) -> bool:
     status = sleeper.status()
     conditions = {each["type"]: each for each in status["conditions"]}
     states = {model["state"] for model in status["models"]}
-    steady = conditions["Reconciling"]["reason"] == "Steady"
-    if status.get("asleep") == "Cluster":
+    steady = conditions["Reconciling"]["reason"] == "Reconciled"
+    if status.get("sleepDepth") == "Cluster":
         return states == {"Asleep"} and sleeper.admin.get("RayService", NAME) is None and _no_pods(sleeper)
     bounds = group_bounds(sleeper.admin.get("RayCluster", sleeper.cluster))
-    if status.get("asleep"):
+    if status.get("sleepDepth"):
         return steady and states == {"Asleep"} and bounds == {(0, 0)}
     return steady and states == {"Ready"} and bounds == {(1, 1)}
 
@@ -197,7 +197,7 @@ def _no_pods(sleeper: Sleeper) -> bool:
 
 def _ray_pods(sleeper: Sleeper) -> Any:
     """The service's, not the gateway's."""
-    return sleeper.admin.list("Pod", labelSelector=f"{SERVICE_LABEL}={NAME}")
+    return sleeper.admin.list("Pod", labelSelector=owner_selector(NAME))
 
 
 def _everything(sleeper: Sleeper) -> dict[str, Any]:
@@ -215,15 +215,18 @@ def _everything(sleeper: Sleeper) -> dict[str, Any]:
 def _timeless(sleeper: Sleeper) -> dict[str, Any]:
     status = sleeper.status()
     # Asleep it is the last one's: the first time there was none.
-    wake = sleeper.wake() if not status.get("asleep") else {}
-    for time in ("recent", "startedAt", "seconds", "phases", "p50Seconds", "p95Seconds"):
+    wake = sleeper.wake() if not status.get("sleepDepth") else {}
+    for time in ("recent", "startTime", "seconds", "phases", "p50Seconds", "p95Seconds"):
         wake.pop(time, None)
     conditions = [{**each, "lastTransitionTime": ""} for each in status.get("conditions") or ()]
     # The counting of epochs is looked at by itself; pauses and what follows from them are times.
-    gates = [{**each, "epoch": 0, "since": "", "wake": wake, "idle": None} for each in sleeper.gates()]
+    gates = [
+        {**each, "epoch": 0, "phaseTransitionTime": "", "wake": wake, "idle": None}
+        for each in sleeper.gates()
+    ]
     gate = {**status["gate"], "models": gates}
-    rollout = {**status["rollout"], "startedAt": ""}
-    return {**status, "phaseSince": "", "gate": gate, "rollout": rollout, "conditions": conditions}
+    rollout = {**status["rollout"], "startTime": ""}
+    return {**status, "phaseTransitionTime": "", "gate": gate, "rollout": rollout, "conditions": conditions}
 
 
 def _gone(sleeper: Sleeper) -> bool:
@@ -261,7 +264,7 @@ class _Since:
 
     def _holds(self, kind: str) -> None:
         status = self._now["LLMService"]["status"]
-        asleep, gate = status.get("asleep"), status["gate"]["models"][0]["state"]
+        asleep, gate = status.get("sleepDepth"), status["gate"]["models"][0]["state"]
         ray_service, ray_cluster = self._now["RayService"], self._now["RayCluster"]
         assert not (asleep and gate == "Open"), status
         numbers = min_replicas(ray_service) if ray_service else None

@@ -149,6 +149,6 @@ async def test_metrics(scene: Scene) -> None:
     assert (await scene.agent.ask(0, "one"))[0] == 200
     await scene.agent.until("tiny/tiny", lambda report: report.arrivals == 1 and not report.held)
     _, text = await scene.agent.page("/metrics")
-    assert 'daybreak_gateway_arrivals_total{model="tiny",service="tiny"} 1.0' in text
-    assert 'daybreak_gateway_ends_total{model="tiny",reason="passed",service="tiny"} 1.0' in text
+    assert 'daybreak_gateway_requests_total{model="tiny",service="tiny"} 1.0' in text
+    assert 'daybreak_gateway_request_ends_total{model="tiny",reason="passed",service="tiny"} 1.0' in text
     assert "daybreak_api_requests_total" in text

@@ -22,8 +22,14 @@ def write(scene: Scene, *weights: int, asleep: str = "Wake") -> None:
         {"service": service, "model": "tiny", "weight": weight, "share": 0.5, "state": "Open"}
         for service, weight in zip(("tiny", "other"), weights, strict=True)
     ]
-    counts, port = {"since": SINCE, "at": SINCE}, scene.agent.route_port
-    status = {"names": ["chat"], "backends": backends, "asleep": asleep, "counts": counts, "port": port}
+    counts, port = {"startTime": SINCE, "updateTime": SINCE}, scene.agent.route_port
+    status = {
+        "names": ["chat"],
+        "backends": backends,
+        "sleepingBackends": asleep,
+        "counts": counts,
+        "port": port,
+    }
     scene.admin.merge("LLMRoute", "chat", {"status": status}, subresource="status")
 
 

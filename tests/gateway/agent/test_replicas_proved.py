@@ -41,7 +41,7 @@ async def awake(scene: Scene, *followers: str, **spec: Any) -> None:
     scene.service(**spec)
     scene.head()
     labels = {
-        names.SERVICE_LABEL: "tiny",
+        **names.owner_labels("tiny"),
         names.RAY_CLUSTER_LABEL: "tiny-abcde",
         names.RAY_NODE_TYPE_LABEL: "worker",
         names.MODEL_LABEL: names.worker_group("tiny"),

@@ -120,7 +120,7 @@ async def test_no_header_gives_orders_to_the_engine(bench: Bench) -> None:
         "X-Serve-Router-Replica": "1",
         "X-Vllm-Priority": "-100",
         "X-Data-Parallel-Rank": "3",
-        "x-daybreak-key": "somebody",
+        "x-daybreak-key-name": "somebody",
     }
     assert (await bench.ask("one", **orders, **{"x-session-id": "mine"}))[0] == 200
     assert not {name.lower() for name in orders} & bench.serve.headers.keys()

@@ -108,7 +108,7 @@ async def test_held_requests_are_in_a_budget_of_bytes(bench: Bench, size: int) -
     async with crowd(bench.gateway.config.first_port) as strangers:
         request = POST + b"X-Request-Id: s\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
         await strangers.all_join(400, request)
-        state = await bench.until(lambda state: state.held + state.ends.get("queue_full", 0) == 400)
+        state = await bench.until(lambda state: state.held + state.ends.get("hold_full", 0) == 400)
         assert 0 < state.held < 400
         assert resident(bench.gateway.pid) - before < 2 * 16 * MIB
         # Another client has a share of its own.
@@ -128,7 +128,7 @@ async def test_who_finds_no_room_is_not_counted_as_held_of_his_key(bench: Bench)
     headers = {"Authorization": "Bearer sk-one"}
     body = b'{"model": "big"}'
     first = [asyncio.create_task(bench.ask(f"{number}", body, **headers)) for number in range(60)]
-    state = await bench.until(lambda now: now.held + now.ends.get("queue_full", 0) == 60)
+    state = await bench.until(lambda now: now.held + now.ends.get("hold_full", 0) == 60)
     assert 0 < state.held < 30, "bytes are what there is too little of"
     await bench.wake(keys=keys)
     assert {answer[0] for answer in await asyncio.gather(*first)} == {200, 429}
@@ -146,7 +146,7 @@ async def test_one_client_leaves_room_in_the_hold(bench: Bench) -> None:
     async with crowd(bench.gateway.config.first_port) as strangers:
         body = b'{"model": "big"}'
         await strangers.all_join(30, POST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
-        state = await bench.until(lambda now: now.held + now.ends.get("queue_full", 0) == 30)
+        state = await bench.until(lambda now: now.held + now.ends.get("hold_full", 0) == 30)
         assert 10 <= state.held < 20
         honest = asyncio.create_task(bench.ask("honest", body))
         await bench.until(lambda now: now.held == state.held + 1)
@@ -210,12 +210,12 @@ async def test_held_request_whose_body_finds_no_room_is_rejected(bench: Bench) -
         await bench.until(lambda state: state.held == 4)
         for one in strangers.sockets:
             await loop.sock_sendall(one, b"x" * 40_000)
-        state = await bench.until(lambda state: "queue_full" in state.ends)
-        assert state.held + state.ends["queue_full"] == 4
+        state = await bench.until(lambda state: "hold_full" in state.ends)
+        assert state.held + state.ends["hold_full"] == 4
         answers = [asyncio.create_task(answer_of(one)) for one in strangers.sockets]
         done, others = await asyncio.wait(answers, timeout=2)
         for answer in others:
             answer.cancel()
-        assert {error(answer.result()) for answer in done} == {(429, "queue_full")}
+        assert {error(answer.result()) for answer in done} == {(429, "hold_full")}
     await bench.until(lambda state: state.held == 0)
     assert (await bench.gateway.kept()).held_bytes == 0

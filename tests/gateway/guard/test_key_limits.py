@@ -115,7 +115,7 @@ async def test_requests_that_are_held(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, keys=keys, max_held=20)
     asking = [asyncio.create_task(told(bench)) for _ in range(2)]
     await bench.until(lambda state: state.held == 2)
-    assert await told(bench) == (429, "queue_full")
+    assert await told(bench) == (429, "hold_full")
     # Who has no limit of his own leaves room for the next one.
     many = [asyncio.create_task(told(bench, key="sk-two")) for _ in range(30)]
     await bench.until(lambda state: sum(task.done() for task in many) + state.held == 32)
@@ -126,7 +126,7 @@ async def test_requests_that_are_held(bench: Bench) -> None:
     await bench.gateway.set_servers("s0", [bench.serve.address])
     await bench.gate(Gate.OPEN, keys=keys, max_held=20)
     assert await asyncio.gather(*asking, third) == [(200, None)] * 3
-    assert sorted(await asyncio.gather(*many)) == [(200, None)] * held + [(429, "queue_full")] * (30 - held)
+    assert sorted(await asyncio.gather(*many)) == [(200, None)] * held + [(429, "hold_full")] * (30 - held)
 
 
 async def test_who_guesses_is_told_no_more(bench: Bench) -> None:

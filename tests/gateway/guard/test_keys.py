@@ -48,7 +48,7 @@ async def test_a_key_that_fits_opens_and_is_not_passed_on(bench: Bench, header: 
     await bench.wake(keys=KEYS)
     assert (await asking)[0] == 200
     assert "authorization" not in bench.serve.headers
-    assert bench.serve.headers["x-daybreak-key"] == header.split()[1]
+    assert bench.serve.headers["x-daybreak-key-name"] == header.split()[1]
     async with bench.clients.get(bench.url + "/v1/models", headers={"Authorization": header}) as listing:
         assert listing.status == 200
 
@@ -57,7 +57,7 @@ async def test_while_a_key_cannot_be_read_nobody_hears_that_his_is_wrong(bench: 
     await bench.wake(keys=[KEYS[0], ApiKey("two", NOBODY)])
     assert (await bench.ask("one", Authorization="Bearer sk-one"))[0] == 200
     status, answered, body = await bench.ask("two", Authorization="Bearer sk-two")
-    assert (status, body["error"]["code"]) == (503, "api_keys_unread")
+    assert (status, body["error"]["code"]) == (503, "api_keys_unavailable")
     assert int(answered["Retry-After"]) > 0
     assert (await bench.ask("three"))[0] == 401
     assert bench.serve.seen == {"one": 1}

@@ -34,7 +34,13 @@ class Place:
     async def gate(self, state: str, **spec: Any) -> None:
         """Have its gate in this state."""
         self.epoch += 1
-        gate = {"name": "tiny", "state": state, "epoch": self.epoch, "phase": "Awake", "since": "now"}
+        gate = {
+            "name": "tiny",
+            "state": state,
+            "epoch": self.epoch,
+            "phase": "Awake",
+            "phaseTransitionTime": "now",
+        }
         port = self.village.config.first_port + 1
         self.village.cache.put(
             SERVE_APPLICATIONS,
@@ -87,7 +93,7 @@ class Place:
 async def place(folder: Path, state: str = "Open", **spec: Any) -> AsyncIterator[Place]:
     """The application, with its Ray head."""
     async with village(folder) as around, FakeApplication(HOST, around.port) as application:
-        labels = {names.SERVICE_LABEL: OWNER, "ray.io/cluster": "app-1", "ray.io/node-type": "head"}
+        labels = {**names.owner_labels(OWNER), "ray.io/cluster": "app-1", "ray.io/node-type": "head"}
         metadata = {"namespace": "ns", "name": "head-of-it", "resourceVersion": "1", "labels": labels}
         around.cache.put(PODS, {"metadata": metadata, "status": {"podIP": HOST, "phase": "Running"}})
         found = Place(around, application)

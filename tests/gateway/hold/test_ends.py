@@ -31,10 +31,10 @@ async def test_no_such_service(bench: Bench) -> None:
     assert (status, code(body)) == (404, "not_found")
 
 
-async def test_queue_full(bench: Bench) -> None:
+async def test_hold_full(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, max_held=0, retry_after=7)
     status, headers, body = await bench.ask("one")
-    assert (status, code(body), headers["Retry-After"]) == (429, "queue_full", "7")
+    assert (status, code(body), headers["Retry-After"]) == (429, "hold_full", "7")
 
 
 async def test_the_queue_takes_as_many_as_it_should(bench: Bench) -> None:
@@ -42,10 +42,10 @@ async def test_the_queue_takes_as_many_as_it_should(bench: Bench) -> None:
     held = [asyncio.create_task(bench.ask(f"held-{number}")) for number in range(2)]
     await bench.until(lambda state: state.held == 2)
     status, headers, body = await bench.ask("third")
-    assert (status, code(body), headers["Retry-After"]) == (429, "queue_full", "10")
+    assert (status, code(body), headers["Retry-After"]) == (429, "hold_full", "10")
     assert "2 requests wait already" in body["error"]["message"]
     state = await bench.state()
-    assert (state.arrivals, state.held, state.ends) == (3, 2, {"queue_full": 1})
+    assert (state.arrivals, state.held, state.ends) == (3, 2, {"hold_full": 1})
     await bench.wake(max_held=2)
     assert [status for status, _, _ in await asyncio.gather(*held)] == [200, 200]
     assert bench.serve.seen == {"held-0": 1, "held-1": 1}

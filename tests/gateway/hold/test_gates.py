@@ -129,7 +129,7 @@ class TestSeveral:
         await scene.until("org/small", lambda report: report.held == 1)
         big = scene.begin("big", BIG)
         await scene.until("big", lambda report: report.held == 1)
-        assert error(await scene.ask("more", BIG))[:2] == (429, "queue_full")
+        assert error(await scene.ask("more", BIG))[:2] == (429, "hold_full")
         assert error(await big)[:2] == (503, "wake_timeout")
         assert not small.done()
         first, second = scene.report("big"), scene.report("org/small")
@@ -182,7 +182,7 @@ class TestSeveral:
         for number in range(2):
             waiting.append(scene.begin(f"r{number}", BIG))
             await scene.until("big", lambda report: report.in_flight == len(waiting))
-        assert error(await scene.ask("more", BIG))[:2] == (429, "queue_full")
+        assert error(await scene.ask("more", BIG))[:2] == (429, "hold_full")
         assert (await scene.ask("other", SMALL))[0] == 200
         scene.replicas["big"].finish.set()
         assert [status for status, _ in await asyncio.gather(*waiting)] == [200, 200]

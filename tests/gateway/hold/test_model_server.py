@@ -26,7 +26,7 @@ def write(
     place: Village, state: str, port: int, *, path: str = ENGINE, epoch: int = 1, protocol: str = "OpenAI"
 ) -> None:
     """Write a ModelServer of the service's name, with its gate, as the operator does."""
-    gate = {"name": "engine", "state": state, "epoch": epoch, "phase": "Awake", "since": "now"}
+    gate = {"name": "engine", "state": state, "epoch": epoch, "phase": "Awake", "phaseTransitionTime": "now"}
     pods = {"cluster": "server.tiny", "port": port, "healthPath": path, "weight": 100}
     place.cache.put(
         MODEL_SERVERS,
@@ -157,7 +157,7 @@ def write_route(scene: Scene, to: dict[str, Any]) -> None:
     scene.admin.create({**route("names", names=["routed"], backends=[to]), "metadata": {"name": "names"}})
     at = "2026-01-01T00:00:00Z"
     said = {"names": ["routed"], "backends": [{**to, "share": 1.0, "state": "Open"}]}
-    said["counts"] = {"since": at, "at": at}
+    said["counts"] = {"startTime": at, "at": at}
     scene.admin.merge("LLMRoute", "names", {"status": said}, subresource="status")
 
 
@@ -176,7 +176,7 @@ async def test_the_agent_leads_to_it_by_its_model(scene: Scene) -> None:
         labels |= {names.MODEL_LABEL: names.worker_group("engine")}
         play_pod(scene.admin, "chat-server", labels, engine.address.host)
         gate = {"name": "engine", "state": "Open", "epoch": 1, "holdSeconds": 300}
-        gate |= {"phase": "Awake", "since": "2026-01-01T00:00:00Z"}
+        gate |= {"phase": "Awake", "phaseTransitionTime": "2026-01-01T00:00:00Z"}
         pods = {"cluster": "server.chat", "port": engine.address.port, "healthPath": ENGINE}
         status = {"gate": {"port": scene.agent.first_port, "backends": [pods], "models": [gate]}}
         scene.admin.merge("ModelServer", "chat", {"status": status}, subresource="status")

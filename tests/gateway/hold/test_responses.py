@@ -47,5 +47,5 @@ async def test_lua_sends_what_python_says(lua: RuntimeApi, name: str) -> None:
 async def test_missing_value_leaves_field_and_header_out(lua: RuntimeApi) -> None:
     found = await respond(lua, "field_refused", {"field": "priority"})
     assert json.loads(found["body"])["error"]["param"] is None
-    found = await respond(lua, "queue_full_waking", {"held": 3})
+    found = await respond(lua, "hold_full_waking", {"held": 3})
     assert "retry-after" not in found["headers"]

@@ -219,6 +219,6 @@ async def test_a_key_opens_once(make: Make) -> None:
     assert await cluster.answered(asking) == [200]
     headers = cluster.serves[0].headers
     assert "authorization" not in headers
-    assert [name for name in headers if name.startswith("x-daybreak")] == ["x-daybreak-key"]
+    assert [name for name in headers if name.startswith("x-daybreak")] == ["x-daybreak-key-name"]
     state = await cluster.bench.state()
     assert {name: key.requests for name, key in state.keys.items() if key.requests} == {KEYS[0].name: 1}

@@ -94,6 +94,6 @@ async def test_an_address_that_no_route_has_answers_so(routes: Town) -> None:
     assert status == 200
     await share(routes, way(routes, 0))
     status, answer = await ask(routes, 1, "chat")
-    assert (status, answer["error"]["code"]) == (503, "no_route")
+    assert (status, answer["error"]["code"]) == (503, "route_not_ready")
     async with routes.clients.get(routes.own_urls[1] + "/v1/models") as found:
         assert (await found.json())["data"] == []

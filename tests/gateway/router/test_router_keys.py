@@ -102,7 +102,7 @@ async def test_a_model_behind_a_long_text(town: Town) -> None:
     assert await ask("sk-two", "big") == (401, "invalid_api_key"), "a key of the other service"
     assert await ask("sk-one", "org/small") == (403, "model_not_allowed")
     assert await ask("sk-one", "big") == (200, None)
-    assert town.serves[0].headers["x-daybreak-key"] == "sk-one"
+    assert town.serves[0].headers["x-daybreak-key-name"] == "sk-one"
     # Each of them has been counted once.
     assert await ask("sk-one", "big") == (200, None)
     assert await ask("sk-one", "big") == (429, "rate_limit_exceeded")

@@ -255,7 +255,7 @@ async def test_a_name_is_listed_and_may_lead_nowhere(town: Town) -> None:
     assert (await town.get("/v1/models/chat"))[1]["id"] == "chat"
     await share(town)
     status, answer = await town.ask("nowhere", {"model": "chat"})
-    assert (status, answer["error"]["code"]) == (503, "no_backend")
+    assert (status, answer["error"]["code"]) == (503, "no_available_backend")
     status, answer = await town.ask("unknown", {"model": "chat-3"})
     assert "chat-2" in answer["error"]["message"]
 

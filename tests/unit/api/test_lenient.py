@@ -7,12 +7,14 @@ import pytest
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.schema.lenient import readable
 
-MODEL = {"name": "tiny", "state": "Ready", "replicas": 1, "gpus": 0}
+MODEL = {"name": "tiny", "state": "Ready", "replicas": 1, "accelerators": 0}
 
 
 def test_readable_fields_are_kept_and_others_dropped() -> None:
-    found = readable(LLMServiceStatus, {"url": "http://chat", "replicas": "many", "later": 1, "gpus": 2})
-    assert found == {"url": "http://chat", "gpus": 2}
+    found = readable(
+        LLMServiceStatus, {"url": "http://chat", "replicas": "many", "later": 1, "accelerators": 2}
+    )
+    assert found == {"url": "http://chat", "accelerators": 2}
 
 
 def test_unreadable_items_of_a_list_are_dropped() -> None:

@@ -214,7 +214,7 @@ def test_what_no_pod_has_or_nobody_can_have_twice(spec: dict[str, Any], words: s
 @pytest.mark.parametrize(
     ("metadata", "path"),
     [
-        ({"labels": {"daybreak.dev/service": "x"}}, "labels.daybreak.dev/service"),
+        ({"labels": {"daybreak.dev/owner-name": "x"}}, "labels.daybreak.dev/owner-name"),
         ({"labels": {"app.kubernetes.io/name": "x"}}, "labels.app.kubernetes.io/name"),
         ({"labels": {"ray.io/cluster": "x"}}, "labels.ray.io/cluster"),
         ({"labels": {"ray.io/gang-scheduling-enabled": "true"}}, "labels.ray.io/gang-scheduling-enabled"),

@@ -62,7 +62,7 @@ def test_a_search_on_a_gpu_has_its_section(tmp_path: Path, monkeypatch: pytest.M
             {"settings": {"max_num_seqs": 9999}, "failure": "out of memory\nmore"},
         ],
         "best": step,
-        "gain": {"ratio": 1.205, "noise": 0.02, "certain": True},
+        "gain": {"ratio": 1.205, "noise": 0.02, "significant": True},
     }
     (tmp_path / "gpu-tuning-8b.json").write_text(json.dumps(result))
     monkeypatch.setattr(report, "RESULTS", tmp_path)

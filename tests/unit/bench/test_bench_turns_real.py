@@ -56,7 +56,7 @@ def _status(awake: str) -> dict[str, Any]:
 
 def _pod(kind: str, model: str) -> dict[str, Any]:
     labels = {
-        names.SERVICE_LABEL: turns_real.MODELS[model],
+        **names.owner_labels(turns_real.MODELS[model]),
         names.RAY_NODE_TYPE_LABEL: "worker",
         names.MODEL_LABEL: model,
     }

@@ -33,25 +33,29 @@ WAKING = gates({"wake": {"depth": "Workers"}})
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [
-        ({}, status(Ready="Unknown Progressing", Stalled="False Steady"), NONE),
-        ({}, status(Ready="False Refused", Stalled="True Refused"), [("Stalled", "Refused", True)]),
+        ({}, status(Ready="Unknown Progressing", Stalled="False Reconciled"), NONE),
+        (
+            {},
+            status(Ready="False ObjectRejected", Stalled="True ObjectRejected"),
+            [("Stalled", "ObjectRejected", True)],
+        ),
         (
             status(Ready="Unknown Progressing"),
-            status(Ready="True Answering"),
-            [("Ready", "Answering", False)],
+            status(Ready="True Serving"),
+            [("Ready", "Serving", False)],
         ),
-        (status(Ready="True Answering"), status(Ready="True Answering"), NONE),
+        (status(Ready="True Serving"), status(Ready="True Serving"), NONE),
         (
-            status(Ready="True Answering"),
-            status(Ready="False NotAnswering"),
-            [("Ready", "NotAnswering", True)],
+            status(Ready="True Serving"),
+            status(Ready="False ProbeFailed"),
+            [("Ready", "ProbeFailed", True)],
         ),
-        (status(Ready="False NotAnswering"), status(Ready="False ModelFailed"), NONE),
-        (status(Ready="False NotAnswering"), status(Ready="True Answering"), [("Ready", "Answering", False)]),
+        (status(Ready="False ProbeFailed"), status(Ready="False ModelFailed"), NONE),
+        (status(Ready="False ProbeFailed"), status(Ready="True Serving"), [("Ready", "Serving", False)]),
         (status(Stalled="True A"), status(Stalled="True B"), [("Stalled", "B", True)]),
-        (status(Stalled="True A"), status(Stalled="False Steady"), [("Stalled", "Steady", False)]),
+        (status(Stalled="True A"), status(Stalled="False Reconciled"), [("Stalled", "Reconciled", False)]),
         ({}, status(Schedulable="False NoNodeFits"), [("Schedulable", "NoNodeFits", True)]),
-        ({}, status(Schedulable="True Fits"), NONE),
+        ({}, status(Schedulable="True NodesFit"), NONE),
         (status(Reconciling="True A"), status(Reconciling="False B"), NONE),
     ],
 )
@@ -79,10 +83,10 @@ def test_one_of_several_models_is_named() -> None:
     def notes(before: Any, after: Any) -> list[str]:
         return [found.note for found in transitions(before, after)]
 
-    awake, sleeping = gates({}, {}), gates({}, {"asleep": "Workers"})
+    awake, sleeping = gates({}, {}), gates({}, {"sleepDepth": "Workers"})
     assert notes(awake, sleeping) == ["model m1: the workers are given back; a request wakes it"]
     assert notes(sleeping, awake) == ["model m1: waking from sleep at depth Workers"]
-    assert notes(gates({}), gates({"asleep": "Cluster"})) == [
+    assert notes(gates({}), gates({"sleepDepth": "Cluster"})) == [
         "the whole Ray cluster is given back; a request wakes it"
     ]
     assert notes(sleeping, sleeping) == []
@@ -90,14 +94,21 @@ def test_one_of_several_models_is_named() -> None:
 
 def rollout(phase: str, revision: str, **more: str) -> Any:
     """A status with a rollout."""
-    return {"rollout": {"phase": phase, "revision": revision, **more}}
+    return {"rollout": {"phase": phase, "currentRevision": revision, **more}}
 
 
-ONE = rollout("Complete", "chat-1", answered="chat-1")
+ONE = rollout("Complete", "chat-1", lastSuccessfulRevision="chat-1")
 HELD = rollout(
-    "Progressing", "chat-1", target="chat-2", answered="chat-1", strategy="Replace", reason="no room"
+    "Progressing",
+    "chat-1",
+    targetRevision="chat-2",
+    lastSuccessfulRevision="chat-1",
+    strategy="Replace",
+    reason="no room",
 )
-STARTS = rollout("Progressing", "chat-2", answered="chat-1", strategy="Replace", reason="no room")
+STARTS = rollout(
+    "Progressing", "chat-2", lastSuccessfulRevision="chat-1", strategy="Replace", reason="no room"
+)
 
 
 @pytest.mark.parametrize(
@@ -110,10 +121,14 @@ STARTS = rollout("Progressing", "chat-2", answered="chat-1", strategy="Replace",
             HELD,
             [("Replace", "chat-2 is rolled out by Replace: no room")],
         ),
-        (STARTS, rollout("Complete", "chat-2", answered="chat-2"), [("RolledOut", "chat-2 answers")]),
         (
-            rollout("RollingBack", "chat-1", answered="chat-1", failed="chat-2"),
-            rollout("RolledBack", "chat-1", answered="chat-1", failed="chat-2"),
+            STARTS,
+            rollout("Complete", "chat-2", lastSuccessfulRevision="chat-2"),
+            [("RolledOut", "chat-2 answers")],
+        ),
+        (
+            rollout("RollingBack", "chat-1", lastSuccessfulRevision="chat-1", failedRevision="chat-2"),
+            rollout("RolledBack", "chat-1", lastSuccessfulRevision="chat-1", failedRevision="chat-2"),
             [("RolledBack", "chat-1 answers")],
         ),
         ({}, ONE, []),
@@ -126,15 +141,22 @@ def test_the_steps_of_a_rollout(before: Any, after: Any, told: list[tuple[str, s
 
 def test_pods_that_are_replaced_do_not_sleep() -> None:
     awake = gates({"phase": "Awake"})
-    going = gates({"phase": "Replacing", "asleep": "Cluster"})
+    going = gates({"phase": "Replacing", "sleepDepth": "Cluster"})
     assert [found.reason for found in transitions(awake, going)] == ["Replacing"]
     assert [found.note for found in transitions(going, awake)] == ["its new pods are asked for"]
 
 
-FIRST = {"phase": "Waking", "room": {"place": 1, "heldBy": ["ns/a"], "firstSince": "2026-01-02T03:04:05Z"}}
-SECOND = {"phase": "Waking", "after": ["ns/b"], "room": {"place": 2, "heldBy": ["ns/a"]}}
-TRIES = {"phase": "Waking", "room": {"firstSince": "2026-01-02T03:04:05Z"}}
-ROOM = {"phase": "Waking", "room": {"recent": [30]}}
+FIRST = {
+    "phase": "Waking",
+    "acceleratorQueue": {"position": 1, "heldBy": ["ns/a"], "headTime": "2026-01-02T03:04:05Z"},
+}
+SECOND = {
+    "phase": "Waking",
+    "queuedBehind": ["ns/b"],
+    "acceleratorQueue": {"position": 2, "heldBy": ["ns/a"]},
+}
+TRIES = {"phase": "Waking", "acceleratorQueue": {"headTime": "2026-01-02T03:04:05Z"}}
+ROOM = {"phase": "Waking", "acceleratorQueue": {"recentWaitSeconds": [30]}}
 
 
 def told(*steps: dict[str, Any]) -> list[tuple[str, str]]:
@@ -153,13 +175,14 @@ def test_a_wait_for_accelerators_is_told_when_it_begins_and_when_there_is_room()
 
 def test_who_gives_up_waiting_has_found_no_room() -> None:
     reasons = [
-        reason for reason, _ in told(SECOND, {"phase": "Draining"}, {"phase": "Asleep", "asleep": "Workers"})
+        reason
+        for reason, _ in told(SECOND, {"phase": "Draining"}, {"phase": "Asleep", "sleepDepth": "Workers"})
     ]
     assert reasons == ["Asleep"]
     assert told(FIRST, {"phase": "Failed"}) == []
 
 
 def test_who_yields_says_to_whom() -> None:
-    gone = {"phase": "Asleep", "asleep": "Workers", "yieldedTo": "ns/b"}
+    gone = {"phase": "Asleep", "sleepDepth": "Workers", "yieldedTo": "ns/b"}
     said = "the workers are given back for ns/b, which waits for them; a request wakes it"
     assert told({"phase": "Draining", "yieldedTo": "ns/b"}, gone, gone) == [("Asleep", said)]

@@ -43,4 +43,4 @@ async def test_metrics_page_with_names_renders_no_other_collector() -> None:
     assert {line.split("{")[0] for line in page.splitlines() if not line.startswith("#")} == {
         "daybreak_writes_total"
     }
-    assert "daybreak_queue_waiting" in (await health.metrics_page()).decode()
+    assert "daybreak_workqueue_depth" in (await health.metrics_page()).decode()

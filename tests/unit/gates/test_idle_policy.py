@@ -36,14 +36,14 @@ def gate(idle: IdleStatus | None) -> ModelGate:
         epoch=1,
         hold_seconds=900,
         phase=Phase.AWAKE,
-        since="2026-03-02T11:00:00Z",
+        phase_transition_time="2026-03-02T11:00:00Z",
         idle=idle,
     )
 
 
 def wakes(took: int) -> WakeStatus:
     """Wakes that took so long."""
-    return WakeStatus(depth=SleepDepth.WORKERS, started_at="", recent=[took], p50_seconds=took)
+    return WakeStatus(depth=SleepDepth.WORKERS, start_time="", recent=[took], p50_seconds=took)
 
 
 def judged(

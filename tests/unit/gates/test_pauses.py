@@ -46,7 +46,7 @@ def classes(status: IdleStatus) -> dict[int, float]:
 def test_a_pause_that_has_ended_is_counted_once() -> None:
     once = remembered(NOTHING, AWAKE, AWAKE, ended(3 * MINUTE), NOW)
     assert classes(once) == {3: 1}
-    assert once.until == "2026-03-02T12:00:00Z"
+    assert once.last_end_time == "2026-03-02T12:00:00Z"
     for later in (1, 20, 3000):
         ago = timedelta(seconds=later)
         assert remembered(once, AWAKE, AWAKE, ended(3 * MINUTE, ago), NOW + ago) is once
@@ -65,12 +65,12 @@ def test_the_next_one_is_counted_too_and_the_older_fade() -> None:
 
 def test_a_pause_in_which_it_sleeps_is_kept_from_its_beginning() -> None:
     asleep = remembered(NOTHING, AWAKE, DRAINING, quiet(15 * MINUTE), NOW)
-    assert asleep == IdleStatus(since="2026-03-02T11:45:00Z")
+    assert asleep == IdleStatus(start_time="2026-03-02T11:45:00Z")
     hour = NOW + timedelta(hours=1)
     for moment, idle in ((NOW + MINUTE, 16), (hour, 75)):
         assert remembered(asleep, DRAINING, ASLEEP, quiet(idle * MINUTE), moment) is asleep
     woken = remembered(asleep, ASLEEP, WAKING, HELD, hour)
-    assert woken.since is None
+    assert woken.start_time is None
     [number] = classes(woken)
     assert CLASSES[number] <= 75 * 60 < CLASSES[number + 1]
     # The gateways tell of the same pause.

@@ -22,7 +22,7 @@ FIRST, SECOND = Turn(place=1), Turn(after=("default/x",), place=2)
 def gate(room: RoomStatus | None) -> ModelGate:
     """A gate as the status says it."""
     more: dict[str, Any] = {"state": "Closed", "epoch": 1, "hold_seconds": 60, "phase": "Waking"}
-    return ModelGate(name="m", since="2026-01-02T03:04:05Z", room=room, **more)
+    return ModelGate(name="m", phase_transition_time="2026-01-02T03:04:05Z", accelerator_queue=room, **more)
 
 
 def history(*steps: tuple[float, SleepState, Turn, bool]) -> RoomStatus | None:
@@ -48,22 +48,22 @@ def test_a_wait_is_measured_from_when_it_came_first_until_it_had_room() -> None:
     queued = ((0, WAKING, SECOND, False), (10, WAKING, FIRST, False))
     said = history(*queued)
     assert said is not None
-    assert (said.place, said.first_since, said.recent) == (1, "2026-01-02T03:04:15Z", [])
+    assert (said.position, said.head_time, said.recent_wait_seconds) == (1, "2026-01-02T03:04:15Z", [])
     assert first_since(gate(said)) == NOW + timedelta(seconds=10)
     # It makes its pods, and the scheduler has not said that it finds no room.
     trying = (*queued, (12, WAKING, NO_MATTER, False))
     said = history(*trying)
     assert said is not None
-    assert (said.place, said.first_since) == (None, "2026-01-02T03:04:15Z")
+    assert (said.position, said.head_time) == (None, "2026-01-02T03:04:15Z")
     said = history(*trying, (40, WAKING, NO_MATTER, True), (90, AWAKE, NO_MATTER, True))
-    assert said == RoomStatus(recent=[30])
+    assert said == RoomStatus(recent_wait_seconds=[30])
     assert room_seconds(gate(said)) == (30,)
 
 
 def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None:
     first = room_status(gate(None), WAKING, SECOND, held(9.8), has_room=False, now=NOW)
     assert first is not None
-    assert first.held_since == "2026-01-02T03:03:55Z"
+    assert first.oldest_request_time == "2026-01-02T03:03:55Z"
     for late in (-1.4, -0.3, 0.0, 0.3, 1.4):
         later = NOW + timedelta(seconds=60)
         again = room_status(gate(first), WAKING, SECOND, held(69.8 + late), has_room=False, now=later)
@@ -71,7 +71,7 @@ def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None
     # The oldest has left.
     left = room_status(gate(first), WAKING, SECOND, held(3), has_room=False, now=NOW)
     assert left is not None
-    assert left.held_since == "2026-01-02T03:04:02Z"
+    assert left.oldest_request_time == "2026-01-02T03:04:02Z"
     # It may be at the gateway that is not heard.
     for traffic in (held(3, known=False), UNKNOWN):
         assert held_since(gate(first), traffic, NOW) == NOW - timedelta(seconds=10)
@@ -84,18 +84,22 @@ def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None
 
 def test_who_stands_in_no_queue_says_nothing_of_its_requests() -> None:
     assert room_status(gate(None), WAKING, NO_MATTER, held(9), has_room=False, now=NOW) is None
-    said = RoomStatus(place=1, first_since="2026-01-02T03:04:00Z", held_since="2026-01-02T03:03:00Z")
+    said = RoomStatus(
+        position=1, head_time="2026-01-02T03:04:00Z", oldest_request_time="2026-01-02T03:03:00Z"
+    )
     up = room_status(gate(said), WAKING, NO_MATTER, held(65), has_room=True, now=NOW)
-    assert up == RoomStatus(recent=[5])
+    assert up == RoomStatus(recent_wait_seconds=[5])
 
 
 def test_what_ended_without_room_is_not_measured() -> None:
     assert history((0, WAKING, FIRST, False), (50, ASLEEP, NO_MATTER, False)) is None
     overtaken = history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False))
-    assert overtaken == RoomStatus(place=2)
+    assert overtaken == RoomStatus(position=2)
     # From when it came first again.
     again = ((60, WAKING, FIRST, False), (65, WAKING, NO_MATTER, True))
-    assert history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False), *again) == RoomStatus(recent=[5])
+    assert history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False), *again) == RoomStatus(
+        recent_wait_seconds=[5]
+    )
 
 
 def test_the_last_waits_are_kept() -> None:
@@ -106,7 +110,7 @@ def test_the_last_waits_are_kept() -> None:
     ]
     said = history(*steps)
     assert said is not None
-    assert said.recent == list(range(2, 12))
+    assert said.recent_wait_seconds == list(range(2, 12))
 
 
 def test_what_to_expect_is_said_while_it_waits() -> None:
@@ -115,7 +119,7 @@ def test_what_to_expect_is_said_while_it_waits() -> None:
     )
     said = history((0, WAKING, expecting, False))
     assert said is not None
-    assert said.expected_at == "2026-01-02T03:05:05Z"
+    assert said.expected_time == "2026-01-02T03:05:05Z"
     assert waiting(expecting.after, expecting) == (
         "it waits for accelerators: default/x comes before it; they are held by default/y; its place is 2; "
         "by waits before, room is there at 2026-01-02T03:05:05Z"
@@ -132,7 +136,7 @@ def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not
     late = [*first, (660, WAKING, FIRST, False)]
     said = history(*late)
     assert said is not None
-    assert (said.overdue_since, said.first_since) == ("2026-01-02T03:15:05Z", None)
+    assert (said.overdue_time, said.head_time) == ("2026-01-02T03:15:05Z", None)
     # The others try: for three times as long, whoever comes and goes.
     others = [*late, *((660 + second, WAKING, SECOND, False) for second in (1, 90, 179))]
     assert overdue(gate(history(*others)))
@@ -141,14 +145,14 @@ def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not
     assert not overdue(gate(history(*back)))
     again = history(*back, (841, WAKING, FIRST, False))
     assert again is not None
-    assert again.first_since == "2026-01-02T03:18:06Z"
+    assert again.head_time == "2026-01-02T03:18:06Z"
 
 
 def test_who_waits_longer_than_requests_are_held_keeps_its_place() -> None:
-    said = RoomStatus(place=2, held_since="2026-01-02T03:03:00Z")
+    said = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:00Z")
     # The oldest was refused after 60 s, and younger ones are held.
     assert held_since(gate(said), held(20), NOW) == NOW - timedelta(seconds=65)
     assert held_since(gate(said), Traffic(known=True), NOW) is None
     # This one left by itself.
-    young = RoomStatus(place=2, held_since="2026-01-02T03:03:25Z")
+    young = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:25Z")
     assert held_since(gate(young), held(20), NOW) == NOW - timedelta(seconds=20)

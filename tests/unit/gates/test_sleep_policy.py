@@ -35,8 +35,8 @@ GATE = {
     "holdSeconds": 60,
     "reason": "why",
     "phase": "Asleep",
-    "since": "2026-11-21T11:00:00Z",
-    "asleep": "Workers",
+    "phaseTransitionTime": "2026-11-21T11:00:00Z",
+    "sleepDepth": "Workers",
 }
 STATUS = {"gate": {"port": 20001, "models": [GATE]}}
 
@@ -87,7 +87,7 @@ def test_one_gate_that_cannot_be_read_disturbs_no_other() -> None:
 
 
 def test_without_a_time_the_phase_begins_now() -> None:
-    gate = gates_before(status_of({**GATE, "since": "yesterday"}))["tiny"]
+    gate = gates_before(status_of({**GATE, "phaseTransitionTime": "yesterday"}))["tiny"]
     assert sleep_state_of(gate, START).since == START
 
 
@@ -155,7 +155,7 @@ def test_the_schedule_keeps_it_awake() -> None:
     ("p95", "expected"), [(None, 900), (0, 300), (150, 300), (151, 302), (900, 1800), (9000, 1800)]
 )
 def test_held_for_twice_what_nearly_every_wake_took(p95: int | None, expected: int) -> None:
-    wake_history = WakeStatus(depth=SleepDepth.WORKERS, started_at="2026-11-21T11:00:00Z", p95_seconds=p95)
+    wake_history = WakeStatus(depth=SleepDepth.WORKERS, start_time="2026-11-21T11:00:00Z", p95_seconds=p95)
     assert hold_seconds(wake_history) == expected
     assert hold_seconds(None) == 900
 
@@ -178,10 +178,10 @@ def test_a_status_of_another_form_reads_as_nothing() -> None:
     ("wake", "left", "late"),
     [
         (None, None, False),
-        ({"depth": "Workers", "startedAt": "2026-11-21T11:59:30Z"}, 30, False),
-        ({"depth": "Workers", "startedAt": "2026-11-21T11:59:00Z"}, None, True),
-        ({"depth": "Workers", "startedAt": "2026-11-21T11:00:00Z", "failed": True}, None, True),
-        ({"depth": "Workers", "startedAt": "2026-11-21T11:59:30Z", "seconds": 20}, None, False),
+        ({"depth": "Workers", "startTime": "2026-11-21T11:59:30Z"}, 30, False),
+        ({"depth": "Workers", "startTime": "2026-11-21T11:59:00Z"}, None, True),
+        ({"depth": "Workers", "startTime": "2026-11-21T11:00:00Z", "failed": True}, None, True),
+        ({"depth": "Workers", "startTime": "2026-11-21T11:59:30Z", "seconds": 20}, None, False),
     ],
 )
 def test_a_wake_waits_for_nodes_as_long_as_its_requests_are_held(

@@ -14,7 +14,7 @@ PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
 SAID = {
     "url": "https://api.example.com:8443/openai/v1/",
     "model": "big-model",
-    "after": "20s",
+    "holdTimeout": "20s",
     "apiKeySecretRef": {"name": "account", "key": "key"},
     "caSecretRef": {"name": "account", "key": "ca"},
 }

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateway.agent import programmer as module
 from daybreak.gateway.agent.programmer import Programmer
@@ -115,7 +116,7 @@ class Scene:
 
     def head(self, service: str, host: str, cluster: str = "c") -> None:
         self.version += 1
-        labels = {"daybreak.dev/service": service, "ray.io/cluster": cluster, "ray.io/node-type": "head"}
+        labels = {**names.owner_labels(service), "ray.io/cluster": cluster, "ray.io/node-type": "head"}
         metadata = self._metadata(f"{cluster}-head", cluster) | {"labels": labels}
         self.cache.put(PODS, {"metadata": metadata, "status": {"podIP": host, "phase": "Running"}})
 

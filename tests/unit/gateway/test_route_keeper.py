@@ -96,7 +96,7 @@ async def test_routes_are_told_as_they_and_their_services_change(tmp_path: Path)
             {"service": name, "model": "a", "weight": weight}
             for name, weight in zip(("one", "two"), weights, strict=True)
         ]
-        status = {"names": ["chat"], "backends": backends, "asleep": "Skip", **more}
+        status = {"names": ["chat"], "backends": backends, "sleepingBackends": "Skip", **more}
         put(LLM_ROUTES, {"metadata": {"name": "chat", "uid": "chat"}, "status": status})
 
     put(LLM_SERVICES, service("one", "a", port=20000))

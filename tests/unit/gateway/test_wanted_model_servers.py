@@ -43,7 +43,7 @@ def test_workers_of_a_replica_on_several_nodes_get_nothing() -> None:
 
 def test_pods_that_nobody_has_proven_get_nothing() -> None:
     found = model_server()
-    found["status"]["gate"]["backends"][0]["configuration"] = "proven"
+    found["status"]["gate"]["backends"][0]["configurationHash"] = "proven"
     pods = [engine(), engine("10.0.0.6"), engine("10.0.0.7")]
     for pod, runs in zip(pods, ("proven", "new", None), strict=True):
         if runs is not None:

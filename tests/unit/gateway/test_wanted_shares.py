@@ -34,7 +34,7 @@ BOTH = [served("one", 20000, "a"), served("two", 20001, "b")]
 
 
 def test_a_route_leads_to_its_backends_by_weight() -> None:
-    assert wanted_shares([route(stickyHeader="X-Session-Id")], BOTH) == [
+    assert wanted_shares([route(sessionAffinityHeader="X-Session-Id")], BOTH) == [
         Share("chat", ("chat",), (A, B), "X-Session-Id")
     ]
 
@@ -65,10 +65,12 @@ def test_a_route_leads_to_model_servers() -> None:
         {"kind": "ServeApplication", "service": "own", "model": "m", "weight": 1},
         {"kind": "Other", "service": "own", "model": "m", "weight": 1},
     ]
-    (found,) = wanted_shares([route(backends=backends, stickyKey=True)], [*BOTH, own, other])
+    (found,) = wanted_shares([route(backends=backends, sessionAffinityKey=True)], [*BOTH, own, other])
     way = Way("server.own", "m", 20002, 2)
     assert (found.ways, found.keys, found.holders) == ((way,), (ONE,), ((ONE, "x"),))
-    (found,) = wanted_shares([route(fallback=[{**backends[0], "after": "2s"}], mirror=backends[0])], [own])
+    (found,) = wanted_shares(
+        [route(fallback=[{**backends[0], "holdTimeout": "2s"}], mirror=backends[0])], [own]
+    )
     assert found.fallback == (Way("server.own", "m", 20002, 2000),)
 
 
@@ -83,10 +85,10 @@ def test_what_is_outside_of_the_cluster_comes_last() -> None:
 
 def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:
     asleep = [BOTH[0], served("two", 20001, "b", "Closed")]
-    assert wanted_shares([route(asleep="Wake")], asleep)[0].ways == (A, B)
-    assert wanted_shares([route(asleep="Skip")], asleep)[0].ways == (A,)
+    assert wanted_shares([route(sleepingBackends="Wake")], asleep)[0].ways == (A, B)
+    assert wanted_shares([route(sleepingBackends="Skip")], asleep)[0].ways == (A,)
     both = [served("one", 20000, "a", "Closed"), served("two", 20001, "b", "Failed")]
-    assert wanted_shares([route(asleep="Skip")], both)[0].ways == (A, B), "somebody must be woken"
+    assert wanted_shares([route(sleepingBackends="Skip")], both)[0].ways == (A, B), "somebody must be woken"
 
 
 def test_a_route_with_an_address_of_its_own_has_a_port() -> None:
@@ -127,10 +129,10 @@ def test_what_sticks_to_keys_knows_their_names() -> None:
     one = (ApiKey("x", ONE), ApiKey("gone", NOBODY))
     two = (ApiKey("other name of x", ONE), ApiKey("y", TWO))
     keyed = [served("one", 20000, "a", keys=one), served("two", 20001, "b", keys=two)]
-    (found,) = wanted_shares([route(stickyKey=True)], keyed)
+    (found,) = wanted_shares([route(sessionAffinityKey=True)], keyed)
     assert found.holders == ((ONE, "x"), (TWO, "y"))
     assert wanted_shares([route()], keyed)[0].holders == ()
-    assert wanted_shares([route(stickyKey=True)], BOTH)[0].holders == ()
+    assert wanted_shares([route(sessionAffinityKey=True)], BOTH)[0].holders == ()
 
 
 def test_routes_are_a_word_whatever_the_names() -> None:
@@ -148,10 +150,10 @@ def test_routes_are_a_word_whatever_the_names() -> None:
 
 def test_where_requests_go_on_to() -> None:
     fallback = [
-        {"service": "two", "model": "b", "after": "1m30s"},
+        {"service": "two", "model": "b", "holdTimeout": "1m30s"},
         {"service": "gone", "model": "c"},
         {"service": "one", "model": "a"},
-        {"service": "one", "model": "a", "after": "soon"},
+        {"service": "one", "model": "a", "holdTimeout": "soon"},
     ]
     once, last = Way("two", "b", 20001, 90_000), Way("one", "a", 20000, 0)
     (found,) = wanted_shares([route(fallback=fallback)], BOTH)
@@ -162,10 +164,10 @@ def test_where_requests_go_on_to() -> None:
 
 
 def test_copies_go_to_no_sleeper_unless_they_are_to_wake_it() -> None:
-    copies = {"service": "two", "model": "b", "percent": 5, "asleep": "Skip"}
+    copies = {"service": "two", "model": "b", "percent": 5, "sleepingBackend": "Skip"}
     assert wanted_shares([route(mirror=copies)], BOTH)[0].mirror == Way("two", "b", 20001, 5)
     asleep = [BOTH[0], served("two", 20001, "b", "Closed")]
     assert wanted_shares([route(mirror=copies)], asleep)[0].mirror is None
-    assert wanted_shares([route(mirror=copies | {"asleep": "Wake"})], asleep)[0].mirror is not None
+    assert wanted_shares([route(mirror=copies | {"sleepingBackend": "Wake"})], asleep)[0].mirror is not None
     assert wanted_shares([route(mirror=copies)], BOTH[:1])[0].mirror is None
     assert wanted_shares([route()], BOTH)[0].mirror is None

@@ -335,5 +335,5 @@ def test_its_objects_bear_its_labels() -> None:
     for manifest in gateway("ns", [LLM_SERVICES], PLATFORM):
         assert manifest["metadata"]["namespace"] == "ns"
         labels = manifest["metadata"]["labels"]
-        assert labels[names.SERVICE_LABEL] == ""
+        assert names.labelled_owner(labels) == ""
         assert labels[names.MANAGED_BY_LABEL] == names.MANAGED_BY

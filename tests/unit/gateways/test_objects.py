@@ -53,7 +53,7 @@ def test_a_gateway_reaches_what_it_needs_and_nothing_else() -> None:
     assert servers["to"][0]["podSelector"]["matchLabels"][names.COMPONENT_LABEL] == names.SERVER_COMPONENT
     assert models == {
         "to": [
-            {"podSelector": {"matchExpressions": [{"key": "daybreak.dev/service", "operator": "Exists"}]}}
+            {"podSelector": {"matchExpressions": [{"key": "daybreak.dev/owner-name", "operator": "Exists"}]}}
         ],
         "ports": [{"protocol": "TCP", "port": 8000}, {"protocol": "TCP", "port": 8100}],
     }

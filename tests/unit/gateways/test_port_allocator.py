@@ -24,7 +24,7 @@ def front(
         "uid": f"{namespace}/{name or service}",
         "resourceVersion": "1",
         "creationTimestamp": made,
-        "labels": {names.SERVICE_LABEL: service, names.MANAGED_BY_LABEL: names.MANAGED_BY},
+        "labels": {**names.owner_labels(service), names.MANAGED_BY_LABEL: names.MANAGED_BY},
     }
     spec = {"ports": [{"name": "http", "port": 80, "targetPort": port}]}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

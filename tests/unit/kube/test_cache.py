@@ -113,7 +113,7 @@ def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, told: lis
 
 
 def test_whose_an_object_is(cache: Cache) -> None:
-    labelled = {"metadata": {"name": "pod", "namespace": "ns", "labels": {names.SERVICE_LABEL: "tiny"}}}
+    labelled = {"metadata": {"name": "pod", "namespace": "ns", "labels": {**names.owner_labels("tiny")}}}
     cache.put(PODS, labelled)
     cache.put(SERVICES, service(1))
     cache.put(SERVICES, service(2, owner="other", name="second"))

@@ -71,13 +71,13 @@ def test_one_without_room_waits() -> None:
     assert found.stuck(NOW)
 
 
-@pytest.mark.parametrize("spec", [{"yield": False}, {"resume": False}])
+@pytest.mark.parametrize("spec", [{"preemptible": False}, {"resume": False}])
 def test_one_that_may_not_stop_does_not_give_way(spec: dict[str, Any]) -> None:
     assert claim(spec=spec, job=job(), pods=(pod(placed=True),), progress=RUNNING).yields_at is None
 
 
 def test_one_that_has_given_way_is_in_the_queue() -> None:
-    found = claim({"after": ["team/chat"]}, pods=(pod(placed=True),))
+    found = claim({"queuedBehind": ["team/chat"]}, pods=(pod(placed=True),))
     assert (found.queued, found.leaving, found.stuck(NOW)) == (True, True, True)
 
 
@@ -112,7 +112,7 @@ def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
     what = turned(turn=Turn(gives_way_to="team/chat"))
     decision = decide(what)
     status = report(what, decision)
-    assert (decision.apply, decision.running, status.after) == (True, False, ["team/chat"])
+    assert (decision.apply, decision.running, status.queued_behind) == (True, False, ["team/chat"])
     assert status.phase is BatchPhase.PENDING
     [told] = events(LLMBatchStatus(), status)
     assert told.reason == BatchReason.WAITING_FOR_ACCELERATORS
@@ -122,7 +122,7 @@ def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
     assert events(LLMBatchStatus.model_validate(kept), report(again, decide(again))) == []
     free = turned(kept)
     assert decide(free).running
-    assert report(free, decide(free)).after is None
+    assert report(free, decide(free)).queued_behind is None
 
 
 def test_each_time_that_it_gives_way_is_counted_with_whom_it_was_for() -> None:

@@ -22,7 +22,7 @@ from tests.unit.llmbatch.batches import NOW, batch, manifest, seen
 
 RUNNING = Progress("Running", final=False, total=100, done=40, failed=2, rows_per_second=6.0)
 DONE = Progress("Succeeded", final=True, total=100, done=100, failed=2)
-MISSING = Progress("Failed", final=True, reason="InputMissing", message="pvc://rows/in.jsonl is not there")
+MISSING = Progress("Failed", final=True, reason="InputNotFound", message="pvc://rows/in.jsonl is not there")
 
 
 def job(deployment: str = "Running", status: str = "RUNNING", **more: Any) -> dict[str, Any]:
@@ -55,13 +55,13 @@ def test_one_that_runs_tells_how_far_it_is() -> None:
     assert (status.phase, status.progress) == (BatchPhase.RUNNING, "40/100")
     assert status.rows is not None
     assert (status.rows.total, status.rows.done, status.rows.failed) == (100, 40, 2)
-    assert status.eta == "2026-01-02T03:04:20Z"
-    assert status.started == "2026-01-02T03:04:05Z"
+    assert status.expected_completion_time == "2026-01-02T03:04:20Z"
+    assert status.start_time == "2026-01-02T03:04:05Z"
 
 
 def test_its_end_is_kept_whatever_comes_then() -> None:
     _, ended = said(seen(manifest(), job=job(), progress=DONE))
-    assert (ended.phase, ended.finished) == (BatchPhase.SUCCEEDED, "2026-01-02T03:04:05Z")
+    assert (ended.phase, ended.completion_time) == (BatchPhase.SUCCEEDED, "2026-01-02T03:04:05Z")
     assert conditions(ended) == {
         "Complete": ("True", "Finished"),
         "Failed": ("False", "Finished"),
@@ -78,8 +78,8 @@ def test_its_end_is_kept_whatever_comes_then() -> None:
 def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
     decision, status = said(seen(manifest(), job=job(), progress=MISSING))
     assert (decision.apply, status.phase) == (False, BatchPhase.FAILED)
-    assert conditions(status)["Failed"] == ("True", "InputMissing")
-    assert conditions(status)["Stalled"] == ("True", "InputMissing")
+    assert conditions(status)["Failed"] == ("True", "InputNotFound")
+    assert conditions(status)["Stalled"] == ("True", "InputNotFound")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,10 @@ def own_error(reason: str, message: str) -> str:
 def test_a_failed_one_reports_its_own_error_and_not_the_engines_output() -> None:
     own = own_error("JobFailed", "OSError: the claim is full\nand more")
     assert failed_with(NOISE + own) == ("JobFailed", "OSError: the claim is full and more")
-    assert failed_with(NOISE + own_error("NoAccess", "no right to it")) == ("NoAccess", "no right to it")
+    assert failed_with(NOISE + own_error("AccessDenied", "no right to it")) == (
+        "AccessDenied",
+        "no right to it",
+    )
     earlier = own_error("JobFailed", "an earlier one")
     assert failed_with(earlier + NOISE + own + "Exception ignored in: <thread>\n")[1].startswith("OSError")
 
@@ -184,15 +187,19 @@ def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:
     kept = before.model_dump(mode="json", by_alias=True, exclude_none=True)
     decision, status = said(seen(manifest(status=kept, suspend=True), job=job()))
     assert (decision.apply, decision.running) == (True, False)
-    assert (status.phase, status.progress, status.eta) == (BatchPhase.SUSPENDED, "40/100", None)
+    assert (status.phase, status.progress, status.expected_completion_time) == (
+        BatchPhase.SUSPENDED,
+        "40/100",
+        None,
+    )
 
 
 def test_a_change_of_the_spec_is_told_and_not_carried_out() -> None:
-    begun = {"job": job_digest(batch())}
+    begun = {"jobHash": job_digest(batch())}
     decision, status = said(seen(manifest(status=begun, prompt="other"), job=job(), progress=RUNNING))
     assert not decision.apply
     assert conditions(status)["Stalled"] == ("True", "SpecChanged")
-    assert status.job == begun["job"]
+    assert status.job_hash == begun["jobHash"]
     # The status was not written before the operator died: the job itself tells.
     decision, _ = said(seen(manifest(prompt="other"), job=job()))
     assert not decision.apply
@@ -215,7 +222,7 @@ def test_without_kuberay_it_stalls_and_goes_on_by_itself() -> None:
     found = seen(manifest())
     decision = decide(Observed(found.manifest, found.subject, (), kuberay_installed=False, now=NOW))
     assert decision.verdict is not None
-    assert decision.verdict.reason is BatchReason.KUBERAY_MISSING
+    assert decision.verdict.reason is BatchReason.KUBERAY_NOT_INSTALLED
     assert decision.apply
 
 
@@ -235,11 +242,11 @@ def test_what_it_has_cost() -> None:
         },
         "status": {"phase": "Running"},
     }
-    before = {"gpus": 2, "gpuSeconds": 10.0, "gpuSecondsUntil": "2026-01-02T03:03:35Z"}
+    before = {"accelerators": 2, "acceleratorSeconds": 10.0, "acceleratorSecondsTime": "2026-01-02T03:03:35Z"}
     _, status = said(seen(manifest(model=model, status=before), job=job(), pods=(pod,)))
-    assert (status.gpus, status.gpu_seconds) == (2, 70.0)
+    assert (status.accelerators, status.accelerator_seconds) == (2, 70.0)
     _, status = said(seen(manifest(model=model, status=before), job=job()))
-    assert (status.gpus, status.gpu_seconds) == (0, 70.0)
+    assert (status.accelerators, status.accelerator_seconds) == (0, 70.0)
 
 
 def test_events_tell_what_has_turned() -> None:
@@ -248,7 +255,7 @@ def test_events_tell_what_has_turned() -> None:
     _, failed = said(seen(manifest(), job=job(), progress=MISSING))
     assert [(each.warning, each.reason) for each in events(nothing, running)] == [(False, "Running")]
     assert events(running, running) == []
-    assert [(each.warning, each.reason) for each in events(running, failed)] == [(True, "InputMissing")]
+    assert [(each.warning, each.reason) for each in events(running, failed)] == [(True, "InputNotFound")]
 
 
 def test_a_report_of_another_batch_or_of_another_form_is_not_taken() -> None:

@@ -117,7 +117,7 @@ def test_kueue_gets_its_label_and_a_fixed_number_of_pods() -> None:
 
 
 def test_the_form_of_the_job_is_one_that_may_be_queued() -> None:
-    spec = ray_job(batch(activeDeadline="1h", retries=2, ttlAfterFinished="90s"), PLATFORM)["spec"]
+    spec = ray_job(batch(activeDeadline="1h", backoffLimit=2, ttlAfterFinished="90s"), PLATFORM)["spec"]
     assert (spec["submissionMode"], spec["shutdownAfterJobFinishes"]) == ("HTTPMode", True)
     assert (spec["activeDeadlineSeconds"], spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (
         3600,
@@ -146,7 +146,7 @@ def test_objects_are_named_apart_from_those_of_a_service_of_the_same_name() -> N
         ("NetworkPolicy", "batch.night-ray"),
         ("RayJob", "night"),
     ]
-    assert all(each["metadata"]["labels"][names.SERVICE_LABEL] == "batch.night" for each in objects)
+    assert all(names.labelled_owner(each["metadata"]["labels"]) == "batch.night" for each in objects)
     assert names.BATCH_ANNOTATION in objects[-1]["metadata"]["annotations"]
 
 

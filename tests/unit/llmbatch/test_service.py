@@ -65,7 +65,7 @@ def test_what_is_not_there_is_told_with_what_is(found: Referred, spec: dict[str,
     at = through(found, spec=spec)
     decision = decide(at)
     reason, message = told(at)
-    assert (reason, decision.running, decision.job) == ("ServiceMissing", False, "")
+    assert (reason, decision.running, decision.job) == ("ServiceNotFound", False, "")
     assert words in message
     assert message.endswith("The batch goes on by itself when it is there")
     assert decision.apply, "a service that comes finds the other objects"
@@ -132,7 +132,7 @@ def of_kind(kind: str, found: dict[str, Any] | None, model: str | None = None, *
 def test_what_a_route_or_a_model_server_does_not_answer_to(at: Observed, words: str) -> None:
     assert not decide(at).running
     reason, message = told(at)
-    assert reason == "ServiceMissing"
+    assert reason == "ServiceNotFound"
     assert words in message
 
 
@@ -169,7 +169,7 @@ def running(**spec: Any) -> dict[str, Any]:
     digest = job_digest(batch(**(THROUGH | spec)))
     return {
         "spec": spec,
-        "status": {"job": digest, "phase": "Running"},
+        "status": {"jobHash": digest, "phase": "Running"},
         "job": {"metadata": {}},
         "progress": RUNNING,
     }
@@ -189,7 +189,7 @@ def test_without_resume_the_job_stays_as_nothing_would_be_kept() -> None:
     at = through(referred(None), **running(resume=False))
     decision = decide(at)
     assert (decision.running, report(at, decision).phase) == (True, BatchPhase.RUNNING)
-    assert told(at)[0] == "ServiceMissing"
+    assert told(at)[0] == "ServiceNotFound"
     assert "without resume nothing is kept" in told(at)[1]
     begun = running(resume=False) | {"status": {}}
     assert decide(through(referred(None), **begun)).running, "not even where the status knows nothing of it"

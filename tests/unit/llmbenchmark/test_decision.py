@@ -49,7 +49,7 @@ LAST = Progress(
     steps=(STEP,),
     best=STEP,
     baseline=STEP | {"settings": {}},
-    gain={"ratio": 2.7, "noise": 0.05, "certain": True},
+    gain={"ratio": 2.7, "noise": 0.05, "significant": True},
 )
 
 
@@ -60,7 +60,7 @@ def seen(status: dict[str, Any] | None = None, of: dict[str, Any] | None = None,
 
 
 def job(**status: Any) -> dict[str, Any]:
-    annotations = {"daybreak.dev/benchmark": job_digest(benchmark())}
+    annotations = {"daybreak.dev/benchmark-hash": job_digest(benchmark())}
     return {"metadata": {"name": "tune-benchmark", "annotations": annotations}, "status": status}
 
 
@@ -123,13 +123,13 @@ CASES: list[tuple[str, Observed, tuple[str, str, bool]]] = [
         seen(of={"sweep": [{"argument": "max_num_seq", "values": [1]}]}),
         ("Pending", "InvalidSpec", True),
     ),
-    ("no service", seen(of=of_service(), referred=NONE), ("Pending", "ServiceMissing", True)),
-    ("a service that cannot be read", seen(of=of_service()), ("Pending", "ServiceMissing", True)),
-    ("foreign", seen(foreign=("Job/tune-benchmark",)), ("Pending", "NameTaken", True)),
-    ("refused", seen(refusal="Job: quota"), ("Pending", "Refused", True)),
+    ("no service", seen(of=of_service(), referred=NONE), ("Pending", "ServiceNotFound", True)),
+    ("a service that cannot be read", seen(of=of_service()), ("Pending", "ServiceNotFound", True)),
+    ("foreign", seen(foreign=("Job/tune-benchmark",)), ("Pending", "NameConflict", True)),
+    ("refused", seen(refusal="Job: quota"), ("Pending", "ObjectRejected", True)),
     (
         "changed",
-        seen(status={"job": "other"}, job=job(), progress=RUNNING),
+        seen(status={"jobHash": "other"}, job=job(), progress=RUNNING),
         ("Running", "SpecChanged", True),
     ),
     (
@@ -159,7 +159,7 @@ def test_how_it_is(at: Observed, expected: tuple[str, str, bool]) -> None:
 
 
 def test_an_end_stays() -> None:
-    at = seen(status={"finished": "2026-01-01T00:00:00Z", "phase": "Succeeded"})
+    at = seen(status={"completionTime": "2026-01-01T00:00:00Z", "phase": "Succeeded"})
     decision = decide(at)
     assert (decision.apply, decision.verdict) == (False, None)
     assert report(at, decision).phase == "Succeeded"
@@ -176,7 +176,7 @@ def test_what_there_is_instead_of_a_service_is_told() -> None:
 def test_a_copy_goes_on_when_its_service_goes() -> None:
     of = of_service()
     begun = job_digest(benchmark(**of))
-    at = seen(status={"job": begun}, of=of, job=job(), progress=RUNNING)
+    at = seen(status={"jobHash": begun}, of=of, job=job(), progress=RUNNING)
     assert verdict(at) == ("Running", "Running", False)
     assert not decide(at).apply
     assert decide(seen(of=of, service=service())).target is not None
@@ -193,9 +193,9 @@ def test_the_status_has_every_step_the_best_and_its_gain() -> None:
     assert step.ttft.p99 == 3.0
     assert (step.engine_ttft, step.engine_tpot) == (31.5, None)
     assert found.gain is not None
-    assert (found.gain.ratio, found.gain.certain) == (2.7, True)
-    assert found.stopped == LAST.stopped
-    assert found.finished
+    assert (found.gain.ratio, found.gain.significant) == (2.7, True)
+    assert found.stop_reason == LAST.stopped
+    assert found.completion_time
     conditions = {each.type: each.status for each in found.conditions}
     assert conditions == {"Complete": "True", "Failed": "False", "Reconciling": "False", "Stalled": "False"}
     assert [each.reason for each in events(LLMBenchmarkStatus(), found)] == ["Succeeded"]
@@ -213,10 +213,10 @@ def test_its_accelerators_cost() -> None:
     of = {"model": {"name": "a", "source": "hf://a/b"}}
     at = seen(of=of, job=job(), pods=(pod(),))
     before = report(at, decide(at))
-    assert before.gpus == 2
+    assert before.accelerators == 2
     plain = before.model_dump(mode="json", by_alias=True, exclude_none=True)
     at = seen(status=plain, of=of, job=job(), pods=(pod(),), now=NOW + timedelta(seconds=30))
-    assert report(at, decide(at)).gpu_seconds == 60.0
+    assert report(at, decide(at)).accelerator_seconds == 60.0
 
 
 def test_what_a_job_says_is_read_with_care() -> None:
@@ -247,7 +247,7 @@ def test_the_spec_of_the_tests_is_sound() -> None:
 
 
 QUOTA = 'pods "tune-" is forbidden: failed quota: team: must specify limits.cpu for: ray-worker'
-LOAD = {"model": None, "sweep": None, "serviceRef": {"name": "chat", "where": "Service"}}
+LOAD = {"model": None, "sweep": None, "serviceRef": {"name": "chat", "mode": "Service"}}
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ LOAD = {"model": None, "sweep": None, "serviceRef": {"name": "chat", "where": "S
 def test_rejected_pod_is_quoted_with_the_field(spec: dict[str, Any], field: str) -> None:
     whole = manifest(**spec)
     made = job()
-    made["metadata"]["annotations"]["daybreak.dev/benchmark"] = job_digest(benchmark(**spec))
+    made["metadata"]["annotations"]["daybreak.dev/benchmark-hash"] = job_digest(benchmark(**spec))
     read_object, problems = read_manifest(whole)
     assert not problems
     one = Observed(whole, read_object, (), NOW, job=made, rejection=QUOTA, service=service())

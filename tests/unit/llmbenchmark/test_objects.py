@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from daybreak.api.common import names
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.kinds.llmbenchmark.objects.desired import desired
@@ -43,12 +44,12 @@ def test_the_pod_is_one_of_the_models_workers_that_runs_the_benchmark() -> None:
     assert pod(job)["serviceAccountName"] == "benchmark.tune-sa"
     assert pod(job)["automountServiceAccountToken"] is False
     labels = job["spec"]["template"]["metadata"]["labels"]
-    assert labels["daybreak.dev/service"] == "benchmark.tune"
+    assert names.labelled_owner(labels) == "benchmark.tune"
     assert labels["app.kubernetes.io/name"] == "llmbenchmark"
 
 
 def test_the_pod_that_asks_a_service_takes_no_device_whatever_its_image_asks_for() -> None:
-    of = benchmark(**of_service(where="Service"), sweep=None, runtime={"image": "ray-gpu"})
+    of = benchmark(**of_service(mode="Service"), sweep=None, runtime={"image": "ray-gpu"})
     [container] = pod(made(of, service()))["containers"]
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
     assert container["image"] == "ray-gpu"
@@ -58,10 +59,10 @@ def test_the_runtime_reads_what_the_operator_orders() -> None:
     load = {
         "clients": [1, 8],
         "promptTokens": {"distribution": "Uniform", "min": 3, "max": 9},
-        "recorded": [{"prompt": 3, "output": 4}],
+        "trace": [{"prompt": 3, "output": 4}],
         "sharedPrefix": {"tokens": 5, "count": 2},
-        "window": "1m",
-        "ramp": "500ms",
+        "windowDuration": "1m",
+        "warmupDuration": "500ms",
     }
     objective = {"maximize": "TokensPerSecond", "ttftP99": "2s", "tpotP99": "50ms"}
     found = told(
@@ -103,7 +104,7 @@ def test_the_claim_of_the_report_is_mounted_where_it_is_written() -> None:
 
 def test_recorded_lengths_are_read_from_a_claim_or_a_bucket() -> None:
     table = {"uri": "pvc://reports/day.csv", "promptColumn": "in", "outputColumn": "out", "format": "CSV"}
-    job = made(benchmark(load={"clients": [1], "recordedFrom": table}, output={"uri": "pvc://reports/x"}))
+    job = made(benchmark(load={"clients": [1], "traceFrom": table}, output={"uri": "pvc://reports/x"}))
     found = told(job).load.recorded_from
     assert found is not None
     assert (found.shown, found.format, found.prompt_column) == ("pvc://reports/day.csv", "CSV", "in")
@@ -111,7 +112,7 @@ def test_recorded_lengths_are_read_from_a_claim_or_a_bucket() -> None:
         each for each in pod(job)["containers"][0]["volumeMounts"] if each["mountPath"].startswith("/rows")
     ]
     assert found.uri == f"file://{mount['mountPath']}/day.csv"
-    bucket = told(made(benchmark(load={"clients": [1], "recordedFrom": {"uri": "s3://b/day.parquet"}}))).load
+    bucket = told(made(benchmark(load={"clients": [1], "traceFrom": {"uri": "s3://b/day.parquet"}}))).load
     assert bucket.recorded_from is not None
     assert bucket.recorded_from.uri == "s3://b/day.parquet"
 
@@ -119,11 +120,9 @@ def test_recorded_lengths_are_read_from_a_claim_or_a_bucket() -> None:
 def test_recorded_lengths_of_a_config_map_are_a_file_in_the_pod_and_may_be_missing() -> None:
     source = {"configMapKeyRef": {"name": "lengths", "key": "day.csv"}}
     for one, of in (
-        (benchmark(load={"clients": [1], "recordedFrom": source}), None),
+        (benchmark(load={"clients": [1], "traceFrom": source}), None),
         (
-            benchmark(
-                **of_service(where="Service"), sweep=None, load={"clients": [1], "recordedFrom": source}
-            ),
+            benchmark(**of_service(mode="Service"), sweep=None, load={"clients": [1], "traceFrom": source}),
             service(),
         ),
     ):
@@ -163,7 +162,7 @@ def test_weights_that_the_service_keeps_in_a_claim_are_read_there() -> None:
 
 def test_the_service_itself_is_asked_through_its_gateway_by_a_pod_without_accelerators() -> None:
     key = {"secretKeyRef": {"name": "keys", "key": "one"}}
-    one = benchmark(**of_service(where="Service", apiKey=key), sweep=None)
+    one = benchmark(**of_service(mode="Service", apiKey=key), sweep=None)
     job = made(one, service())
     found = told(job)
     assert found.engine is None
@@ -179,7 +178,7 @@ _WITH_ADAPTER = service(lora={"adapters": [{"name": "poet", "source": "file:///p
 
 
 def test_an_adapter_is_asked_at_the_service_itself() -> None:
-    one = benchmark(**of_service(where="Service", model="poet"), sweep=None)
+    one = benchmark(**of_service(mode="Service", model="poet"), sweep=None)
     found = told(made(one, _WITH_ADAPTER))
     assert found.service is not None
     assert found.service.model == "poet"
@@ -190,7 +189,7 @@ def test_an_adapter_is_asked_at_the_service_itself() -> None:
     [
         ({}, None, "the spec of LLMService chat is invalid"),
         ({"model": "bigg"}, service(), "has no model bigg; did you mean big[?] there is: big, other"),
-        ({"model": "poet", "where": "Service"}, service(), "has no model poet; there is: big, other"),
+        ({"model": "poet", "mode": "Service"}, service(), "has no model poet; there is: big, other"),
         ({"model": "poet"}, _WITH_ADAPTER, "has no model poet; there is: big, other"),
         ({}, service(parallelism={"pipeline": 2}), "the stages of a replica are 2 pods"),
     ],

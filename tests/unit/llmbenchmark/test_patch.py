@@ -22,7 +22,7 @@ from daybreak.kinds.llmbenchmark.status.patch import events, report
 from tests.unit.llmbenchmark.benchmarks import benchmark, of_service, service
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-OF_SERVICE = of_service() | {"applyTo": "Patch"}
+OF_SERVICE = of_service() | {"applyMode": "Patch"}
 BEST = {"max_num_seqs": 128}
 
 
@@ -31,10 +31,10 @@ def seen(svc: LLMService | None = None, patch: PatchStatus | None = None, **stat
     svc = svc or service()
     whole = {
         "phase": BenchmarkPhase.SUCCEEDED,
-        "finished": "2026-01-01T00:00:00Z",
+        "completion_time": "2026-01-01T00:00:00Z",
         "recommended": BEST,
-        "gain": GainStatus(ratio=2.0, noise=0.05, certain=True),
-        "measured": measured(target(found, service())),
+        "gain": GainStatus(ratio=2.0, noise=0.05, significant=True),
+        "engine_hash": measured(target(found, service())),
         "patch": patch,
         **status,
     }
@@ -56,7 +56,7 @@ def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
     assert decision is not None
     assert not decision.write
     assert (decision.status.state, decision.status.args) == (PatchState.WRITING, BEST)
-    assert decision.status.before == {"max_num_seqs": 64}
+    assert decision.status.previous_args == {"max_num_seqs": 64}
     assert fields(decision.status) == {"spec": {"models": [{"name": "big", "engine": {"args": BEST}}]}}
 
 
@@ -65,9 +65,9 @@ def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
     [
         ({"recommended": {}}, "own arguments are the best"),
         ({"recommended": {"dtype": "float16"}}, "own arguments are the best"),
-        ({"gain": GainStatus(ratio=1.01, noise=0.05, certain=False)}, "not better beyond noise"),
+        ({"gain": GainStatus(ratio=1.01, noise=0.05, significant=False)}, "not better beyond noise"),
         ({"gain": None}, "not better beyond noise"),
-        ({"measured": "another"}, "not any more what was measured"),
+        ({"engine_hash": "another"}, "not any more what was measured"),
     ],
 )
 def test_what_is_not_better_or_was_not_swept_or_measured_is_not_written(
@@ -98,7 +98,7 @@ def test_a_baseline_that_exceeds_a_limit_is_replaced_though_there_is_no_gain() -
         {"gain": None, "best": FAST, "steps": [StepStatus(failure="no engine started"), FAST]},
         {"gain": None, "best": FAST, "baseline": SLOW, "steps": [SLOW, FAST]},
         {"gain": None, "steps": [SLOW]},
-        {"gain": GainStatus(ratio=1.01, noise=0.05, certain=False), "best": FAST, "steps": [SLOW, FAST]},
+        {"gain": GainStatus(ratio=1.01, noise=0.05, significant=False), "best": FAST, "steps": [SLOW, FAST]},
     ],
 )
 def test_a_baseline_that_was_not_measured_or_keeps_the_limits_stays_without_a_gain(
@@ -125,7 +125,7 @@ def test_replicas_of_the_service_are_no_change_of_what_was_measured() -> None:
     "change",
     [
         {"phase": BenchmarkPhase.FAILED},
-        {"phase": BenchmarkPhase.RUNNING, "finished": None},
+        {"phase": BenchmarkPhase.RUNNING, "completion_time": None},
     ],
 )
 def test_without_a_result_nothing_is_said(change: dict[str, Any]) -> None:
@@ -161,7 +161,7 @@ def test_what_stands_in_the_status_is_written_once_whoever_dies_in_between() -> 
     ],
 )
 def test_the_services_own_rollout_says_what_came_of_it(phase: RolloutPhase, state: PatchState) -> None:
-    rollout = RolloutStatus(phase=phase, revision="chat-1", message="it says why")
+    rollout = RolloutStatus(phase=phase, current_revision="chat-1", message="it says why")
     now = seen(with_args(2, max_num_seqs=128), patch=is_written(begun(), 2))
     stale = decide(replace(now, observed_generation=1, rollout=rollout))
     assert stale is not None

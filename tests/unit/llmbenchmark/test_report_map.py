@@ -40,12 +40,12 @@ def test_it_is_made_of_the_last_word_and_of_no_other() -> None:
     assert found["data"] == PAGE
     assert kept(seen(progress=replace(last, final=False))) is None
     assert kept(seen(progress=LAST)) is None
-    assert kept(seen({"finished": "2026-01-01T00:00:00Z"}, progress=last)) is None
+    assert kept(seen({"completionTime": "2026-01-01T00:00:00Z"}, progress=last)) is None
 
 
 def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
     """Where the place of the report cannot be written to, it is not lost."""
-    failed = replace(LAST, files=PAGE, state="Failed", reason="NoAccess", message="403")
+    failed = replace(LAST, files=PAGE, state="Failed", reason="AccessDenied", message="403")
     assert kept(seen(progress=failed)) is not None
 
 

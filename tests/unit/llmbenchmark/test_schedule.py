@@ -78,14 +78,14 @@ def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
 def test_it_waits_for_its_time() -> None:
     life = Life()
     found = life.settle()
-    assert (found["phase"], found["nextRun"], life.made) == ("Pending", "2026-01-02T01:00:00Z", 0)
+    assert (found["phase"], found["nextScheduleTime"], life.made) == ("Pending", "2026-01-02T01:00:00Z", 0)
     assert condition(found, "Reconciling") == ("False", "Scheduled")
     assert condition(found, "Stalled") == ("False", "Scheduled")
     life.settle(NIGHT - timedelta(seconds=1))
     assert life.made == 0
     found = life.settle(NIGHT)
-    assert (life.made, found["scheduledRun"]) == (1, "2026-01-02T01:00:00Z")
-    assert found["nextRun"] == "2026-01-03T01:00:00Z"
+    assert (life.made, found["lastScheduleTime"]) == (1, "2026-01-02T01:00:00Z")
+    assert found["nextScheduleTime"] == "2026-01-03T01:00:00Z"
 
 
 def test_it_is_looked_at_when_its_time_comes() -> None:
@@ -104,12 +104,12 @@ def test_each_run_is_remembered_and_the_next_begins_with_nothing_of_it() -> None
         life.settle(NIGHT + timedelta(days=night))
         assert life.made == night + 1
         assert not life.status.get("steps")
-        assert "finished" not in life.status
+        assert "completionTime" not in life.status
         found = life.ends(NIGHT + timedelta(days=night, hours=1), FAILED if night == 3 else LAST)
-        assert found["finished"]
+        assert found["completionTime"]
     runs = LLMBenchmarkStatus.model_validate(life.status).runs
     assert len(runs) == RUN_LIMIT
-    assert runs[0].scheduled == "2026-01-13T01:00:00Z"
+    assert runs[0].schedule_time == "2026-01-13T01:00:00Z"
     assert runs[0].best is not None
     assert (runs[0].best.settings, runs[0].best.requests_per_second) == ({"max_num_seqs": 4}, 9.5)
     assert runs[0].gain is not None
@@ -135,11 +135,11 @@ def test_what_was_missed_is_made_up_once_and_only_in_time() -> None:
     late = Life()
     late.settle()
     late.settle(NIGHT + timedelta(days=3, minutes=59))
-    assert (late.made, late.status["scheduledRun"]) == (1, "2026-01-05T01:00:00Z")
+    assert (late.made, late.status["lastScheduleTime"]) == (1, "2026-01-05T01:00:00Z")
     too_late = Life()
     too_late.settle()
     too_late.settle(NIGHT + timedelta(days=3, minutes=61))
-    assert (too_late.made, too_late.status["nextRun"]) == (0, "2026-01-06T01:00:00Z")
+    assert (too_late.made, too_late.status["nextScheduleTime"]) == (0, "2026-01-06T01:00:00Z")
 
 
 def test_a_start_during_a_run_is_left_out() -> None:
@@ -148,9 +148,9 @@ def test_a_start_during_a_run_is_left_out() -> None:
     life.settle(NIGHT)
     life.said = RUNNING
     found = life.settle(NIGHT + timedelta(hours=1, minutes=30))
-    assert (life.made, found["nextRun"]) == (1, "2026-01-02T03:00:00Z")
+    assert (life.made, found["nextScheduleTime"]) == (1, "2026-01-02T03:00:00Z")
     found = life.ends(NIGHT + timedelta(hours=1, minutes=40))
-    assert (life.made, found["scheduledRun"]) == (1, "2026-01-02T01:00:00Z")
+    assert (life.made, found["lastScheduleTime"]) == (1, "2026-01-02T01:00:00Z")
 
 
 def test_what_is_left_of_a_run_goes_before_the_next_one() -> None:
@@ -162,12 +162,12 @@ def test_what_is_left_of_a_run_goes_before_the_next_one() -> None:
     assert life.job is first
     life.look(NIGHT + timedelta(days=1))
     assert life.job is None
-    assert life.status["scheduledRun"] == "2026-01-02T01:00:00Z"
+    assert life.status["lastScheduleTime"] == "2026-01-02T01:00:00Z"
     life.pods = ({"metadata": {"name": "p"}},)
     life.look()
     assert life.status["phase"] == "Succeeded", "its pod is still there, and could be heard"
     life.settle()
-    assert (life.made, life.status["scheduledRun"]) == (2, "2026-01-03T01:00:00Z")
+    assert (life.made, life.status["lastScheduleTime"]) == (2, "2026-01-03T01:00:00Z")
 
 
 def test_suspended_no_run_begins_and_one_under_way_is_given_up() -> None:
@@ -177,12 +177,14 @@ def test_suspended_no_run_begins_and_one_under_way_is_given_up() -> None:
     life.spec["suspend"] = True
     found = life.settle(NIGHT + timedelta(minutes=10))
     assert (found["phase"], life.job) == ("Suspended", None)
-    assert "nextRun" not in found
+    assert "nextScheduleTime" not in found
     life.settle(NIGHT + timedelta(days=1, minutes=10))
     assert life.made == 1
     life.spec["suspend"] = False
     found = life.settle(NIGHT + timedelta(days=1, minutes=20))
-    assert (life.made, found["nextRun"]) == (1, "2026-01-04T01:00:00Z"), "what came meanwhile is not made up"
+    assert (life.made, found["nextScheduleTime"]) == (1, "2026-01-04T01:00:00Z"), (
+        "what came meanwhile is not made up"
+    )
     life.settle(NIGHT + timedelta(days=2))
     assert life.made == 2
 
@@ -214,7 +216,7 @@ def test_another_schedule_goes_by_its_own_next_start() -> None:
     life.settle()
     life.spec["schedule"] = {"start": "0 * * * *"}
     found = life.settle(NIGHT + timedelta(hours=5, minutes=30))
-    assert (life.made, found["nextRun"]) == (0, "2026-01-02T07:00:00Z")
+    assert (life.made, found["nextScheduleTime"]) == (0, "2026-01-02T07:00:00Z")
 
 
 def test_a_schedule_that_cannot_be_read_is_told_beside_the_last_result() -> None:
@@ -229,20 +231,20 @@ def test_a_schedule_that_cannot_be_read_is_told_beside_the_last_result() -> None
     life.spec["schedule"] = NIGHTLY
     found = life.settle(NIGHT + timedelta(hours=3))
     assert condition(found, "Stalled") == ("False", "Finished")
-    assert (found["nextRun"], len(found["runs"])) == ("2026-01-03T01:00:00Z", 1)
+    assert (found["nextScheduleTime"], len(found["runs"])) == ("2026-01-03T01:00:00Z", 1)
 
 
 def test_a_service_that_does_not_come_in_time_is_not_measured_by_day() -> None:
     life = Life(model=None, serviceRef={"name": "chat"})
     life.settle()
     found = life.settle(NIGHT)
-    assert condition(found, "Stalled") == ("True", "ServiceMissing")
+    assert condition(found, "Stalled") == ("True", "ServiceNotFound")
     again = Again()
     BenchmarkKind(Platform("ray", "ray-cpu")).look_again(life.seen(), life.look(), again)
     assert again.seconds == 3600.0, "nothing else wakes it: a service that comes does"
     found = life.settle(NIGHT + timedelta(minutes=61))
     assert condition(found, "Stalled") == ("False", "Scheduled")
-    assert "scheduledRun" not in found
+    assert "lastScheduleTime" not in found
 
 
 def test_one_that_has_ended_before_it_had_a_schedule_runs_by_it() -> None:
@@ -251,10 +253,10 @@ def test_one_that_has_ended_before_it_had_a_schedule_runs_by_it() -> None:
     found = life.ends(EVENING)
     assert (life.made, found.get("runs", [])) == (1, [])
     life.spec["schedule"] = NIGHTLY
-    assert life.settle()["nextRun"] == "2026-01-02T01:00:00Z"
+    assert life.settle()["nextScheduleTime"] == "2026-01-02T01:00:00Z"
     life.settle(NIGHT)
     assert life.made == 2
     life.spec["schedule"] = None
     found = life.settle()
-    assert "nextRun" not in found
+    assert "nextScheduleTime" not in found
     assert life.job is not None, "the run that is under way goes on"

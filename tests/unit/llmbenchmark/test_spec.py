@@ -27,12 +27,12 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
     ({"load": {}}, "a load has either clients or rates"),
     ({"load": {"clients": [1], "rates": [1]}}, "a load has either clients or rates"),
     ({"load": {"clients": [1], "promptTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
-    ({"load": {"clients": [1], "recordedFrom": {}}}, "either a uri or a configMapKeyRef"),
+    ({"load": {"clients": [1], "traceFrom": {}}}, "either a uri or a configMapKeyRef"),
     (
         {
             "load": {
                 "clients": [1],
-                "recordedFrom": {"uri": "s3://b/x", "configMapKeyRef": {"name": "a", "key": "b"}},
+                "traceFrom": {"uri": "s3://b/x", "configMapKeyRef": {"name": "a", "key": "b"}},
             }
         },
         "either a uri or a configMapKeyRef",
@@ -41,22 +41,22 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
         {
             "load": {
                 "clients": [1],
-                "recorded": [{"prompt": 1, "output": 1}],
-                "recordedFrom": {"uri": "s3://b/x"},
+                "trace": [{"prompt": 1, "output": 1}],
+                "traceFrom": {"uri": "s3://b/x"},
             }
         },
-        "lengths are either recorded or recordedFrom a table",
+        "lengths are either recorded or traceFrom a table",
     ),
     (
-        {"load": {"clients": [1], "recordedFrom": {"uri": "http://b/x"}}},
+        {"load": {"clients": [1], "traceFrom": {"uri": "http://b/x"}}},
         "is no place for a table: write pvc://",
     ),
-    (of_service(where="Service"), "a sweep starts engines anew"),
-    ({"applyTo": "Patch"}, "applyTo Patch writes what a sweep has found"),
-    (of_service() | {"applyTo": "Patch", "sweep": None}, "applyTo Patch writes what a sweep has found"),
+    (of_service(mode="Service"), "a sweep starts engines anew"),
+    ({"applyMode": "Patch"}, "applyMode Patch writes what a sweep has found"),
+    (of_service() | {"applyMode": "Patch", "sweep": None}, "applyMode Patch writes what a sweep has found"),
     (
-        of_service() | {"applyTo": "Patch", "schedule": {"start": "0 2 * * *"}},
-        "applyTo Patch writes once: with a schedule",
+        of_service() | {"applyMode": "Patch", "schedule": {"start": "0 2 * * *"}},
+        "applyMode Patch writes once: with a schedule",
     ),
     ({"output": {"uri": "file:///x"}}, "write pvc://claim/path"),
     ({"output": {"uri": "pvc://a/../b"}}, "'..' may not stand in a path"),
@@ -118,9 +118,9 @@ def test_names_that_are_refused(name: str) -> None:
     [
         {},
         of_service(),
-        {**of_service(where="Service"), "sweep": None},
-        {"load": {"rates": [0.5, 2], "recorded": [{"prompt": 3, "output": 4}]}},
-        {"load": {"clients": [1], "recordedFrom": {"uri": "pvc://traces/day.parquet", "promptColumn": "in"}}},
+        {**of_service(mode="Service"), "sweep": None},
+        {"load": {"rates": [0.5, 2], "trace": [{"prompt": 3, "output": 4}]}},
+        {"load": {"clients": [1], "traceFrom": {"uri": "pvc://traces/day.parquet", "promptColumn": "in"}}},
         {"sweep": [{"argument": "gpu_memory_utilization", "values": [0.5, 0.9]}]},
     ],
 )

@@ -68,6 +68,6 @@ def there(*services: Manifest) -> dict[ServiceName, dict[str, BackendState]]:
 
 def canary(**more: Any) -> Manifest:
     """A canary of three steps of ten minutes."""
-    steps = [{"weight": weight, "for": "10m"} for weight in (5, 25, 100)]
+    steps = [{"weight": weight, "duration": "10m"} for weight in (5, 25, 100)]
     analysis = {"errorRate": 0.01, "ttftP95": 1.5, "latencyP99": 1.5}
     return {"service": "next", "model": "c", "steps": steps, "analysis": analysis, **more}

@@ -65,7 +65,7 @@ class Rollout:
             "one/a": Tally(rest, rest, stable_errors, many(others, rest), many(others, rest)),
             "next/c": Tally(mine, mine, errors, many(times, mine), many(times, mine)),
         }
-        self.told["g"] = Told("g", False, RouteTally(self.status["counts"]["since"], of))
+        self.told["g"] = Told("g", False, RouteTally(self.status["counts"]["startTime"], of))
 
     def look(self, minutes: float = 0) -> float | None:
         """So much later it is reconciled. Returns when it is to be looked at again."""
@@ -109,12 +109,12 @@ def test_it_begins_with_the_first_step(rollout: Rollout) -> None:
 def test_it_goes_on_by_itself_to_the_last_step(rollout: Rollout) -> None:
     for step, percent in enumerate((5, 25, 100), 1):
         assert (rollout.status["canary"]["step"], rollout.status["canary"]["weight"]) == (step, percent)
-        since = rollout.status["counts"]["since"]
+        since = rollout.status["counts"]["startTime"]
         rollout.got(number=4000, part=percent / 100)
         rollout.look(9)
         assert rollout.status["canary"]["step"] == step, "not before its time"
         rollout.look(2)
-    assert rollout.status["counts"]["since"] == since, "its share is what it was"
+    assert rollout.status["counts"]["startTime"] == since, "its share is what it was"
     assert rollout.condition("Canary") == ("True", "CanaryPromoted")
     assert rollout.weights == [0, 0, 500]
     assert rollout.news == [(False, "CanaryPromoted")]
@@ -133,7 +133,7 @@ def at_weight_100(rollout: Rollout, before: Histogram = FAST) -> None:
     assert rollout.weights == [0, 0, 500]
 
 
-@pytest.mark.parametrize(("errors", "phase"), [(5000, "Returned"), (300, "Returned"), (25, "Promoted")])
+@pytest.mark.parametrize(("errors", "phase"), [(5000, "RolledBack"), (300, "RolledBack"), (25, "Promoted")])
 def test_at_weight_100_errors_are_compared_with_earlier_steps(
     rollout: Rollout, errors: int, phase: str
 ) -> None:
@@ -164,7 +164,7 @@ def test_a_canary_that_begins_at_weight_100_is_compared_with_results_from_before
     rollout.look()
     rollout.got(number=4000, part=0, stable_errors=400)
     rollout.look(1)
-    rollout.manifest["spec"]["canary"] = canary(steps=[{"weight": 100, "for": "10m"}])
+    rollout.manifest["spec"]["canary"] = canary(steps=[{"weight": 100, "duration": "10m"}])
     rollout.look(1)
     assert rollout.status["canary"]["stable"]["errors"] == 400
     rollout.got(errors=400, number=4000, part=1)
@@ -172,21 +172,21 @@ def test_a_canary_that_begins_at_weight_100_is_compared_with_results_from_before
     assert rollout.status["canary"]["phase"] == "Progressing", "as many errors as the others had"
     rollout.got(errors=1000, number=4000, part=1)
     rollout.look(1)
-    assert rollout.status["canary"]["phase"] == "Returned"
+    assert rollout.status["canary"]["phase"] == "RolledBack"
 
 
 def test_a_canary_without_results_of_others_has_an_absolute_limit() -> None:
-    rollout = Rollout(canary=canary(steps=[{"weight": 100, "for": "10m"}]))
+    rollout = Rollout(canary=canary(steps=[{"weight": 100, "duration": "10m"}]))
     rollout.look()
     rollout.got(errors=100, number=1000, part=1)
     rollout.look(1)
-    assert rollout.status["canary"]["phase"] == "Returned"
+    assert rollout.status["canary"]["phase"] == "RolledBack"
     assert "100 of 1000 (10 %), where the others have no results" in rollout.message()
 
 
 @pytest.mark.parametrize("limit", [{"errorRate": 0.01}, {"ttftP95": 1.5}, {"latencyP99": 1.5}])
 def test_with_errors_only_it_is_never_promoted(limit: dict[str, float]) -> None:
-    steps = [{"weight": 100, "for": "10m"}]
+    steps = [{"weight": 100, "duration": "10m"}]
     rollout = Rollout(canary=canary(steps=steps, analysis={"minRequests": 1, **limit}))
     rollout.look()
     rollout.got(errors=10, number=10, part=1)
@@ -195,7 +195,7 @@ def test_with_errors_only_it_is_never_promoted(limit: dict[str, float]) -> None:
         assert "waits for requests: errors exceed maxErrorRate (50 %), by chance or not" in rollout.message()
     rollout.got(errors=20, number=20, part=1)
     rollout.look(1)
-    assert rollout.status["canary"]["phase"] == "Returned"
+    assert rollout.status["canary"]["phase"] == "RolledBack"
 
 
 def test_without_traffic_it_waits_and_says_so(rollout: Rollout) -> None:
@@ -226,11 +226,11 @@ def test_worse_beyond_noise_it_returns_and_says_the_figures(rollout: Rollout) ->
     rollout.look(1)
     assert rollout.weights[2] == 0
     assert rollout.weights[0] / rollout.weights[1] == 1.5
-    assert rollout.condition("Canary") == ("False", "CanaryReturned")
-    assert rollout.condition("Stalled") == ("True", "CanaryReturned")
+    assert rollout.condition("Canary") == ("False", "CanaryRolledBack")
+    assert rollout.condition("Stalled") == ("True", "CanaryRolledBack")
     assert rollout.condition("Ready") == ("True", "Routed"), "the others answer"
     assert "in step 1, at 5 %: errors: 30 of 50 (60 %), where the others have 0 of 950" in rollout.message()
-    assert rollout.news == [(True, "CanaryReturned")]
+    assert rollout.news == [(True, "CanaryRolledBack")]
     written = rollout.status
     rollout.told.clear()
     rollout.look(600)
@@ -241,14 +241,14 @@ def test_worse_beyond_noise_it_returns_and_says_the_figures(rollout: Rollout) ->
 def test_slow_answers_return_it_too(rollout: Rollout) -> None:
     rollout.got(times=SLOW, number=4000)
     rollout.look(1)
-    assert rollout.condition("Canary") == ("False", "CanaryReturned")
+    assert rollout.condition("Canary") == ("False", "CanaryRolledBack")
     assert "time to first token P95: 1.81 s in 200 answers" in rollout.message()
 
 
 def test_one_that_cannot_start_returns(rollout: Rollout) -> None:
     rollout.states["next"] = "Failed"
     rollout.look(1)
-    assert rollout.condition("Canary") == ("False", "CanaryReturned")
+    assert rollout.condition("Canary") == ("False", "CanaryRolledBack")
     assert "it could not start" in rollout.message()
     assert rollout.condition("Ready") == ("True", "Routed")
 
@@ -256,7 +256,7 @@ def test_one_that_cannot_start_returns(rollout: Rollout) -> None:
 def test_another_run_begins_anew(rollout: Rollout) -> None:
     rollout.got(errors=30)
     rollout.look(1)
-    rollout.manifest["spec"]["canary"] = canary(run="2")
+    rollout.manifest["spec"]["canary"] = canary(runID="2")
     rollout.look(1)
     assert rollout.condition("Canary") == ("True", "CanaryProgressing")
     assert rollout.weights == [285, 190, 25]
@@ -264,16 +264,16 @@ def test_another_run_begins_anew(rollout: Rollout) -> None:
 
 
 def test_steps_that_are_changed_on_the_way(rollout: Rollout) -> None:
-    steps = [{"weight": 10, "for": "10m"}, {"weight": 50, "for": "10m"}]
+    steps = [{"weight": 10, "duration": "10m"}, {"weight": 50, "duration": "10m"}]
     rollout.manifest["spec"]["canary"] = canary(steps=steps)
     rollout.look(5)
     assert (rollout.status["canary"]["step"], rollout.status["canary"]["weight"]) == (1, 10)
-    assert rollout.status["canary"]["since"] == "2026-01-01T00:05:00Z", "the new share has its own time"
+    assert rollout.status["canary"]["startTime"] == "2026-01-01T00:05:00Z", "the new share has its own time"
     for _ in steps:
         rollout.got(number=4000, part=0.1)
         rollout.look(10)
     assert rollout.condition("Canary") == ("True", "CanaryPromoted")
-    rollout.manifest["spec"]["canary"] = canary(steps=[*steps, {"weight": 80, "for": "10m"}])
+    rollout.manifest["spec"]["canary"] = canary(steps=[*steps, {"weight": 80, "duration": "10m"}])
     rollout.look(1)
     assert (rollout.status["canary"]["step"], rollout.status["canary"]["weight"]) == (3, 80)
     assert rollout.condition("Canary") == ("True", "CanaryProgressing")
@@ -290,13 +290,13 @@ def test_without_the_canary_the_weights_of_the_spec_hold(rollout: Rollout) -> No
 def test_a_canary_that_is_not_there_yet_waits() -> None:
     rollout = Rollout(canary=canary(model="d"), backends=[backend(weight=1), backend("next", "d", weight=0)])
     rollout.look()
-    assert rollout.condition("Ready") == ("False", "BackendMissing"), "it is to get requests"
+    assert rollout.condition("Ready") == ("False", "BackendNotFound"), "it is to get requests"
     rollout.look(60)
     assert rollout.status["canary"]["step"] == 1
 
 
 def test_one_that_sleeps_and_is_passed_over_says_so() -> None:
-    rollout = Rollout(asleep="Skip")
+    rollout = Rollout(sleepingBackends="Skip")
     rollout.states["next"] = "Closed"
     rollout.look()
     rollout.look(60)

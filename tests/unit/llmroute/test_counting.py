@@ -34,13 +34,20 @@ def look(manifest: Manifest, said: Sequence[Told] = (), seconds: float = 0) -> f
 
 def got(manifest: Manifest) -> list[tuple[int, int, float]]:
     """What the status says that both have got."""
-    return [(each["requests"], each["errors"], each["got"]) for each in manifest["status"]["backends"]]
+    return [
+        (each["requests"], each["errors"], each["observedShare"]) for each in manifest["status"]["backends"]
+    ]
 
 
 def test_what_all_gateways_sent_is_added_up() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
-    assert manifest["status"]["counts"] == {"since": SINCE, "at": SINCE, "gone": [], "ended": []}
+    assert manifest["status"]["counts"] == {
+        "startTime": SINCE,
+        "updateTime": SINCE,
+        "terminatedGateways": [],
+        "ended": [],
+    }
     assert got(manifest) == [(0, 0, 0.0), (0, 0, 0.0)]
     look(manifest, [told("g1", 90, 10), told("g2", 45, 5)], 60)
     assert got(manifest) == [(135, 13, 0.9), (15, 1, 0.1)]
@@ -68,14 +75,14 @@ def test_a_change_of_weights_counts_anew() -> None:
     look(manifest, [told("g1", 90, 10)], 60)
     manifest["spec"]["backends"][1]["weight"] = 2
     look(manifest, [told("g1", 90, 10)], 61)
-    assert manifest["status"]["counts"]["since"] == "2026-01-01T00:01:01Z"
+    assert manifest["status"]["counts"]["startTime"] == "2026-01-01T00:01:01Z"
     assert got(manifest) == [(0, 0, 0.0), (0, 0, 0.0)]
     look(manifest, [told("g1", 91, 11), told("g2", 3, 1, since="2026-01-01T00:01:01Z")], 100)
     assert got(manifest)[0] == (3, 0, 0.75), "who has not heard of it counts nothing"
     for weight in (3, 4):
         manifest["spec"]["backends"][1]["weight"] = weight
         look(manifest, (), 100)
-    assert manifest["status"]["counts"]["since"] == "2026-01-01T00:01:41Z", "no two begin at one time"
+    assert manifest["status"]["counts"]["startTime"] == "2026-01-01T00:01:41Z", "no two begin at one time"
 
 
 def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
@@ -85,7 +92,7 @@ def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
     gone = [told("g1", 99, 11, gone=True), told("g2", 90, 10)]
     look(manifest, gone, 100)
     assert got(manifest) == [(189, 18, 0.9), (21, 2, 0.1)]
-    assert manifest["status"]["counts"]["gone"] == ["g1"]
+    assert manifest["status"]["counts"]["terminatedGateways"] == ["g1"]
     written = manifest["status"]
     assert look(manifest, gone, 200) is None
     assert manifest["status"] == written
@@ -94,7 +101,7 @@ def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
     look(manifest, [told("g2", 91, 10), told("g3", 9, 1, gone=True)], 400)
     assert got(manifest)[0][0] == 199
     ended: list[dict[str, Any]] = manifest["status"]["counts"]["ended"]
-    assert [(each["sent"], each["firstByte"]) for each in ended] == [(108, "10:108"), (12, "10:12")]
+    assert [(each["sent"], each["firstByteBuckets"]) for each in ended] == [(108, "10:108"), (12, "10:12")]
 
 
 def test_backends_that_are_not_the_routes_do_not_count() -> None:
@@ -122,7 +129,7 @@ def test_a_model_server_is_counted_by_the_name_that_gateways_have_for_it() -> No
     manifest = route(backends=[backend(), backend("own", "m", kind="ModelServer")])
     look(manifest)
     ways = {"one/a": Tally(3, 3), "server.own/m": Tally(5, 5)}
-    gone = Told("g", True, RouteTally(manifest["status"]["counts"]["since"], ways))
+    gone = Told("g", True, RouteTally(manifest["status"]["counts"]["startTime"], ways))
     look(manifest, [gone], 60)
     assert [(each["kind"], each["requests"]) for each in manifest["status"]["backends"]] == [
         ("LLMService", 3),
@@ -141,9 +148,9 @@ def test_a_model_server_is_counted_by_the_name_that_gateways_have_for_it() -> No
 def test_a_status_of_before_there_were_kinds_is_counted_on() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
-    since = manifest["status"]["counts"]["since"]
+    since = manifest["status"]["counts"]["startTime"]
     for row in manifest["status"]["backends"]:
         del row["kind"]
     look(manifest, [told("g", 9, 1)], 60)
-    assert manifest["status"]["counts"]["since"] == since
+    assert manifest["status"]["counts"]["startTime"] == since
     assert [each["requests"] for each in manifest["status"]["backends"]] == [9, 1]

@@ -53,8 +53,8 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
     manifest = route(
         names=["chat", "chat-2"],
         backends=[backend(weight=3), backend("two", "b", weight=1), backend("two", "b-tuned", weight=0)],
-        sticky={"header": "X-Session-Id"},
-        asleep="Skip",
+        sessionAffinity={"header": "X-Session-Id"},
+        sleepingBackends="Skip",
     )
     _, status = one(manifest, [service(), service("two", "b", state="Closed")])
     assert conditions(status) == {
@@ -65,29 +65,37 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
     assert status.names == ["chat", "chat-2"]
     assert [(each.model, each.share, each.state) for each in status.backends] == [
         ("a", 0.75, "Open"),
-        ("b", 0.25, "Held"),
-        ("b-tuned", 0.0, "Held"),
+        ("b", 0.25, "Holding"),
+        ("b-tuned", 0.0, "Holding"),
     ]
-    assert (status.sticky_header, status.asleep) == ("X-Session-Id", "Skip")
+    assert (status.session_affinity_header, status.sleeping_backends) == ("X-Session-Id", "Skip")
 
 
 @pytest.mark.parametrize(
     ("address", "ready", "said"),
     [
         (OwnAddress(19000, there=True), ("True", "Routed"), "every backend"),
-        (OwnAddress(None), ("False", "AddressTaken"), "has 256 own addresses for routes, and all are taken"),
-        (OwnAddress(19000, foreign="Service/chat"), ("False", "AddressTaken"), "Service/chat belongs to som"),
-        (OwnAddress(19000, leaving=True), ("False", "AddressTaken"), "a route that had this name before"),
+        (
+            OwnAddress(None),
+            ("False", "AddressConflict"),
+            "has 256 own addresses for routes, and all are taken",
+        ),
+        (
+            OwnAddress(19000, foreign="Service/chat"),
+            ("False", "AddressConflict"),
+            "Service/chat belongs to som",
+        ),
+        (OwnAddress(19000, leaving=True), ("False", "AddressConflict"), "a route that had this name before"),
         (
             OwnAddress(19000, refusal="Service chat: no"),
-            ("False", "AddressRefused"),
+            ("False", "AddressRejected"),
             "refused Service chat: no",
         ),
-        (OwnAddress(19000, refusal="no", there=True), ("False", "AddressRefused"), "refused no"),
+        (OwnAddress(19000, refusal="no", there=True), ("False", "AddressRejected"), "refused no"),
     ],
 )
 def test_an_address_of_its_own(address: OwnAddress, ready: tuple[str, str], said: str) -> None:
-    seen = observed([route(address="Own")], [service()])
+    seen = observed([route(address="Dedicated")], [service()])
     seen = replace(seen, routes=(replace(seen.routes[0], address=address),))
     status = report(seen.routes[0], decide(seen, NOW)["chat"], NOW)
     assert conditions(status)["Ready"] == ready
@@ -103,8 +111,8 @@ def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
     manifest = route(backends=[backend(weight=1), backend("gone", "b", weight=9)])
     _, status = one(manifest, [service()])
     assert [each.share for each in status.backends] == [1.0, 0.0]
-    assert conditions(status)["Ready"] == ("False", "BackendMissing")
-    assert conditions(status)["Stalled"] == ("True", "BackendMissing")
+    assert conditions(status)["Ready"] == ("False", "BackendNotFound")
+    assert conditions(status)["Stalled"] == ("True", "BackendNotFound")
     assert conditions(status)["Accepted"] == ("True", "Routed"), "the others answer"
     assert message(status, "Ready") == "there is no LLMService gone"
 
@@ -112,18 +120,18 @@ def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
 @pytest.mark.parametrize(
     ("wanted", "there", "reason", "words"),
     [
-        (backend("one", "b"), service(), RouteReason.BACKEND_MISSING, "has no model b; there is: a, a-tuned"),
+        (backend("one", "b"), service(), RouteReason.BACKEND_NOT_FOUND, "has no model b; there is: a"),
         (backend(), service(state="Failed"), RouteReason.BACKEND_FAILED, "of LLMService one cannot start"),
         (backend(), service(state=""), RouteReason.BACKEND_PENDING, "has no address for its model a yet"),
         (backend("chat", "a"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is an LLMRoute"),
         (backend("one", "chat"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is a name of an LLMRoute"),
         (OWN, server(state="Failed"), RouteReason.BACKEND_FAILED, "model m of ModelServer own cannot start"),
         (OWN, server(state=""), RouteReason.BACKEND_PENDING, "ModelServer own has no address for its model"),
-        (OWN, server(model="n"), RouteReason.BACKEND_MISSING, "ModelServer own has no model m; there is: n"),
+        (OWN, server(model="n"), RouteReason.BACKEND_NOT_FOUND, "own has no model m; there is: n"),
         (OWN, server(protocol="V2"), RouteReason.BACKEND_PROTOCOL, "ModelServer own has protocol V2, and a"),
         (OWN, server(protocol="Any"), RouteReason.BACKEND_PROTOCOL, "models of OpenAI's API only"),
-        (OWN, service("own", "m"), RouteReason.BACKEND_MISSING, "of that name there is: LLMService"),
-        (backend("own", "m"), server(), RouteReason.BACKEND_MISSING, "of that name there is: ModelServer"),
+        (OWN, service("own", "m"), RouteReason.BACKEND_NOT_FOUND, "of that name there is: LLMService"),
+        (backend("own", "m"), server(), RouteReason.BACKEND_NOT_FOUND, "of that name there is: ModelServer"),
     ],
 )  # fmt: skip
 def test_a_backend_that_cannot_be_asked_is_named(
@@ -143,7 +151,7 @@ def test_a_model_server_is_a_backend_as_any_other() -> None:
     assert conditions(status)["Ready"] == ("True", "Routed")
     assert [(each.kind, each.service, each.weight, each.state) for each in status.backends] == [
         ("LLMService", "one", 95, "Open"),
-        ("ModelServer", "own", 5, "Held"),
+        ("ModelServer", "own", 5, "Holding"),
     ]
     assert "model m of ModelServer own: step 1 of 3" in message(status, "Canary")
     twin = backend("one", "a", kind="ModelServer")
@@ -183,8 +191,8 @@ def test_a_models_own_name_leads_to_the_model() -> None:
     manifest = route(names=["a", "a-tuned", "free"])
     decision, status = one(manifest, [service()])
     assert decision.names == ("free",)
-    assert conditions(status)["Accepted"] == ("False", "NameTaken")
-    assert conditions(status)["Ready"] == ("False", "NameTaken")
+    assert conditions(status)["Accepted"] == ("False", "NameConflict")
+    assert conditions(status)["Ready"] == ("False", "NameConflict")
     assert "the name a is that of the model a of LLMService one" in message(status, "Accepted")
 
 
@@ -213,7 +221,7 @@ def test_a_route_that_cannot_be_read_takes_no_name() -> None:
 
 def test_without_gateways_nothing_is_routed() -> None:
     _, status = one(route(), [service()], gateway=False)
-    assert conditions(status)["Accepted"] == ("False", "GatewayOff")
+    assert conditions(status)["Accepted"] == ("False", "GatewayDisabled")
     assert status.names == []
 
 
@@ -225,12 +233,12 @@ def test_a_condition_keeps_its_time_as_long_as_it_stays() -> None:
     seen = observed([manifest], [service(state="Closed")])
     later = report(seen.routes[0], decide(seen, NOW)["chat"], NOW + timedelta(hours=1))
     assert later.conditions == first.conditions
-    assert later.backends[0].state is BackendState.HELD
+    assert later.backends[0].state is BackendState.HOLDING
 
 
 def test_what_turns_is_told_once() -> None:
     missing, found = one(route())[1], one(route(), [service()])[1]
     before = missing.model_dump(mode="json", by_alias=True, exclude_none=True)
-    assert [(each.warning, each.reason) for each in events({}, missing)] == [(True, "BackendMissing")]
+    assert [(each.warning, each.reason) for each in events({}, missing)] == [(True, "BackendNotFound")]
     assert events(before, missing) == []
     assert [(each.warning, each.reason) for each in events(before, found)] == [(False, "Routed")]

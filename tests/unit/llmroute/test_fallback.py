@@ -11,23 +11,23 @@ from tests.unit.llmroute.routes import Manifest, backend, canary, route, service
 from tests.unit.llmroute.test_decision import conditions, message, one
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FALLBACK = [backend("two", "b", after="20s"), backend()]
+FALLBACK = [backend("two", "b", holdTimeout="20s"), backend()]
 
 
 def test_the_status_says_where_requests_go_on_to() -> None:
     _, status = one(route(fallback=FALLBACK), [service(), service("two", "b", state="Closed")])
-    assert [(each.service, each.model, each.after) for each in status.fallback] == [
+    assert [(each.service, each.model, each.hold_timeout) for each in status.fallback] == [
         ("two", "b", "20s"),
         ("one", "a", None),
     ]
     rows = [(each.model, each.weight, each.share, each.state) for each in status.backends]
-    assert rows == [("a", 1, 1.0, BackendState.OPEN), ("b", 0, 0.0, BackendState.HELD)]
+    assert rows == [("a", 1, 1.0, BackendState.OPEN), ("b", 0, 0.0, BackendState.HOLDING)]
     assert conditions(status)["Ready"] == ("True", "Routed")
 
 
 def test_a_fallback_that_is_not_there_is_said() -> None:
     _, status = one(route(fallback=FALLBACK), [service()])
-    assert conditions(status)["Ready"] == ("False", "BackendMissing")
+    assert conditions(status)["Ready"] == ("False", "BackendNotFound")
     assert message(status, "Ready") == "there is no LLMService two"
     _, status = one(route(fallback=[backend("one", "chat")]), [service()])
     assert conditions(status)["Ready"] == ("False", "RouteToRoute")
@@ -38,7 +38,7 @@ def look(manifest: Manifest, seconds: float, *, gone: bool = False, **tallies: T
     """Reconcile, with what one gateway tells of `a` and `b`."""
     now = NOW + timedelta(seconds=seconds)
     names = {"a": "one/a", "b": "two/b", "c": "next/c", "outside": "external.api.example.com/big"}
-    since = manifest.get("status", {}).get("counts", {}).get("since", "")
+    since = manifest.get("status", {}).get("counts", {}).get("startTime", "")
     tally = RouteTally(since, {names[key]: each for key, each in tallies.items()})
     each = seen_route(manifest, (Told("g", gone, tally),))
     services = there(service(), service("two", "b"), service("next", "c"))
@@ -50,7 +50,10 @@ def test_a_request_counts_for_who_kept_it() -> None:
     manifest = route(fallback=FALLBACK)
     look(manifest, 0)
     look(manifest, 60, a=Tally(sent=100, answered=70, errors=7, passed_on=30), b=Tally(sent=30, answered=30))
-    rows = [(each["requests"], each["got"], each["passedOn"]) for each in manifest["status"]["backends"]]
+    rows = [
+        (each["requests"], each["observedShare"], each["fallbackRequests"])
+        for each in manifest["status"]["backends"]
+    ]
     assert rows == [(70, 0.7, 30), (30, 0.3, 0)]
     # Sent first, and passed on later: fewer are kept, and it is written all the same.
     look(manifest, 120, a=Tally(sent=100, answered=60, passed_on=40), b=Tally(sent=40, answered=40))
@@ -65,7 +68,7 @@ def test_a_canary_is_not_compared_with_a_fallback() -> None:
     look(manifest, 0)
     bad = Tally(sent=1000, answered=1000, errors=1000)
     look(manifest, 60, a=Tally(950, 950), b=bad, c=Tally(100, 100, 60))
-    assert manifest["status"]["canary"]["phase"] == "Returned"
+    assert manifest["status"]["canary"]["phase"] == "RolledBack"
     assert "the others have 0 of 950" in manifest["status"]["canary"]["message"]
 
 
@@ -73,10 +76,10 @@ def test_a_mirror_stands_among_the_models_and_gets_no_share() -> None:
     copies = backend("two", "b", percent=10)
     _, status = one(route(mirror=copies), [service(), service("two", "b", state="Closed")])
     assert status.mirror is not None
-    assert (status.mirror.percent, status.mirror.asleep) == (10, "Skip")
+    assert (status.mirror.percent, status.mirror.sleeping_backend) == (10, "Skip")
     assert [(each.model, each.weight) for each in status.backends] == [("a", 1), ("b", 0)]
     _, status = one(route(mirror=copies), [service()])
-    assert conditions(status)["Ready"] == ("False", "BackendMissing")
+    assert conditions(status)["Ready"] == ("False", "BackendNotFound")
 
 
 def test_an_external_model_is_counted_beside_the_others() -> None:
@@ -84,18 +87,18 @@ def test_an_external_model_is_counted_beside_the_others() -> None:
         "url": "https://api.example.com/v1",
         "model": "big",
         "apiKeySecretRef": {"name": "account", "key": "key"},
-        "after": "20s",
+        "holdTimeout": "20s",
     }
     manifest = route(externalFallback=external)
     look(manifest, 0)
     found = manifest["status"]["externalFallback"]
-    assert found == {**external, "requests": 0, "errors": 0, "got": 0.0}
+    assert found == {**external, "requests": 0, "errors": 0, "observedShare": 0.0}
     assert conditions_of(manifest)["Ready"] == "True"
     mine = Tally(sent=10, answered=10, errors=1)
     look(manifest, 60, a=Tally(sent=40, answered=30, passed_on=10), outside=mine)
     found = manifest["status"]["externalFallback"]
-    assert (found["requests"], found["errors"], found["got"]) == (10, 1, 0.25)
-    assert [each["got"] for each in manifest["status"]["backends"]] == [0.75]
+    assert (found["requests"], found["errors"], found["observedShare"]) == (10, 1, 0.25)
+    assert [each["observedShare"] for each in manifest["status"]["backends"]] == [0.75]
     # It is written rarely, as what others got, and once.
     before = manifest["status"]
     look(manifest, 70, a=Tally(sent=40, answered=30, passed_on=10), outside=mine)

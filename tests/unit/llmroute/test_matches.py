@@ -27,7 +27,7 @@ def test_the_status_says_which_requests_go_where() -> None:
 
 def test_a_backend_of_a_match_that_cannot_be_asked_is_named() -> None:
     _, status = one(route(matches=[BETA]), [service()])
-    assert conditions(status)["Ready"] == ("False", "BackendMissing")
+    assert conditions(status)["Ready"] == ("False", "BackendNotFound")
     cycle = {**BETA, "backends": [backend("chat", "a")]}
     _, status = one(route(matches=[cycle]), [service()])
     assert conditions(status)["Ready"] == ("False", "RouteToRoute")
@@ -48,22 +48,22 @@ def test_a_key_that_no_service_of_a_match_has_is_said() -> None:
     assert conditions(status)["Ready"] == ("True", "Routed")
     asked = {"apiKeys": ["teem"], "backends": [backend("two", "b")]}
     _, status = one(route(matches=[asked]), [service(), two], keys=there)
-    assert conditions(status)["Stalled"] == ("True", "KeyUnknown")
+    assert conditions(status)["Stalled"] == ("True", "KeyNotFound")
     assert "match 1 asks for the API key teem" in message(status, "Ready")
 
 
 def test_a_route_that_sticks_to_keys_that_nobody_has_says_so() -> None:
-    services, asked = [service(), service("two", "b")], route(sticky={"apiKey": True})
+    services, asked = [service(), service("two", "b")], route(sessionAffinity={"apiKey": True})
     _, status = one(asked, services, keys={"one": frozenset(), "two": frozenset({"x"})})
-    assert status.sticky_key
-    assert status.sticky_header is None
-    assert conditions(status)["Stalled"] == ("True", "KeyUnknown")
+    assert status.session_affinity_key
+    assert status.session_affinity_header is None
+    assert conditions(status)["Stalled"] == ("True", "KeyNotFound")
     assert "no service that the route leads to has API keys (one)" in message(status, "Ready")
     _, status = one(asked, services, keys={"one": frozenset({"x"}), "two": frozenset()})
     assert conditions(status)["Ready"] == ("True", "Routed")
-    _, status = one(route(sticky={"header": "x"}), services, keys={"one": frozenset()})
+    _, status = one(route(sessionAffinity={"header": "x"}), services, keys={"one": frozenset()})
     assert conditions(status)["Ready"] == ("True", "Routed")
-    assert status.sticky_key is None
+    assert status.session_affinity_key is None
 
 
 def test_gateways_compare_digests_and_patterns() -> None:
@@ -108,5 +108,5 @@ def test_a_sleeper_of_a_match_is_passed_over_too() -> None:
             {"service": "two", "model": "b", "weight": 1},
         ],
     }
-    (found,) = wanted_shares([written(matches=[said], asleep="Skip")], both)
+    (found,) = wanted_shares([written(matches=[said], sleepingBackends="Skip")], both)
     assert found.matches[0].ways == (Way("two", "b", 20001, 1),)

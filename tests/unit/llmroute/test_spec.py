@@ -25,12 +25,12 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         "one of the backends needs a weight above 0",
     ),
     "a header of our own": (
-        route(sticky={"header": "X-Daybreak-Model"}),
+        route(sessionAffinity={"header": "X-Daybreak-Model"}),
         "headers that begin with x-daybreak- never come from a client",
     ),
-    "a header that is none": (route(sticky={"header": "a b"}), "spec.sticky.header"),
-    "stuck to nothing": (route(sticky={}), "one of header and apiKey is needed"),
-    "not even to keys": (route(sticky={"apiKey": False}), "one of header and apiKey is needed"),
+    "a header that is none": (route(sessionAffinity={"header": "a b"}), "spec.sessionAffinity.header"),
+    "stuck to nothing": (route(sessionAffinity={}), "one of header and apiKey is needed"),
+    "not even to keys": (route(sessionAffinity={"apiKey": False}), "one of header and apiKey is needed"),
     "no backend": (route(backends=[]), "spec.backends"),
     "no names": (route(names=[]), "spec.names"),
     "a name that no model can have": (route(names=["a b"]), "spec.names[0]"),
@@ -87,7 +87,9 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         "one of exact, prefix and regex is needed",
     ),
     "a header of our own in a match": (
-        route(matches=[{"headers": [{"name": "X-Daybreak-Key", "exact": "b"}], "backends": [backend()]}]),
+        route(
+            matches=[{"headers": [{"name": "X-Daybreak-Key-Name", "exact": "b"}], "backends": [backend()]}]
+        ),
         "headers that begin with x-daybreak- never come from a client",
     ),
     "an expression without a bound": (
@@ -95,12 +97,15 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         "spec.matches[0].headers[0].regex",
     ),
     "a canary without steps": (canaried(steps=[]), "spec.canary.steps"),
-    "a step above 100": (canaried(steps=[{"weight": 101, "for": "1m"}]), "spec.canary.steps[0].weight"),
-    "a step of nothing": (canaried(steps=[{"weight": 0, "for": "1m"}]), "spec.canary.steps[0].weight"),
-    "a step of no time": (canaried(steps=[{"weight": 1, "for": "0s"}]), "spec.canary.steps[0].for"),
-    "a step that says no time": (canaried(steps=[{"weight": 1}]), "spec.canary.steps[0].for: this field is"),
+    "a step above 100": (canaried(steps=[{"weight": 101, "duration": "1m"}]), "spec.canary.steps[0].weight"),
+    "a step of nothing": (canaried(steps=[{"weight": 0, "duration": "1m"}]), "spec.canary.steps[0].weight"),
+    "a step of no time": (canaried(steps=[{"weight": 1, "duration": "0s"}]), "spec.canary.steps[0].duration"),
+    "a step that says no time": (
+        canaried(steps=[{"weight": 1}]),
+        "spec.canary.steps[0].duration: this field is",
+    ),
     "steps that fall": (
-        canaried(steps=[{"weight": 25, "for": "1m"}, {"weight": 5, "for": "1m"}]),
+        canaried(steps=[{"weight": 25, "duration": "1m"}, {"weight": 5, "duration": "1m"}]),
         "the weights of the steps must not fall",
     ),
     "a canary that is no backend": (canaried(model="d"), "the canary must be one of the backends"),
@@ -128,7 +133,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 
 def test_the_least_has_the_documented_defaults() -> None:
     spec = LLMRoute.from_manifest(route()).spec
-    assert (spec.backends[0].weight, spec.asleep, spec.sticky) == (1, Asleep.WAKE, None)
+    assert (spec.backends[0].weight, spec.sleeping_backends, spec.session_affinity) == (1, Asleep.WAKE, None)
     assert spec.backends[0].kind == "LLMService"
 
 
@@ -140,7 +145,7 @@ def test_what_is_broken_is_said(manifest: dict[str, Any], said: str) -> None:
 
 
 def test_editors_take_what_the_operator_takes() -> None:
-    written = {**canaried(), "spec": {**canaried()["spec"], "sticky": {"header": "X-Session-Id"}}}
+    written = {**canaried(), "spec": {**canaried()["spec"], "sessionAffinity": {"header": "X-Session-Id"}}}
     written["metadata"] = {"name": "chat"}
     jsonschema.validate(written, json_schema(LLM_ROUTE))
 

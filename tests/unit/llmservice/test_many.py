@@ -79,7 +79,10 @@ async def _cost(clock: Clock, others: int, waited: float = 0.0) -> tuple[int, in
             known.put(LLM_SERVICES, server.stored(other))
             its = pod(f"{name}-w", gpus=1)
             its["metadata"] |= version
-            its["metadata"]["labels"] |= {"daybreak.dev/service": name}
+            its["metadata"]["labels"] |= {
+                "daybreak.dev/owner-kind": "LLMService",
+                "daybreak.dev/owner-name": name,
+            }
             known.put(PODS, server.stored(its))
     known.put(LLM_SERVICES, server.stored(manifest(GPU_MODEL)))
     allocatable = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}

@@ -37,8 +37,8 @@ def test_each_second_is_counted_as_what_the_accelerators_were() -> None:
     for second, accelerators in ((0, WAKES), (30, HELD), (100, SLEEPS), (400, WAKES), (440, HELD)):
         sums = count(sums, accelerators, later(second))
     assert sums is not None
-    assert (sums.waking, sums.held, sums.given_back) == (140, 140, 600)
-    assert (sums.waking_now, sums.held_now, sums.given_back_now) == (0, 2, 0)
+    assert (sums.waking_seconds, sums.awake_seconds, sums.saved_seconds) == (140, 140, 600)
+    assert (sums.waking, sums.awake, sums.saved) == (0, 2, 0)
 
 
 def test_time_alone_changes_nothing() -> None:
@@ -50,24 +50,24 @@ def test_what_it_says_is_read_back_and_what_is_none_begins_anew() -> None:
     first = count(None, SLEEPS, NOW)
     said = first.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert savings_before({"savings": said}) == first
-    assert savings_before({"savings": {"held": "much"}}) is None
+    assert savings_before({"savings": {"awakeSeconds": "much"}}) is None
     assert savings_before({}) is None
 
 
 def test_what_others_wait_for_is_counted_and_never_becomes_less() -> None:
     waited = Accelerators(held=2, waited_for=1)
     sums = count(count(None, HELD, NOW), waited, later(10))
-    assert (sums.waited_for, sums.waited_for_now) == (None, 1)
+    assert (sums.contended_seconds, sums.contended) == (None, 1)
     # A new operator does not know yet that somebody waits, and then it does.
     for second, now, expected in ((70, HELD, 60), (75, waited, 60), (85, SLEEPS, 70), (900, HELD, 70)):
         said = sums.model_dump(mode="json", by_alias=True, exclude_none=True)
         before = savings_before({"savings": said})
         assert before == sums
         sums = count(before, now, later(second))
-        assert sums.waited_for == expected
-    assert sums.held == 2 * 85, "it is a part of what was held"
+        assert sums.contended_seconds == expected
+    assert sums.awake_seconds == 2 * 85, "it is a part of what was held"
     # A clock that goes back counts nothing twice, and takes nothing away.
-    assert count(count(sums, waited, later(1000)), HELD, later(500)).waited_for == 70
+    assert count(count(sums, waited, later(1000)), HELD, later(500)).contended_seconds == 70
 
 
 def test_prometheus_reads_what_others_wait_for() -> None:
@@ -84,14 +84,17 @@ def test_prometheus_reads_how_long_a_wait_may_still_be() -> None:
         "epoch": 1,
         "hold_seconds": 9,
         "phase": "Waking",
-        "since": "x",
+        "phaseTransitionTime": "x",
     }
     rooms = {
-        "a": {"expectedAt": "2026-01-02T03:05:05Z"},
-        "b": {"expectedAt": "2026-01-02T03:04:10Z"},
+        "a": {"expectedTime": "2026-01-02T03:05:05Z"},
+        "b": {"expectedTime": "2026-01-02T03:04:10Z"},
         "c": None,
     }
-    gates = [ModelGate.model_validate({"name": name, "room": room, **common}) for name, room in rooms.items()]
+    gates = [
+        ModelGate.model_validate({"name": name, "acceleratorQueue": room, **common})
+        for name, room in rooms.items()
+    ]
     waits.see(ONE, GateStatus(port=20000, models=gates))
     [family] = waits.collect()
     assert {sample.labels["model"]: sample.value for sample in family.samples} == {"a": 30, "b": 0}
@@ -114,9 +117,9 @@ def test_it_grows_while_the_service_sleeps() -> None:
     savings = Savings(lambda: later(10))
     savings.see(ONE, count(None, SLEEPS, NOW))
     savings.see(OTHER, count(None, HELD, NOW))
-    assert told(savings) == {("one", "given_back"): 20, ("other", "held"): 20}
+    assert told(savings) == {("one", "saved"): 20, ("other", "awake"): 20}
     savings.see(ONE, None)
-    assert told(savings) == {("other", "held"): 20}
+    assert told(savings) == {("other", "awake"): 20}
 
 
 def held(model: Manifest, **spec: Any) -> int:
@@ -133,7 +136,7 @@ def test_what_a_sleeping_model_saves() -> None:
 
 def test_it_is_told_with_the_other_metrics() -> None:
     told = [family.name for family in SAVINGS.collect()]
-    assert told == ["daybreak_gpu_seconds", "daybreak_gpu_waited_for_seconds"]
+    assert told == ["daybreak_accelerator_seconds", "daybreak_accelerator_contended_seconds"]
 
 
 def gates(**models: IdleStatus | None) -> GateStatus:
@@ -143,7 +146,7 @@ def gates(**models: IdleStatus | None) -> GateStatus:
         "epoch": 1,
         "holdSeconds": 900,
         "phase": "Awake",
-        "since": "2026-01-02T03:04:05Z",
+        "phaseTransitionTime": "2026-01-02T03:04:05Z",
     }
     found = [ModelGate.model_validate({"name": name, "idle": idle, **each}) for name, idle in models.items()]
     return GateStatus(port=20001, models=found)
@@ -219,10 +222,10 @@ def test_only_what_was_given_back_is_a_yield_with_whose_it_was_and_for_whom() ->
         return float(metrics.YIELDS.labels(key.namespace, key.name, "ns/w")._value.get())
 
     up, drains = gate(phase="Awake"), gate(phase="Draining", yieldedTo="ns/w")
-    gone, by_clock = gate(asleep="Workers", yieldedTo="ns/w"), gate(asleep="Workers")
+    gone, by_clock = gate(sleepDepth="Workers", yieldedTo="ns/w"), gate(sleepDepth="Workers")
     one, other = OwnerKey.of_label("ns", "yields"), OwnerKey.of_label("ns", "stays")
     for before, after in ((up, drains), (drains, up), (up, by_clock), (by_clock, up), (gone, gone)):
         count_yields(other, before, after)
     count_yields(one, drains, gone)
-    count_yields(one, gone, gate(asleep="Cluster", yieldedTo="ns/w"))
+    count_yields(one, gone, gate(sleepDepth="Cluster", yieldedTo="ns/w"))
     assert (counted(one), counted(other)) == (1, 0)

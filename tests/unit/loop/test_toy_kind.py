@@ -102,7 +102,7 @@ class ToyStatus(ApiModel):
 
     observed_generation: int
     phase: str
-    phase_since: str | None = None
+    phase_transition_time: str | None = None
     access: str | None = None
     gate: GateStatus | None = None
     savings: SavingsStatus | None = None
@@ -295,7 +295,7 @@ class World:
         assert found is not None
         aged = copy.deepcopy(found)
         [gate] = aged["status"]["gate"]["models"]
-        gate["since"] = "2026-01-01T00:00:00Z"
+        gate["phaseTransitionTime"] = "2026-01-01T00:00:00Z"
         self.cache.put(TOYS, self.server.stored(aged))
 
     @property

@@ -126,7 +126,7 @@ class Rolling:
         """What pods have to run that get requests; empty: anything."""
         assert self.status is not None
         [backend] = self.status["gate"]["backends"]
-        return str(backend.get("configuration", ""))
+        return str(backend.get("configurationHash", ""))
 
     @property
     def gate(self) -> tuple[str, str]:

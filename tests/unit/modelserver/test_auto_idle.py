@@ -48,7 +48,7 @@ def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
     assert decide(later).status.phase is Phase.AWAKE
     status = said(decide(one))
     status["gate"]["models"][0]["idle"] = {"pauses": [0.0] * 16 + [20.0], "afterIdle": "15m"}
-    wake = {"depth": "Workers", "startedAt": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
+    wake = {"depth": "Workers", "startTime": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
     status["gate"]["models"][0]["wake"] = wake
     knows = replace(later, manifest={**manifest(**AUTO), "status": status})
     learns = decide(knows)
@@ -60,7 +60,7 @@ def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
     learned = replace(later, manifest={**manifest(**AUTO), "status": status})
     asleep = decide(learned)
     assert asleep.status.phase is Phase.DRAINING
-    assert idle(asleep).since is not None
+    assert idle(asleep).start_time is not None
 
 
 def test_a_spec_that_cannot_be_read_loses_nothing() -> None:

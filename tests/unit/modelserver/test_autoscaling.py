@@ -135,11 +135,14 @@ def test_it_is_decided_in_the_status_and_looked_at_again() -> None:
     first = seen(None, pod(one), traffic=many, spec=spec)
     decision = decide(first)
     assert decision.status.autoscaling is not None
-    assert (decision.status.autoscaling.replicas, decision.status.autoscaling.wanted) == (1, 5)
+    assert (decision.status.autoscaling.current_replicas, decision.status.autoscaling.desired_replicas) == (
+        1,
+        5,
+    )
     assert decision.requeue_after is not None
     assert decision.requeue_after <= LOOK
     status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
     later = decide(seen(status, pod(one), traffic=many, spec=spec, now=NOW + UP))
     assert later.status.autoscaling is not None
-    assert later.status.autoscaling.replicas == 5
+    assert later.status.autoscaling.current_replicas == 5
     assert decide(seen(None, pod(server()), traffic=many)).status.autoscaling is None

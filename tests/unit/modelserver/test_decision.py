@@ -73,10 +73,10 @@ def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
     assert decision.sleep_state.gate is GateState.CLOSED
     answered = decide(replace(one, answers=ANSWERED))
     assert not answered.ask
-    assert answered.status.answered == RUNS
+    assert answered.status.probed_configuration_hash == RUNS
     assert answered.sleep_state is not None
     assert answered.sleep_state.gate is GateState.OPEN
-    assert told(answered, "Ready") == ("True", "Answering")
+    assert told(answered, "Ready") == ("True", "Serving")
     gate = answered.status.gate
     assert gate is not None
     [pods] = gate.backends
@@ -113,10 +113,10 @@ def test_a_question_is_one_of_its_protocol(spec: dict[str, Any], host: str, base
 def test_what_does_not_answer_is_not_ready_and_asked_ever_more_seldom() -> None:
     one = seen(None, pod(ONE), answers=(Answer("tiny", False, "it says 500"),))
     decision = decide(one)
-    assert told(decision, "Ready") == ("False", "NotAnswering")
+    assert told(decision, "Ready") == ("False", "ProbeFailed")
     first = decision.requeue_after
     later = decide(after(decision, one, answers=(), now=NOW + timedelta(minutes=10)))
-    assert told(later, "Ready") == ("False", "NotAnswering"), "it is asked, and has said nothing new"
+    assert told(later, "Ready") == ("False", "ProbeFailed"), "it is asked, and has said nothing new"
     assert first is not None
     assert later.requeue_after is not None
     assert later.requeue_after > first
@@ -129,8 +129,8 @@ def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
     assert one.asleep
     assert told(decision, "Ready") == ("True", "Asleep")
     assert told(decision, "Active") == ("False", "Asleep")
-    assert told(decision, "Reconciling") == ("False", "Steady")
-    assert decision.status.answered is None, "it proves itself anew"
+    assert told(decision, "Reconciling") == ("False", "Reconciled")
+    assert decision.status.probed_configuration_hash is None, "it proves itself anew"
 
 
 def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
@@ -157,7 +157,7 @@ def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
 def test_a_wake_that_lasts_longer_than_requests_are_held_is_told() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     up = after(decide(one), one, now=one.now + timedelta(hours=1))
-    assert told(decide(up), "Ready") == ("False", "WakeOverdue")
+    assert told(decide(up), "Ready") == ("False", "WakeTimedOut")
 
 
 def test_a_pod_that_comes_back_needs_no_new_answer() -> None:
@@ -167,7 +167,7 @@ def test_a_pod_that_comes_back_needs_no_new_answer() -> None:
     assert gone.sleep_state.gate is GateState.OPEN, "who was let through is with it"
     back = decide(after(gone, one))
     assert not back.ask
-    assert told(back, "Ready") == ("True", "Answering")
+    assert told(back, "Ready") == ("True", "Serving")
 
 
 def test_what_crashes_stalls_with_its_last_words_and_refuses() -> None:
@@ -193,7 +193,7 @@ def test_pods_that_are_refused_are_told() -> None:
     made = live(ONE)
     made["status"]["conditions"] = [failed]
     decision = decide(seen(None, deployment=made))
-    assert told(decision, "Stalled") == ("True", "Refused")
+    assert told(decision, "Stalled") == ("True", "ObjectRejected")
     assert "exceeded quota" in next(each.message for each in decision.status.conditions)
 
 
@@ -213,14 +213,14 @@ def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() ->
     other = server(**changed)
     on_the_way = seen(dict(one.status), pod(ONE), traffic=ASKED, spec=changed)
     decision = decide(on_the_way)
-    assert told(decision, "Ready") == ("True", "Answering")
+    assert told(decision, "Ready") == ("True", "Serving")
     assert decision.status.phase is Phase.UPDATING
     assert told(decision, "Reconciling") == ("True", "Updating")
     both = decide(after(decision, on_the_way, pods=(pod(ONE), pod(other))))
     assert both.ask
     done = after(decision, on_the_way, pods=(pod(other),), answers=ANSWERED)
     assert decide(done).status.phase is Phase.AWAKE
-    assert decide(done).status.answered == configuration(live(other))
+    assert decide(done).status.probed_configuration_hash == configuration(live(other))
 
 
 def test_without_a_gateway_it_never_sleeps() -> None:
@@ -229,7 +229,7 @@ def test_without_a_gateway_it_never_sleeps() -> None:
     assert decision.sleep_state is None
     assert decision.status.gate is None
     assert decision.status.phase is Phase.AWAKE
-    assert told(decision, "Ready") == ("True", "Answering")
+    assert told(decision, "Ready") == ("True", "Serving")
 
 
 @pytest.mark.parametrize("spec", [{"engine": "nothing"}, {"engineArgs": {"no_such_thing": 1}}])
@@ -245,7 +245,7 @@ def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     ("more", "reason"),
-    [({"foreign": ("Service/chat",)}, Reason.NAME_TAKEN), ({"refusal": "no"}, Reason.REFUSED)],
+    [({"foreign": ("Service/chat",)}, Reason.NAME_CONFLICT), ({"refusal": "no"}, Reason.OBJECT_REJECTED)],
 )
 def test_what_is_in_the_way_is_told(more: dict[str, Any], reason: Reason) -> None:
     decision = decide(replace(awake(), **more))
@@ -255,7 +255,7 @@ def test_what_is_in_the_way_is_told(more: dict[str, Any], reason: Reason) -> Non
 def test_a_name_that_is_free_again_stalls_no_more() -> None:
     taken = replace(awake(), foreign=("Service/chat",))
     free = after(decide(taken), replace(taken, foreign=()))
-    assert told(decide(free), "Stalled") == ("False", "Steady")
+    assert told(decide(free), "Stalled") == ("False", "Reconciled")
 
 
 def test_state_asleep_refuses_and_is_not_ready() -> None:
@@ -275,14 +275,14 @@ def test_state_asleep_refuses_and_is_not_ready() -> None:
 def test_no_gateway_heard_is_not_ready() -> None:
     one = awake()
     silent = replace(one, gateway=replace(one.gateway, traffic={"tiny": Traffic(known=False)}))  # type: ignore[type-var]
-    assert told(decide(silent), "Ready") == ("False", "GatewayMissing")
+    assert told(decide(silent), "Ready") == ("False", "GatewayNotReporting")
 
 
 def test_rejected_pods_of_the_gateway_are_quoted() -> None:
     one = awake()
     view = replace(one.gateway, traffic={"tiny": Traffic(known=False)}, rejected="pods are forbidden: quota")  # type: ignore[type-var]
     decision = decide(replace(one, gateway=view))
-    assert told(decision, "Ready") == ("False", "GatewayMissing")
+    assert told(decision, "Ready") == ("False", "GatewayNotReporting")
     assert any("pods are forbidden: quota" in each.message for each in decision.status.conditions)
 
 
@@ -292,7 +292,7 @@ def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:
     apart = replace(one, gateway=replace(one.gateway, traffic={"tiny": lost}))  # type: ignore[type-var]
     assert told(decide(apart), "Ready") == ("True", "Waking"), "they are still looking"
     later = replace(apart, now=NOW + timedelta(minutes=2))
-    assert told(decide(later), "Ready") == ("False", "NotRouted")
+    assert told(decide(later), "Ready") == ("False", "BackendUnreachable")
 
 
 def test_first_start_waits_until_a_gateway_finds_its_pods() -> None:
@@ -301,9 +301,9 @@ def test_first_start_waits_until_a_gateway_finds_its_pods() -> None:
     opened = decide(first)
     assert told(opened, "Ready") == ("Unknown", "Progressing")
     later = decide(after(opened, first, answers=(), now=NOW + timedelta(minutes=2)))
-    assert told(later, "Ready") == ("Unknown", "NotRouted")
+    assert told(later, "Ready") == ("Unknown", "BackendUnreachable")
     found = decide(after(opened, first, answers=(), gateway=awake().gateway))
-    assert told(found, "Ready") == ("True", "Answering")
+    assert told(found, "Ready") == ("True", "Serving")
 
 
 def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
@@ -312,7 +312,7 @@ def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
     decision = decide(waits)
     assert told(decision, "Active") == ("False", "WaitingForAccelerators")
     assert decision.status.gate is not None
-    assert decision.status.gate.models[0].after == ["default/other"]
+    assert decision.status.gate.models[0].queued_behind == ["default/other"]
 
 
 def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> None:

@@ -53,9 +53,9 @@ def limits(cpu: str, **container: str) -> dict[str, Any]:
 )
 def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
     found = look(nodes, **spec)
-    assert conditions(found)["Schedulable"] == ("True", "Fits")
+    assert conditions(found)["Schedulable"] == ("True", "NodesFit")
     assert message(found) == "the pods of a replica fit on the nodes"
-    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert conditions(found)["Stalled"] == ("False", "Reconciled")
 
 
 @pytest.mark.parametrize(
@@ -115,16 +115,19 @@ def test_what_fits_nowhere_is_told_and_made_all_the_same(
 def test_a_limit_of_the_engines_own_container_is_not_counted_twice() -> None:
     nodes = (node("cpu-0", cpu="8"),)
     spec = {"resources": {"cpu": "5"}}
-    assert conditions(look(nodes, **spec, **limits("6", name="engine")))["Schedulable"] == ("True", "Fits")
+    assert conditions(look(nodes, **spec, **limits("6", name="engine")))["Schedulable"] == (
+        "True",
+        "NodesFit",
+    )
     beside = look(nodes, **spec, **limits("6", name="beside", image="i:1"))
     assert conditions(beside)["Schedulable"] == ("False", "NoNodeFits")
 
 
 def test_what_answers_is_ready_though_it_would_fit_nowhere_now() -> None:
     found = decide(replace(awake(), nodes=(SMALL,)))
-    assert conditions(found)["Ready"] == ("True", "Answering")
+    assert conditions(found)["Ready"] == ("True", "Serving")
     assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
-    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert conditions(found)["Stalled"] == ("False", "Reconciled")
 
 
 def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests_are_held() -> None:
@@ -132,11 +135,11 @@ def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests
     found = decide(one)
     assert conditions(found)["Ready"] == ("True", "Asleep")
     assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
-    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert conditions(found)["Stalled"] == ("False", "Reconciled")
     held = replace(one, gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     waking = after(decide(held), held)
     assert conditions(decide(waking))["Ready"] == ("True", "Waking"), "its pods may bring a node"
-    assert conditions(decide(waking))["Stalled"] == ("False", "Steady")
+    assert conditions(decide(waking))["Stalled"] == ("False", "Reconciled")
     late = replace(waking, now=waking.now + timedelta(hours=1))
     assert conditions(decide(late))["Stalled"] == ("True", "NoNodeFits")
 
@@ -144,8 +147,8 @@ def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests
 def test_it_heals_when_a_node_comes() -> None:
     first = seen(None, traffic=ASKED, nodes=(SMALL,))
     stalled = after(decide(first), first, nodes=(node("large"),))
-    assert conditions(decide(stalled))["Schedulable"] == ("True", "Fits")
-    assert conditions(decide(stalled))["Stalled"] == ("False", "Steady")
+    assert conditions(decide(stalled))["Schedulable"] == ("True", "NodesFit")
+    assert conditions(decide(stalled))["Stalled"] == ("False", "Reconciled")
 
 
 def test_nodes_may_be_unknown_or_not_asked_about() -> None:
@@ -154,7 +157,7 @@ def test_nodes_may_be_unknown_or_not_asked_about() -> None:
     off = {"daybreak.dev/fit-check": "off"}
     found = decide(seen(traffic=ASKED, nodes=(node("cpu-0"),), spec=GPU, annotations=off))
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
-    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert conditions(found)["Stalled"] == ("False", "Reconciled")
     assert "daybreak.dev/fit-check is off" in message(found)
 
 

@@ -100,7 +100,7 @@ def test_requests_are_for_leaders_alone() -> None:
 
 
 def test_its_pods_reach_each_other() -> None:
-    own = {"podSelector": {"matchLabels": {names.SERVICE_LABEL: "server.chat"}}}
+    own = {"podSelector": {"matchLabels": {**names.owner_labels("server.chat")}}}
     several, one = (
         {each["kind"]: each["spec"] for each in desired(server(**spec), PLATFORM, 1, 1) if "spec" in each}
         for spec in (SPREAD, SPREAD | {"nodes": 1})
@@ -185,7 +185,7 @@ def test_without_leader_worker_set_nothing_is_made_and_it_says_how() -> None:
     found = decide(seen(None, spec=SPREAD, leader_worker_set_installed=False, deployment=None))
     [stalled] = [each for each in found.status.conditions if each.type == "Stalled"]
     assert not found.apply
-    assert (stalled.status, stalled.reason) == ("True", "LeaderWorkerSetMissing")
+    assert (stalled.status, stalled.reason) == ("True", "LeaderWorkerSetNotInstalled")
     assert "install it, or leave nodes at 1" in stalled.message
     on_one = seen(None, leader_worker_set_installed=False)
     assert decide(on_one).apply, "who needs none goes on"
@@ -202,10 +202,10 @@ def test_one_that_is_to_have_several_nodes_is_not_touched_without_leader_worker_
     world.edit(nodes=2)
     decision = world.step(leader_worker_set_installed=False)
     assert not decision.apply
-    assert world.says("Stalled")[1] == "LeaderWorkerSetMissing"
-    assert world.rollout["revision"] == before["revision"]
+    assert world.says("Stalled")[1] == "LeaderWorkerSetNotInstalled"
+    assert world.rollout["currentRevision"] == before["currentRevision"]
     world.step()
-    assert world.says("Stalled")[1] != "LeaderWorkerSetMissing"
+    assert world.says("Stalled")[1] != "LeaderWorkerSetNotInstalled"
     assert world.rollout["strategy"] == "Replace", "it goes on by itself"
 
 

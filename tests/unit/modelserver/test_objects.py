@@ -148,7 +148,7 @@ def test_objects_are_named_apart_from_a_services() -> None:
     }
     labels = [each["metadata"]["labels"] for each in objects]
     labels.append(objects[-1]["spec"]["template"]["metadata"]["labels"])
-    assert {each[names.SERVICE_LABEL] for each in labels} == {"server.chat"}
+    assert {names.labelled_owner(each) for each in labels} == {"server.chat"}
     assert {each[names.NAME_LABEL] for each in labels} == {"modelserver"}
     for each in objects:
         [owner] = each["metadata"]["ownerReferences"]
@@ -212,7 +212,7 @@ def test_a_pods_own_annotations_go_before() -> None:
 
 def test_without_a_gateway_its_pods_are_reached() -> None:
     front = of_kind("Service", None, **CUSTOM, port=9000)["spec"]
-    assert front["selector"] == {names.SERVICE_LABEL: "server.chat", names.COMPONENT_LABEL: "server"}
+    assert front["selector"] == {**names.owner_labels("server.chat"), names.COMPONENT_LABEL: "server"}
     assert front["ports"][0]["targetPort"] == 9000
     [rule] = of_kind("NetworkPolicy", None)["spec"]["ingress"]
     assert "from" not in rule

@@ -20,7 +20,13 @@ from tests.unit.live import beside
 from tests.unit.modelserver.rolling import ANSWERS, Rolling
 from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod, seen
 
-PROFILE = {"image": "own:1", "args": ["--at={port}"], "flags": "none", "port": 8090, "readinessPath": "/up"}
+PROFILE = {
+    "image": "own:1",
+    "args": ["--at={port}"],
+    "flagStyle": "none",
+    "port": 8090,
+    "readinessPath": "/up",
+}
 
 
 def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
@@ -30,7 +36,7 @@ def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
     one = ModelServer.from_manifest(manifest(engine="own"), before)
     found = live(one)
     runs = configuration(found)
-    whole = manifest({"answered": runs} if answers else {}, engine="own", **spec)
+    whole = manifest({"probedConfigurationHash": runs} if answers else {}, engine="own", **spec)
     two = ModelServer.from_manifest(whole, after)
     seen = Observed(whole, two, (), NOW, None, deployment=found, pods=(pod(one, runs=runs),))
     owned = objects(view_of(seen), PLATFORM)

@@ -33,23 +33,23 @@ def changed(**rollout: Any) -> Rolling:
 
 def test_what_has_answered_has_rolled_out() -> None:
     world = Rolling().up()
-    assert (world.rollout["phase"], world.rollout["number"]) == ("Complete", 1)
-    assert world.rollout["answered"] == world.rollout["revision"]
-    assert world.rollout["revision"].startswith("server.chat-")
-    assert "deadline" not in world.rollout
+    assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Complete", 1)
+    assert world.rollout["lastSuccessfulRevision"] == world.rollout["currentRevision"]
+    assert world.rollout["currentRevision"].startswith("server.chat-")
+    assert "deadlineTime" not in world.rollout
     assert not world.held
 
 
 def test_the_old_pods_stay_until_a_new_one_has_answered() -> None:
     world = changed()
-    assert (world.rollout["strategy"], world.rollout["number"]) == ("BlueGreen", 2)
+    assert (world.rollout["strategy"], world.rollout["currentRevisionNumber"]) == ("BlueGreen", 2)
     old = configuration(world.deployment)
     assert world.proven == old
     beside(world)
     assert (world.image, world.held) == ("engine:2", True)
     assert world.proven == old, "no request finds what has not answered"
     assert world.gate == ("Updating", "Open")
-    assert world.says("Ready")[:2] == ("True", "Answering")
+    assert world.says("Ready")[:2] == ("True", "Serving")
     status, reason, said = world.says("Reconciling")
     assert (status, reason) == ("True", "Updating")
     assert "revision 2 is rolled out by BlueGreen" in said
@@ -69,13 +69,13 @@ def test_the_old_pods_stay_until_a_new_one_has_answered() -> None:
 )
 def test_what_cannot_start_goes_back(containers: list[dict[str, Any]], words: str) -> None:
     world = changed()
-    first = world.rollout["answered"]
+    first = world.rollout["lastSuccessfulRevision"]
     old = world.pods[0]
     beside(world, containerStatuses=containers)
     world.step(seconds=SETTLED)
     assert world.gate[1] == "Open", "the old pod serves"
-    assert world.says("Ready")[:2] == ("True", "Answering")
-    assert (world.rollout["phase"], world.rollout["revision"]) == ("RollingBack", first)
+    assert world.says("Ready")[:2] == ("True", "Serving")
+    assert (world.rollout["phase"], world.rollout["currentRevision"]) == ("RollingBack", first)
     world.pods = [old]
     world.step()
     assert world.image != "engine:2"
@@ -84,12 +84,12 @@ def test_what_cannot_start_goes_back(containers: list[dict[str, Any]], words: st
     assert (status, reason) == ("True", "RolledBack")
     assert "revision 2 could not start, and revision 1 runs again" in said
     assert words in said
-    assert world.says("Ready")[:2] == ("True", "Answering")
+    assert world.says("Ready")[:2] == ("True", "Serving")
     world.step(seconds=3600)
     assert world.rollout["phase"] == "RolledBack", "it is not tried again"
     world.edit(image="engine:3")
     world.step()
-    assert (world.rollout["phase"], world.rollout["number"]) == ("Progressing", 3)
+    assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Progressing", 3)
     assert world.says("Stalled")[0] == "False"
 
 
@@ -114,15 +114,15 @@ def test_with_pause_it_stays_and_the_old_pods_too() -> None:
     assert world.rollout["phase"] == "Failed"
     assert (world.image, world.held) == ("engine:2", True)
     assert world.gate[1] == "Open"
-    assert world.says("Ready")[:2] == ("True", "Answering")
+    assert world.says("Ready")[:2] == ("True", "Serving")
     assert world.says("Stalled")[:2] == ("True", "ContainerCrashing")
 
 
 def test_what_the_api_server_refuses_goes_back() -> None:
     world = changed()
-    first = world.rollout["answered"]
+    first = world.rollout["lastSuccessfulRevision"]
     world.step(seconds=SETTLED, refusal="no such class")
-    assert (world.rollout["phase"], world.rollout["revision"]) == ("RollingBack", first)
+    assert (world.rollout["phase"], world.rollout["currentRevision"]) == ("RollingBack", first)
     world.step()
     assert world.rollout["phase"] == "RolledBack"
     assert "the API server refused no such class" in world.says("Stalled")[2]
@@ -134,7 +134,7 @@ def test_replace_holds_requests_and_loses_none() -> None:
     world.step()
     assert world.says("Reconciling")[:2] == ("True", "Updating")
     replaced(world)
-    assert world.rollout["number"] == 2
+    assert world.rollout["currentRevisionNumber"] == 2
     world.step()
     assert world.image == "engine:2"
     assert world.says("Ready")[:2] == ("True", "Waking"), "requests are held, and will be answered"
@@ -248,7 +248,7 @@ def test_paused_it_waits_and_resumed_it_begins() -> None:
     assert world.image != "engine:2"
     world.pause(False)
     world.step()
-    assert (world.rollout["phase"], world.rollout["number"]) == ("Progressing", 2)
+    assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Progressing", 2)
 
 
 def test_an_earlier_revision_is_run_by_its_number() -> None:
@@ -261,7 +261,7 @@ def test_an_earlier_revision_is_run_by_its_number() -> None:
     beside(world)
     world.step(ANSWERS)
     assert world.image != "engine:2"
-    assert world.rollout["number"] == 1
+    assert world.rollout["currentRevisionNumber"] == 1
     world.edit(rollout={"revision": 9})
     world.step()
     assert world.says("Stalled")[:2] == ("True", "RolloutBlocked")
@@ -273,19 +273,19 @@ def test_what_cannot_be_built_is_not_begun() -> None:
     world.edit(engineArgs={"no_such_thing": 1})
     world.step()
     world.step()
-    assert (world.rollout["phase"], world.rollout["number"]) == ("Complete", 1)
+    assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Complete", 1)
     assert world.says("Stalled")[:2] == ("True", "InvalidSpec")
     assert world.gate == ("Awake", "Open")
     world.edit(engineArgs=None)
     world.step()
-    assert world.rollout["number"] == 1, "it is what it was"
+    assert world.rollout["currentRevisionNumber"] == 1, "it is what it was"
 
 
 def test_numbers_are_changed_at_once_and_are_no_revision() -> None:
     world = Rolling().up()
     world.edit(replicas=3, maxOngoingRequests=8, hold={"timeout": "1m"})
     world.step()
-    assert (world.rollout["phase"], world.rollout["number"]) == ("Complete", 1)
+    assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Complete", 1)
 
 
 def test_one_that_sleeps_is_changed_in_its_sleep() -> None:
@@ -298,8 +298,8 @@ def test_one_that_sleeps_is_changed_in_its_sleep() -> None:
     assert world.look().asleep
     world.edit(**OTHER)
     world.step()
-    assert world.rollout["number"] == 2
-    assert "deadline" not in world.rollout
+    assert world.rollout["currentRevisionNumber"] == 2
+    assert "deadlineTime" not in world.rollout
     world.traffic = HELD
     world.step()
     world.step()

@@ -249,7 +249,7 @@ def test_every_template_has_its_values() -> None:
 
 def test_a_profile_without_a_value_is_refused() -> None:
     whole = profiles()["vllm"].model_dump(by_alias=True)
-    for field in ("port", "readinessPath", "flags"):
+    for field in ("port", "readinessPath", "flagStyle"):
         with pytest.raises(ValueError, match="Field required"):
             EngineProfile.model_validate({name: value for name, value in whole.items() if name != field})
     with pytest.raises(ValueError, match="extra"):
@@ -260,7 +260,7 @@ def test_an_engine_of_the_installations_own() -> None:
     own = {
         "image": "embedder:1",
         "args": ["--model={weights}", "--revision={revision}"],
-        "flags": "none",
+        "flagStyle": "none",
         "port": 8090,
         "readinessPath": "/{model}/up",
         "protocol": "Any",
@@ -283,7 +283,7 @@ def test_an_engine_of_the_installations_own() -> None:
 
 def test_a_server_of_an_engine_that_is_left_out_is_told_why() -> None:
     engines = with_own(
-        json.dumps({"own": {"args": ["{weight}"], "flags": "none", "port": 1, "readinessPath": "/"}})
+        json.dumps({"own": {"args": ["{weight}"], "flagStyle": "none", "port": 1, "readinessPath": "/"}})
     )
     nobody, [said] = read(manifest(engine="own"), engines)
     assert nobody is None

@@ -104,7 +104,7 @@ def test_serve_that_still_tries_is_no_stall() -> None:
     status = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"tiny": retrying})
     decision = world.step(ray_service=ray_service(manifest(), status=status), pods=(HEAD, WORKER))
     assert conditions(decision)["Ready"] == "False/ModelFailed"
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert conditions(decision)["Reconciling"] == "True/Progressing"
     assert message(decision) == f"model tiny: {ENGINE_ERROR} (Ray Serve tries again)"
 
@@ -142,7 +142,7 @@ def test_an_image_that_cannot_be_pulled_is_one_lasting_trouble() -> None:
     why = "failed to resolve image: nope:1: not found"
     decision = world.step(ray_service=llm, pods=(head("ErrImagePull", why),))
     assert conditions(decision)["Ready"] == "False/ImagePullFailed"
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     first = world.step(
         pods=(head("ImagePullBackOff", f'Back-off pulling image "nope:1": ErrImagePull: {why}'),)
     )
@@ -154,7 +154,7 @@ def test_an_image_that_cannot_be_pulled_is_one_lasting_trouble() -> None:
     ):
         assert world.step(pods=(head(reason, said),)).status == first.status
     decision = world.step(pods=(pod("h", model=None, ready=False),))
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
 def ended(code: int, reason: str = "Error", *, container: str = "ray-head") -> Manifest:
@@ -173,7 +173,7 @@ def test_a_head_that_crashes_is_told_until_one_is_ready() -> None:
     for pods in ((), (pod("h2", model=None, ready=False),)):
         assert world.step(pods=pods).status.conditions == decision.status.conditions
     decision = world.step(pods=(pod("h2", model=None),))
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert conditions(decision)["Ready"] == "Unknown/Progressing"
 
 
@@ -184,7 +184,7 @@ def test_a_crash_is_forgotten_with_a_new_spec() -> None:
     world.step(ray_service=llm, pods=(pod("h", model=None, ready=False, status=ended(127)),))
     world.edit(manifest(runtime={"image": "better:1"}))
     decision = world.step(pods=(pod("h2", model=None, ready=False),))
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
 def test_a_worker_out_of_memory_is_told_until_one_is_ready() -> None:
@@ -203,7 +203,7 @@ def test_a_worker_out_of_memory_is_told_until_one_is_ready() -> None:
     decision = world.step(pods=(HEAD, pod("w-2", ready=False)))
     assert conditions(decision)["Stalled"] == "True/ContainerCrashing"
     decision = world.step(ray_service=running(world), pods=(HEAD, pod("w-2")))
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert decision.ask == ("tiny",)
 
 
@@ -214,7 +214,7 @@ def test_a_worker_that_ends_with_its_head_is_no_stall() -> None:
         ray_service=running(world, ready=False, app=None),
         pods=(pod("h2", model=None, ready=False), pod(status=ended(1, container="ray-worker"))),
     )
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert conditions(decision)["Ready"] == "False/ContainerCrashing"
 
 
@@ -223,14 +223,14 @@ def test_what_kuberay_does_not_take() -> None:
     world.step()
     invalid = ray_status(reason="ValidationFailed", said="RayService spec is odd", generation=0)
     decision = world.step(ray_service=ray_service(manifest(), status=invalid))
-    assert conditions(decision)["Stalled"] == "True/Refused"
+    assert conditions(decision)["Stalled"] == "True/ObjectRejected"
     assert message(decision) == "KubeRay does not take the RayService: RayService spec is odd"
     # It says so until endpoints appear, long after it has taken a better one.
     mended = ray_status(
         pending="chat-aaaaa", reason="ValidationFailed", said="RayService spec is odd", generation=2
     )
     decision = world.step(ray_service=ray_service(manifest(), generation=2, status=mended))
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
 @pytest.mark.parametrize(

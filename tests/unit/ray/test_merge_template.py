@@ -278,7 +278,7 @@ def test_the_ray_service_has_a_persons_labels_below_daybreaks() -> None:
     found = ray_service(service(runtime={"metadata": metadata}), PLATFORM)["metadata"]
     assert found["labels"] == {**plain["labels"], "kueue.x-k8s.io/queue-name": "a"}
     assert found["annotations"] == {"note": "b", **plain["annotations"]}
-    assert list(plain["annotations"]) == ["daybreak.dev/configuration", "daybreak.dev/built-with"]
+    assert list(plain["annotations"]) == ["daybreak.dev/configuration-hash", "daybreak.dev/built-with"]
 
 
 def gateway_pod(**settings: Any) -> Any:

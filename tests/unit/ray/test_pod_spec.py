@@ -301,7 +301,7 @@ def test_settings_of_the_runtime_hold_for_every_pod() -> None:
 
 def test_a_worker_pod_says_which_model_it_is_for() -> None:
     labels = worker(service(model(name="Owner/Model")))["template"]["metadata"]["labels"]
-    assert labels["daybreak.dev/service"] == "llama"
+    assert labels["daybreak.dev/owner-name"] == "llama"
     assert labels["daybreak.dev/model"].startswith("owner-model-")
 
 

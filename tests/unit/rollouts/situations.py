@@ -38,7 +38,7 @@ class Story:
     def step(self, after: float = 1.0, *, serving: bool = True, **seen: Any) -> RolloutState:
         """Let time pass, and decide."""
         self.now += timedelta(seconds=after)
-        built = self.state.revision if self.state is not None else self.wish.revision
+        built = self.state.current_revision if self.state is not None else self.wish.revision
         changes = {name: self.change for name in self.known if name != built}
         situation = Situation(
             revision=built,
@@ -49,7 +49,7 @@ class Story:
             **seen,
         )
         self.state = step(self.state, situation, self.wish)
-        again = step(self.state, replace(situation, revision=self.state.revision), self.wish)
-        if self.state.revision == built:
+        again = step(self.state, replace(situation, revision=self.state.current_revision), self.wish)
+        if self.state.current_revision == built:
             assert again == self.state, "the same input twice gives the same state"
         return self.state

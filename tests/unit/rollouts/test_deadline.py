@@ -12,7 +12,7 @@ from daybreak.rollouts.deadline import BOUNDS, TIMES, UNKNOWN, deadline
 def wakes(*seconds: int) -> list[WakeStatus]:
     """Measured starts."""
     return [
-        WakeStatus(depth=SleepDepth.WORKERS, started_at="2026-11-23T09:00:00Z", p95_seconds=each)
+        WakeStatus(depth=SleepDepth.WORKERS, start_time="2026-11-23T09:00:00Z", p95_seconds=each)
         for each in seconds
     ]
 

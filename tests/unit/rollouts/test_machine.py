@@ -16,7 +16,12 @@ LATE = SETTLE.total_seconds() + 1
 
 def short(state: RolloutState) -> tuple[str, str, str | None, str | None]:
     """Phase, revision, target and strategy."""
-    return state.phase.value, state.revision, state.target, state.strategy and state.strategy.value
+    return (
+        state.phase.value,
+        state.current_revision,
+        state.target_revision,
+        state.strategy and state.strategy.value,
+    )
 
 
 def replaced(story: Story) -> None:
@@ -29,7 +34,7 @@ def test_the_first_revision_is_taken_and_answers() -> None:
     assert short(story.step(serving=False)) == ("Progressing", "one", None, None)
     assert short(story.step(answers=True)) == ("Complete", "one", None, None)
     assert story.state is not None
-    assert story.state.answered == "one"
+    assert story.state.last_successful_revision == "one"
 
 
 def test_replace_waits_until_what_ran_has_gone() -> None:
@@ -41,7 +46,7 @@ def test_replace_waits_until_what_ran_has_gone() -> None:
     state = story.step(serving=False, vacated=True, changes={})
     assert short(state) == ("Progressing", "two", None, "Replace")
     assert not state.replaces
-    assert state.started == story.now
+    assert state.start_time == story.now
     assert short(story.step(answers=True)) == ("Complete", "two", None, "Replace")
 
 
@@ -111,9 +116,9 @@ def test_a_sleeping_one_takes_it_and_the_wake_is_its_trial() -> None:
     story.wish = Wish("two")
     state = story.step(serving=False, asleep=True)
     assert short(state) == ("Progressing", "two", None, None)
-    assert story.step(7200, serving=False, asleep=True).started is None, "its time begins with the wake"
+    assert story.step(7200, serving=False, asleep=True).start_time is None, "its time begins with the wake"
     state = story.step(serving=False)
-    assert state.started == story.now
+    assert state.start_time == story.now
     state = story.step(LATE, serving=False, stuck=BROKEN)
     assert short(state) == ("RollingBack", "two", "one", "Replace")
     replaced(story)
@@ -130,7 +135,7 @@ def test_what_cannot_start_goes_back_by_the_same_road(how: str) -> None:
     pause, seen = (LATE, {"stuck": BROKEN}) if how == "stuck" else (limit.total_seconds(), {})
     state = story.step(pause, serving=False, limit=limit, **seen)
     assert short(state) == ("RollingBack", "two", "one", "Replace")
-    assert (state.failed, state.replaces) == ("two", True)
+    assert (state.failed_revision, state.replaces) == ("two", True)
     assert (BROKEN if how == "stuck" else "within 300 s") in state.message
     replaced(story)
     state = story.step(answers=True)
@@ -138,7 +143,7 @@ def test_what_cannot_start_goes_back_by_the_same_road(how: str) -> None:
     assert story.step(7200, answers=True) == state, "and is not tried again"
     assert short(story.ask("three")) == ("Progressing", "one", "three", "Replace")
     assert story.state is not None
-    assert (story.state.failed, story.state.message) == (None, "")
+    assert (story.state.failed_revision, story.state.message) == (None, "")
 
 
 def test_in_place_goes_back_in_place() -> None:
@@ -261,7 +266,7 @@ def test_an_outage_later_is_not_of_the_rollout() -> None:
 
 
 def test_without_the_content_of_the_old_one_what_is_asked_for_runs() -> None:
-    before = RolloutState("gone", RolloutPhase.COMPLETE, answered="gone")
+    before = RolloutState("gone", RolloutPhase.COMPLETE, last_successful_revision="gone")
     seen = Situation(revision="new", known={"new"}, changes={}, around=FULL, now=START)
     assert short(step(before, seen, Wish("new"))) == ("Progressing", "new", None, None)
 
@@ -279,8 +284,8 @@ def test_weights_are_copied_before_what_runs_is_disturbed() -> None:
 def test_the_clock_stands_while_weights_are_copied() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two")
-    assert story.step(7200, filling=True).started is None
-    assert story.step().started == story.now
+    assert story.step(7200, filling=True).start_time is None
+    assert story.step().start_time == story.now
 
 
 def test_time_is_looked_at_when_it_may_tell_something() -> None:

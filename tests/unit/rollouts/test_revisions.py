@@ -53,7 +53,7 @@ def test_a_controller_revision_reads_back() -> None:
     made = controller_revision(svc, revision)
     assert read([made]) == (revision,)
     assert made["metadata"]["ownerReferences"][0]["controller"]
-    assert made["metadata"]["labels"]["daybreak.dev/service"] == "chat"
+    assert made["metadata"]["labels"]["daybreak.dev/owner-name"] == "chat"
     assert json.dumps(made["data"]) == json.dumps(made["data"], sort_keys=True), "as the API server writes it"
     leaving = {**made, "metadata": {**made["metadata"], "deletionTimestamp": "2026-11-23T09:00:00Z"}}
     assert read([leaving]) == ()

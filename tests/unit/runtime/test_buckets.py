@@ -103,8 +103,8 @@ def problem(wanted: Order, folder: Path) -> JobProblem:
 
 
 def test_what_is_not_there(buckets: Buckets, tmp_path: Path) -> None:
-    assert problem(order("s3://shop/nothing"), tmp_path).reason == "InputMissing"
-    assert problem(order("s3://elsewhere/in"), tmp_path).reason in ("InputMissing", "NoAccess")
+    assert problem(order("s3://shop/nothing"), tmp_path).reason == "InputNotFound"
+    assert problem(order("s3://elsewhere/in"), tmp_path).reason in ("InputNotFound", "AccessDenied")
 
 
 def test_an_output_that_holds_somebody_elses_files(buckets: Buckets, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_an_output_that_holds_somebody_elses_files(buckets: Buckets, tmp_path: P
 def test_who_has_no_right(buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     buckets.objects["shop/in/a.jsonl"] = lines(3)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody-else")
-    assert problem(order(), tmp_path).reason == "NoAccess"
+    assert problem(order(), tmp_path).reason == "AccessDenied"
 
 
 def test_files_large_and_small_and_removed(buckets: Buckets) -> None:

@@ -84,7 +84,7 @@ def test_files_large_and_small_and_removed(buckets: Buckets) -> None:
 
 
 @pytest.mark.parametrize(
-    ("uri", "reason"), [("gs://shop/in/a", "InputMissing"), ("gs://closed/in/a", "NoAccess")]
+    ("uri", "reason"), [("gs://shop/in/a", "InputNotFound"), ("gs://closed/in/a", "AccessDenied")]
 )
 def test_what_cannot_be_read(buckets: Buckets, uri: str, reason: str) -> None:
     with pytest.raises(JobProblem) as found:
@@ -95,7 +95,7 @@ def test_what_cannot_be_read(buckets: Buckets, uri: str, reason: str) -> None:
 def test_what_cannot_be_written(buckets: Buckets) -> None:
     with pytest.raises(JobProblem) as found:
         storage("gs://closed/out").write("a", b"x")
-    assert found.value.reason == "NoAccess"
+    assert found.value.reason == "AccessDenied"
 
 
 def test_a_pod_without_an_identity_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -104,4 +104,4 @@ def test_a_pod_without_an_identity_says_so(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("GCE_METADATA_ROOT", "127.0.0.1:9")
     with pytest.raises(JobProblem, match="access token") as found:
         storage("gs://shop/in").files()
-    assert found.value.reason == "NoAccess"
+    assert found.value.reason == "AccessDenied"

@@ -106,7 +106,7 @@ async def test_one_that_is_refused_is_said_and_not_tried_again(
     world.fails[f"{step} /a"] = Refused("its rank is 64")
     found.want(wanted(a="/a", b="/b"))
     assert await found.settled(5)
-    assert states(found) == {"a": ("Refused", "its rank is 64"), "b": ("Loaded", "")}
+    assert states(found) == {"a": ("Rejected", "its rank is 64"), "b": ("Loaded", "")}
     await asyncio.sleep(0.05)
     assert world.log.count("fetch /a") == 1
     assert why_missing(found, "a") == (404, "The adapter `a` cannot be used: its rank is 64.")
@@ -152,7 +152,7 @@ async def test_the_one_before_goes_when_its_successor_is_refused(world: World, f
     world.fails["check /new"] = Refused("too wide")
     found.want(wanted(a="/new"))
     await found.settled(5)
-    assert (world.listed, states(found)) == ({}, {"a": ("Refused", "too wide")})
+    assert (world.listed, states(found)) == ({}, {"a": ("Rejected", "too wide")})
 
 
 async def test_one_that_is_taken_back_while_it_is_fetched_never_comes(world: World, found: Adapters) -> None:

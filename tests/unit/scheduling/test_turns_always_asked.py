@@ -173,7 +173,11 @@ class Refused(Play):
     def _gate(self, name: str) -> ModelGate:
         more: dict[str, Any] = {"state": "Closed", "epoch": 1, "phase": "Waking"}
         return ModelGate(
-            name=name, since="2026-11-23T12:00:00Z", hold_seconds=self.hold, room=self.room.get(name), **more
+            name=name,
+            phase_transition_time="2026-11-23T12:00:00Z",
+            hold_seconds=self.hold,
+            accelerator_queue=self.room.get(name),
+            **more,
         )
 
 

@@ -174,7 +174,7 @@ class Rolling:
     def rollout(self) -> tuple[str, int]:
         """Phase of the rollout, and number of the revision that it is built of."""
         assert self.status is not None
-        return self.status["rollout"]["phase"], self.status["rollout"]["number"]
+        return self.status["rollout"]["phase"], self.status["rollout"]["currentRevisionNumber"]
 
     @property
     def files(self) -> str:

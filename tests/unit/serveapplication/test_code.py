@@ -64,7 +64,7 @@ async def test_other_code_brings_other_pods() -> None:
     assert codes(found) == {"new"}
     assert found is not None
     assert found["spec"]["upgradeStrategy"] == {"type": "NewCluster"}, "the old ones answer till then"
-    assert conditions(decide(one))["Ready"] == ("True", "Answering")
+    assert conditions(decide(one))["Ready"] == ("True", "Serving")
 
 
 @pytest.mark.parametrize("code", [OLD, UNREADABLE, AWAITED, MISSING])
@@ -84,7 +84,7 @@ async def test_what_was_built_before_contents_were_looked_at_goes_on() -> None:
     assert found["metadata"]["annotations"][names.CODE_ANNOTATION] == "new", "the next change is seen"
 
 
-@pytest.mark.parametrize(("code", "reason"), [(MISSING, "CodeMissing"), (AWAITED, "Progressing")])
+@pytest.mark.parametrize(("code", "reason"), [(MISSING, "CodeNotFound"), (AWAITED, "Progressing")])
 async def test_without_its_code_no_ray_cluster_is_made(code: Content, reason: str) -> None:
     one = seen(traffic=HELD, spec=SPEC, code=code)
     assert await ray_service(one) is None
@@ -93,12 +93,12 @@ async def test_without_its_code_no_ray_cluster_is_made(code: Content, reason: st
     assert conditions(found)["Ready"][1] == reason
     healed = seen(said(found), traffic=HELD, spec=SPEC, code=NEW)
     assert codes(await ray_service(healed)) == {"new"}
-    assert conditions(decide(healed))["Stalled"] == ("False", "Steady")
+    assert conditions(decide(healed))["Stalled"] == ("False", "Reconciled")
 
 
 def test_a_config_map_that_is_not_there_is_told() -> None:
     found = decide(seen(traffic=HELD, spec=SPEC, code=MISSING))
-    assert conditions(found)["Stalled"] == ("True", "CodeMissing")
+    assert conditions(found)["Stalled"] == ("True", "CodeNotFound")
     message = next(each.message for each in found.status.conditions if each.type == "Stalled")
     assert message.startswith("ConfigMap pipeline-code, which spec.code names, is not in namespace default")
     assert found.status.gate is not None
@@ -107,8 +107,8 @@ def test_a_config_map_that_is_not_there_is_told() -> None:
 
 def test_what_answers_goes_on_without_it() -> None:
     found = decide(look(built("old"), MISSING))
-    assert conditions(found)["Ready"] == ("True", "Answering")
-    assert conditions(found)["Stalled"] == ("True", "CodeMissing")
+    assert conditions(found)["Ready"] == ("True", "Serving")
+    assert conditions(found)["Stalled"] == ("True", "CodeNotFound")
 
 
 async def test_whose_right_to_read_is_missing_goes_on_as_before() -> None:

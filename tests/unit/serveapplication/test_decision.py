@@ -52,7 +52,7 @@ def test_the_first_look_makes_it() -> None:
 
 
 def test_it_is_ready_when_serve_says_so(awake: Decision) -> None:
-    assert conditions(awake)["Ready"] == ("True", "Answering")
+    assert conditions(awake)["Ready"] == ("True", "Serving")
     assert awake.status.gate is not None
     assert awake.status.gate.models[0].state == "Open"
     assert [each.cluster for each in awake.status.gate.backends] == ["pipeline-abcde"]
@@ -72,7 +72,7 @@ def test_idle_it_drains_and_gives_the_whole_cluster_back(awake: Decision) -> Non
     assert asleep.sleep_state is not None
     assert asleep.sleep_state.asleep == "Cluster"
     assert conditions(asleep)["Ready"] == ("True", "Asleep")
-    assert asleep.status.answered is None
+    assert asleep.status.probed_configuration_hash is None
     waking = after(asleep, None, HELD, now=LATER)
     assert waking.status.phase == "Waking"
     assert conditions(waking)["Ready"] == ("True", "Waking"), "requests are held"
@@ -88,7 +88,7 @@ def test_a_change_in_place_goes_on_answering(awake: Decision) -> None:
     changing = live(application(), "DEPLOYING")
     changing["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     found = after(awake, changing)
-    assert conditions(found)["Ready"] == ("True", "Answering")
+    assert conditions(found)["Ready"] == ("True", "Serving")
     assert found.status.phase == "Updating"
 
 
@@ -145,7 +145,7 @@ def test_a_replica_that_fails_its_start_is_said() -> None:
 def test_without_kuberay_nothing_is_made() -> None:
     found = decide(seen(traffic=ASKED, kuberay_installed=False))
     assert not found.apply
-    assert conditions(found)["Stalled"] == ("True", "KubeRayMissing")
+    assert conditions(found)["Stalled"] == ("True", "KubeRayNotInstalled")
 
 
 def test_without_a_gateway_it_never_sleeps() -> None:
@@ -153,7 +153,7 @@ def test_without_a_gateway_it_never_sleeps() -> None:
     found = decide(one)
     assert found.sleep_state is None
     assert found.status.gate is None
-    assert conditions(found)["Ready"] == ("True", "Answering")
+    assert conditions(found)["Ready"] == ("True", "Serving")
 
 
 def test_what_cannot_be_read_is_said() -> None:

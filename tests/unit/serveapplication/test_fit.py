@@ -51,8 +51,8 @@ def schedulable(decision: Decision) -> str:
 )
 def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
     found = look(nodes, **spec)
-    assert conditions(found)["Schedulable"] == ("True", "Fits")
-    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert conditions(found)["Schedulable"] == ("True", "NodesFit")
+    assert conditions(found)["Stalled"] == ("False", "Reconciled")
 
 
 @pytest.mark.parametrize(
@@ -167,9 +167,9 @@ def test_clients_hear_of_it_and_it_heals_when_a_node_comes() -> None:
     assert found.status.gate is not None
     assert "no node has that resource" in (found.status.gate.models[0].reason or "")
     healed = after(found, live(application(**spec)), nodes=(HEAD_NODE, ONE_GPU), spec=spec)
-    assert conditions(healed)["Ready"] == ("True", "Answering")
-    assert conditions(healed)["Schedulable"] == ("True", "Fits")
-    assert conditions(healed)["Stalled"] == ("False", "Steady")
+    assert conditions(healed)["Ready"] == ("True", "Serving")
+    assert conditions(healed)["Schedulable"] == ("True", "NodesFit")
+    assert conditions(healed)["Stalled"] == ("False", "Reconciled")
 
 
 def test_what_answers_is_ready_though_it_would_fit_nowhere_now() -> None:
@@ -177,9 +177,9 @@ def test_what_answers_is_ready_though_it_would_fit_nowhere_now() -> None:
     ray = live(application(**spec))
     found = after(look((HEAD_NODE, ONE_GPU), **spec), ray, nodes=(HEAD_NODE, ONE_GPU), spec=spec)
     found = after(found, ray, nodes=(HEAD_NODE,), spec=spec)
-    assert conditions(found)["Ready"] == ("True", "Answering")
+    assert conditions(found)["Ready"] == ("True", "Serving")
     assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
-    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert conditions(found)["Stalled"] == ("False", "Reconciled")
 
 
 def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests_are_held() -> None:
@@ -190,11 +190,11 @@ def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests
     asleep = after(draining, ray, QUIET, nodes=(HEAD_NODE,), spec=spec, now=later)
     assert conditions(asleep)["Ready"] == ("True", "Asleep")
     assert conditions(asleep)["Schedulable"] == ("False", "NoNodeFits")
-    assert conditions(asleep)["Stalled"] == ("False", "Steady")
+    assert conditions(asleep)["Stalled"] == ("False", "Reconciled")
     waking = after(asleep, None, HELD, nodes=(HEAD_NODE,), spec=spec, now=later)
     waking = after(waking, None, HELD, nodes=(HEAD_NODE,), spec=spec, now=later)
     assert conditions(waking)["Ready"] == ("True", "Waking"), "its pods may bring a node"
-    assert conditions(waking)["Stalled"] == ("False", "Steady")
+    assert conditions(waking)["Stalled"] == ("False", "Reconciled")
     late = after(waking, None, HELD, nodes=(HEAD_NODE,), spec=spec, now=later + timedelta(minutes=6))
     assert conditions(late)["Stalled"] == ("True", "NoNodeFits")
 
@@ -207,7 +207,7 @@ def test_nodes_may_be_unknown_or_not_asked_about() -> None:
     off.manifest["metadata"]["annotations"] = OFF
     found = decide(off)
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
-    assert conditions(found)["Stalled"] == ("False", "Steady")
+    assert conditions(found)["Stalled"] == ("False", "Reconciled")
     assert "daybreak.dev/fit-check is off" in schedulable(found)
 
 

@@ -97,7 +97,9 @@ def test_asleep_with_its_head_they_have_no_pod_and_nothing_else_differs() -> Non
 
 def test_bounds_of_their_groups_reach_a_ray_cluster_that_runs() -> None:
     one = application(llms=[CPU])
-    found = seen({"answered": "pipeline-abcde"}, live(one), traffic=ASKED, spec={"llms": [CPU]})
+    found = seen(
+        {"probedConfigurationHash": "pipeline-abcde"}, live(one), traffic=ASKED, spec={"llms": [CPU]}
+    )
     bounds = cluster_bounds(view_of(found))
     assert bounds == {"pipeline-abcde": {"cpu": (1, 2), "tiny": (1, 3)}}
 

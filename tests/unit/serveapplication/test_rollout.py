@@ -44,7 +44,7 @@ async def test_other_files_are_another_revision_beside_the_first_cluster(world: 
     assert world.files == "two"
     world.comes_up()
     await world.steps(SETTLED)
-    assert world.condition("Ready")[:2] == ("True", "Answering")
+    assert world.condition("Ready")[:2] == ("True", "Serving")
     assert world.condition("Reconciling")[2].startswith("revision 2 is rolled out by BlueGreen")
     world.serves(SECOND)
     await world.steps(1)
@@ -67,7 +67,7 @@ async def test_a_broken_import_goes_back_to_the_cluster_that_serves(world: Rolli
     await world.steps(2)
     assert world.rollout == ("RolledBack", 1)
     assert world.called_off == ""
-    assert world.condition("Ready")[:2] == ("True", "Answering")
+    assert world.condition("Ready")[:2] == ("True", "Serving")
     status, reason, message = world.condition("Stalled")
     assert (status, reason) == ("True", "RolledBack")
     assert "revision 2 could not start, and revision 1 runs again" in message
@@ -293,8 +293,8 @@ async def test_code_that_is_not_there_disturbs_nothing(world: Rolling) -> None:
     world.contents["other"] = Content(missing=True)
     await world.steps()
     assert world.rollout == ("Complete", 1)
-    assert world.condition("Stalled")[:2] == ("True", "CodeMissing")
-    assert world.condition("Ready")[:2] == ("True", "Answering")
+    assert world.condition("Stalled")[:2] == ("True", "CodeNotFound")
+    assert world.condition("Ready")[:2] == ("True", "Serving")
     world.contents["other"] = Content(digest="two")
     await world.steps()
     assert world.rollout == ("Progressing", 2)

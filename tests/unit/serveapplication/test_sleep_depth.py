@@ -47,7 +47,7 @@ async def test_asleep_the_head_stays_and_no_worker(world: Rolling) -> None:
     assert before is not None
     assert world.ray is not None
     assert world.status is not None
-    assert world.status["gate"]["models"][0]["asleep"] == "Workers"
+    assert world.status["gate"]["models"][0]["sleepDepth"] == "Workers"
     assert world.bounds == {FIRST: {"cpu": (0, 0)}}
     scaling = {"min_replicas": 0, "initial_replicas": 0, "max_replicas": 1}
     for each in deployments(world.ray).values():
@@ -112,7 +112,7 @@ async def test_the_rest_goes_later(world: Rolling) -> None:
     world.traffic = replace(QUIET, idle=timedelta(hours=3))
     await world.steps(IDLE)
     assert world.status is not None
-    assert world.status["gate"]["models"][0]["asleep"] == "Cluster"
+    assert world.status["gate"]["models"][0]["sleepDepth"] == "Cluster"
     assert world.ray is None
 
 

@@ -11,9 +11,11 @@ DURATION = Histogram(
     ["kind"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
-WAITING = Gauge("daybreak_queue_waiting", "Objects that wait for a worker.")
-OLDEST = Gauge("daybreak_queue_oldest_seconds", "How long the object that waits longest has waited.")
-RUNNING = Gauge("daybreak_queue_running", "Reconciles under way.")
+WAITING = Gauge("daybreak_workqueue_depth", "Current number of objects that wait for a worker.")
+OLDEST = Gauge(
+    "daybreak_workqueue_oldest_seconds", "Time in seconds that the oldest object has waited for a worker."
+)
+RUNNING = Gauge("daybreak_workqueue_active", "Current number of reconciles in progress.")
 LOOP_LAG = Gauge(
     "daybreak_event_loop_lag_seconds", "How late the event loop came to a timer, at its last tick."
 )
@@ -49,4 +51,4 @@ YIELDS = Counter(
     "Workloads that gave their accelerators back before their time, by the workload that waited for them.",
     ["namespace", "name", "yielded_to"],
 )
-ASKED = Counter("daybreak_models_asked_total", "Models asked for a completion.", ["outcome"])
+ASKED = Counter("daybreak_model_probes_total", "Total number of probes of models by outcome.", ["outcome"])

@@ -29,24 +29,24 @@ def count(before: SavingsStatus | None, now: Accelerators, moment: datetime) -> 
     """The sums after a look at a moment. As long as nothing has changed they are those of before, so that
     time alone writes nothing."""
     if before is None:
-        return _noted(SavingsStatus(since=written(moment), until=written(moment)), now)
-    waited_for = before.waited_for_now or 0
-    if now == Accelerators(before.held_now, before.waking_now, before.given_back_now, waited_for):
+        return _noted(SavingsStatus(start_time=written(moment), update_time=written(moment)), now)
+    waited_for = before.contended or 0
+    if now == Accelerators(before.awake, before.waking, before.saved, waited_for):
         return before
     return _noted(counted(before, moment), now)
 
 
 def counted(before: SavingsStatus, moment: datetime) -> SavingsStatus:
     """The sums up to a moment."""
-    waited_for = before.waited_for or 0.0
-    passed = max(0.0, (moment - (parse_time(before.until) or moment)).total_seconds())
+    waited_for = before.contended_seconds or 0.0
+    passed = max(0.0, (moment - (parse_time(before.update_time) or moment)).total_seconds())
     return before.model_copy(
         update={
-            "until": written(moment),
-            "held": round(before.held + passed * before.held_now, 1),
-            "waking": round(before.waking + passed * before.waking_now, 1),
-            "given_back": round(before.given_back + passed * before.given_back_now, 1),
-            "waited_for": round(waited_for + passed * (before.waited_for_now or 0), 1) or None,
+            "update_time": written(moment),
+            "awake_seconds": round(before.awake_seconds + passed * before.awake, 1),
+            "waking_seconds": round(before.waking_seconds + passed * before.waking, 1),
+            "saved_seconds": round(before.saved_seconds + passed * before.saved, 1),
+            "contended_seconds": round(waited_for + passed * (before.contended or 0), 1) or None,
         }
     )
 
@@ -60,5 +60,5 @@ def savings_before(status: Mapping[str, Any]) -> SavingsStatus | None:
 
 
 def _noted(savings: SavingsStatus, now: Accelerators) -> SavingsStatus:
-    noted = {"held_now": now.held, "waking_now": now.waking, "given_back_now": now.given_back}
-    return savings.model_copy(update={**noted, "waited_for_now": now.waited_for or None})
+    noted = {"awake": now.held, "waking": now.waking, "saved": now.given_back}
+    return savings.model_copy(update={**noted, "contended": now.waited_for or None})

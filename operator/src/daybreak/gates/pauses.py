@@ -35,16 +35,16 @@ def remembered(
     """
     if now.gate is GateState.FAILED:
         # Requests are refused: nothing begins or ends with them.
-        return before.model_copy(update={"since": None})
+        return before.model_copy(update={"start_time": None})
     if not traffic.known:
         return before
     busy = bool(traffic.held or traffic.in_flight)
     last = moment if busy else None if traffic.asked is None else moment - traffic.asked
-    began, counted = parse_time(before.since or ""), parse_time(before.until or "")
+    began, counted = parse_time(before.start_time or ""), parse_time(before.last_end_time or "")
     if began is not None:
         if last is None or last - began <= _SLACK:
             return before
-        ended = before.model_copy(update={"since": None})
+        ended = before.model_copy(update={"start_time": None})
         return _with(ended, last - began, last)
     if traffic.pause is not None:
         end = moment - traffic.pause.ended
@@ -52,7 +52,7 @@ def remembered(
             before = _with(before, traffic.pause.length, end)
     begins = _down(now) and not _down(was)
     if begins and last is not None and not busy:
-        return before.model_copy(update={"since": written(last)})
+        return before.model_copy(update={"start_time": written(last)})
     return before
 
 
@@ -80,7 +80,7 @@ def _with(before: IdleStatus, length: timedelta, end: datetime) -> IdleStatus:
     faded = [each * (1 - 1 / MEMORY) for each in kept]
     faded[number] += 1
     pauses = [round(each, _DIGITS) for each in faded]
-    return before.model_copy(update={"pauses": pauses, "until": written(end)})
+    return before.model_copy(update={"pauses": pauses, "last_end_time": written(end)})
 
 
 def _down(state: SleepState) -> bool:

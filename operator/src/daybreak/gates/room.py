@@ -39,8 +39,12 @@ def room_status(
         has_room: Whether the pods of one replica have found room.
         now: The time.
     """
-    said = before.room if before is not None and before.room is not None else RoomStatus()
-    since, recent, first_since, late = parse_time(said.first_since or ""), said.recent, None, None
+    said = (
+        before.accelerator_queue
+        if before is not None and before.accelerator_queue is not None
+        else RoomStatus()
+    )
+    since, recent, first_since, late = parse_time(said.head_time or ""), said.recent_wait_seconds, None, None
     up = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     waits = up and not has_room
     if waits and before is not None:
@@ -55,13 +59,13 @@ def room_status(
     queues = waits and bool(turn.place or turn.after or first_since or late)
     oldest = held_since(before, traffic, now) if queues else None
     found = RoomStatus(
-        place=turn.place or None if waits else None,
-        expected_at=written(turn.expected) if waits and turn.expected is not None else None,
+        position=turn.place or None if waits else None,
+        expected_time=written(turn.expected) if waits and turn.expected is not None else None,
         held_by=list(turn.held_by[:MAX_AFTER]) or None if waits else None,
-        first_since=written(first_since) if first_since is not None else None,
-        overdue_since=written(late) if late is not None else None,
-        held_since=written(oldest) if oldest is not None else None,
-        recent=recent,
+        head_time=written(first_since) if first_since is not None else None,
+        overdue_time=written(late) if late is not None else None,
+        oldest_request_time=written(oldest) if oldest is not None else None,
+        recent_wait_seconds=recent,
     )
     return found if found != RoomStatus() else None
 
@@ -73,7 +77,7 @@ def _overdue_since(before: ModelGate, said: RoomStatus, moments: Moments) -> dat
     has not tried, and would never come to its turn if it lost its place for that.
     """
     hold = timedelta(seconds=before.hold_seconds)
-    late, first = parse_time(said.overdue_since or ""), parse_time(said.first_since or "")
+    late, first = parse_time(said.overdue_time or ""), parse_time(said.head_time or "")
     if late is not None:
         return None if moments.reached(late + OTHERS_TRY * hold) else late
     return moments.now if first is not None and moments.reached(first + hold) else None
@@ -81,16 +85,20 @@ def _overdue_since(before: ModelGate, said: RoomStatus, moments: Moments) -> dat
 
 def overdue(gate: ModelGate | None) -> bool:
     """Whether a model lets the others try, as the status says it."""
-    return gate is not None and gate.room is not None and gate.room.overdue_since is not None
+    return (
+        gate is not None
+        and gate.accelerator_queue is not None
+        and gate.accelerator_queue.overdue_time is not None
+    )
 
 
 def look_again(gate: ModelGate, now: datetime) -> timedelta | None:
     """When time alone changes whether a model lets the others try; None: never."""
-    if gate.room is None:
+    if gate.accelerator_queue is None:
         return None
     moments = Moments(now)
-    late = _overdue_since(gate, gate.room, moments)
-    changes = late != parse_time(gate.room.overdue_since or "")
+    late = _overdue_since(gate, gate.accelerator_queue, moments)
+    changes = late != parse_time(gate.accelerator_queue.overdue_time or "")
     return timedelta(0) if changes else moments.look_again
 
 
@@ -102,15 +110,15 @@ def yielded_to(before: ModelGate | None, state: SleepState, turn: Turn) -> str |
     if state.phase is not Phase.DRAINING and (state.asleep is None or state.phase is Phase.REPLACING):
         return None
     said = before.yielded_to if before is not None else None
-    begins = before is None or (before.phase is not Phase.DRAINING and before.asleep is None)
+    begins = before is None or (before.phase is not Phase.DRAINING and before.sleep_depth is None)
     return (turn.gives_way_to or None) if begins else said
 
 
 def first_since(gate: ModelGate | None) -> datetime | None:
     """Since when a model has come first, or lets the others try after that, as the status says it."""
-    if gate is None or gate.room is None:
+    if gate is None or gate.accelerator_queue is None:
         return None
-    return parse_time(gate.room.first_since or gate.room.overdue_since or "")
+    return parse_time(gate.accelerator_queue.head_time or gate.accelerator_queue.overdue_time or "")
 
 
 def held_since(gate: ModelGate | None, traffic: Traffic, now: datetime) -> datetime | None:
@@ -121,7 +129,11 @@ def held_since(gate: ModelGate | None, traffic: Traffic, now: datetime) -> datet
     and where the oldest was refused after it had been held as long as it may be, while others are held: who
     waits longer than that keeps its place.
     """
-    said = parse_time(gate.room.held_since or "") if gate is not None and gate.room is not None else None
+    said = (
+        parse_time(gate.accelerator_queue.oldest_request_time or "")
+        if gate is not None and gate.accelerator_queue is not None
+        else None
+    )
     if traffic.held_for is None:
         return said if not traffic.known else None
     told = (now - traffic.held_for).replace(microsecond=0)
@@ -135,4 +147,8 @@ def held_since(gate: ModelGate | None, traffic: Traffic, now: datetime) -> datet
 
 def room_seconds(gate: ModelGate | None) -> tuple[int, ...]:
     """How long it has taken before until a model had room, as the status says it."""
-    return tuple(gate.room.recent) if gate is not None and gate.room is not None else ()
+    return (
+        tuple(gate.accelerator_queue.recent_wait_seconds)
+        if gate is not None and gate.accelerator_queue is not None
+        else ()
+    )

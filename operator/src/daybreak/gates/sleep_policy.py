@@ -46,9 +46,9 @@ def backends_before(status: Mapping[str, Any]) -> list[str]:
 
 def sleep_state_of(gate: ModelGate, now: datetime) -> SleepState:
     """What was decided before."""
-    since = parse_time(gate.since) or now
+    since = parse_time(gate.phase_transition_time) or now
     return SleepState(
-        gate.phase, since, gate.asleep, gate.state, gate.epoch, gate.reason or "", gate.kept_awake
+        gate.phase, since, gate.sleep_depth, gate.state, gate.epoch, gate.reason or "", gate.kept_awake
     )
 
 
@@ -112,12 +112,12 @@ def model_gate(
         adapters=list(adapters) or None,
         reason=sleep_state.reason[:REASON_LIMIT] or None,
         phase=sleep_state.phase,
-        since=written(sleep_state.since),
-        asleep=sleep_state.asleep,
+        phase_transition_time=written(sleep_state.since),
+        sleep_depth=sleep_state.asleep,
         kept_awake=sleep_state.kept_awake,
-        after=list(after)[:MAX_AFTER] or None,
+        queued_behind=list(after)[:MAX_AFTER] or None,
         yielded_to=yielded_to,
-        room=room,
+        accelerator_queue=room,
         wake=wake,
         idle=idle,
     )
@@ -130,7 +130,7 @@ def node_wait(gate: ModelGate | None, now: datetime) -> timedelta | None:
     """
     if gate is None or gate.wake is None or not gate.wake.under_way:
         return None
-    left = (parse_time(gate.wake.started_at) or now) + timedelta(seconds=gate.hold_seconds) - now
+    left = (parse_time(gate.wake.start_time) or now) + timedelta(seconds=gate.hold_seconds) - now
     return left if left > timedelta(0) else None
 
 

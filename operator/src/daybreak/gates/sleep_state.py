@@ -32,7 +32,7 @@ class SleepPolicy:
     @property
     def takes_turns(self) -> bool:
         """Whether it gives its accelerators to another one even while it is asked."""
-        return self.may_sleep and self.sleep is not None and self.sleep.yields is Yield.TURN
+        return self.may_sleep and self.sleep is not None and self.sleep.yields is Yield.ALWAYS
 
     @property
     def depth(self) -> SleepDepth:

@@ -25,7 +25,7 @@ def wake_history(
         return _begun(before, was.asleep, now.since)
     if before is None or not before.under_way:
         return before
-    started = parse_time(before.started_at) or moment
+    started = parse_time(before.start_time) or moment
     opened = was.gate is not GateState.OPEN and now.gate is GateState.OPEN
     failed = before.failed or _failed(was) or _failed(now) or None
     if not opened:
@@ -62,7 +62,7 @@ def _begun(before: WakeStatus | None, depth: SleepDepth, at: datetime) -> WakeSt
     """A new wake; what is known of those before is kept."""
     return WakeStatus(
         depth=depth,
-        started_at=written(at),
+        start_time=written(at),
         recent=before.recent if before else [],
         p50_seconds=before.p50_seconds if before else None,
         p95_seconds=before.p95_seconds if before else None,

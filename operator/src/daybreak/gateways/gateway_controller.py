@@ -314,7 +314,7 @@ def _settings(platform: Platform, said: Manifest | None) -> tuple[Platform, str]
 
 def _leads_here(service: Manifest | None) -> bool:
     """Whether a workload's address leads to the gateway."""
-    of_a_service = bool(at(service, "metadata", "labels").get(names.SERVICE_LABEL))
+    of_a_service = bool(names.labelled_owner(at(service, "metadata", "labels")))
     return of_a_service and at(service, "spec", "selector") == names.gateway_selector()
 
 

@@ -112,7 +112,7 @@ def _network_policy(namespace: str, platform: Platform, external_ports: Collecti
         "podSelector": {"matchLabels": names.operator_selector()},
     }
     serving = [{"protocol": "TCP", "port": port} for port in (ports.SERVE, ports.DIRECT)]
-    models = {"podSelector": {"matchExpressions": [{"key": names.SERVICE_LABEL, "operator": "Exists"}]}}
+    models = {"podSelector": {"matchExpressions": [{"key": names.OWNER_NAME_LABEL, "operator": "Exists"}]}}
     # Each has a port of its own, which its own policy opens to the gateway.
     servers = {"podSelector": {"matchLabels": {names.COMPONENT_LABEL: names.SERVER_COMPONENT, **_OURS}}}
     egress = [{"to": [models], "ports": serving}, {"to": [servers]}, *to_cluster(platform.api_server_ports)]
@@ -137,7 +137,7 @@ def _network_policy(namespace: str, platform: Platform, external_ports: Collecti
                     ]
                 },
                 {
-                    "from": [operator, *platform.gateway_pods.metrics_from],
+                    "from": [operator, *platform.gateway_pods.metrics_allow_from],
                     "ports": [{"protocol": "TCP", "port": names.GATEWAY_HTTP_PORT}],
                 },
             ],

@@ -72,7 +72,7 @@ class PortAllocator:
         # Where two have one port, which should not be, the older one keeps it: every operator sees it so.
         for manifest in sorted(self._cache.all(SERVICES), key=_age):
             metadata = manifest["metadata"]
-            name = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
+            name = names.labelled_owner(metadata.get("labels"))
             port = self._port(manifest)
             owner = OwnerKey.of_label(metadata["namespace"], name or "")
             if not name or owner.name != metadata["name"] or port is None:

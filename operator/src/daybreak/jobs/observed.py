@@ -72,7 +72,7 @@ class SeenJob(Generic[Subject, Words]):
     @property
     def finished(self) -> bool:
         """Whether its end stands in the status."""
-        return bool(self.status.get("finished"))
+        return bool(self.status.get("completionTime"))
 
     @property
     def generation(self) -> int:
@@ -97,7 +97,9 @@ class SeenJob(Generic[Subject, Words]):
 
     def begun_with(self, annotation: str) -> str:
         """Digest of what it began with: in the status, or on the job that the status does not know yet."""
-        return text(self.status.get("job")) or text(at(self.job, "metadata", "annotations").get(annotation))
+        return text(self.status.get("jobHash")) or text(
+            at(self.job, "metadata", "annotations").get(annotation)
+        )
 
 
 Seen = TypeVar("Seen", bound=SeenJob[Any, Any])

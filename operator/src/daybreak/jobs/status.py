@@ -27,12 +27,12 @@ class JobStatus(Protocol):
         ...
 
     @property
-    def started(self) -> str | None:
+    def start_time(self) -> str | None:
         """When its first job was made."""
         ...
 
     @property
-    def finished(self) -> str | None:
+    def completion_time(self) -> str | None:
         """When it ended."""
         ...
 
@@ -42,17 +42,17 @@ class JobStatus(Protocol):
         ...
 
     @property
-    def gpus(self) -> int:
+    def accelerators(self) -> int:
         """Accelerators that are held."""
         ...
 
     @property
-    def gpu_seconds(self) -> float:
+    def accelerator_seconds(self) -> float:
         """What they have cost."""
         ...
 
     @property
-    def gpu_seconds_until(self) -> str | None:
+    def accelerator_seconds_time(self) -> str | None:
         """Until when that is counted."""
         ...
 
@@ -75,9 +75,9 @@ def update(seen: Seen, before: JobStatus, decision: Decision, held: int) -> dict
     if verdict is not None:
         moment = written(seen.now)
         found |= {
-            "started": before.started or (moment if seen.job is not None else None),
-            "finished": before.finished or (moment if verdict.final else None),
-            "job": decision.job or None,
+            "start_time": before.start_time or (moment if seen.job is not None else None),
+            "completion_time": before.completion_time or (moment if verdict.final else None),
+            "job_hash": decision.job or None,
             "conditions": _conditions(seen, verdict),
         }
     return found | cost(before, held, seen.now)
@@ -100,14 +100,14 @@ def cost(before: JobStatus, held: int, now: datetime) -> dict[str, object]:
 
     What was held since the last count counts; in between it is not written anew as long as nothing changes.
     """
-    until = parse_time(before.gpu_seconds_until) if before.gpu_seconds_until else None
+    until = parse_time(before.accelerator_seconds_time) if before.accelerator_seconds_time else None
     passed = max(0.0, (now - until).total_seconds()) if until is not None else 0.0
-    if held == before.gpus and passed < COUNT_SECONDS and until is not None:
+    if held == before.accelerators and passed < COUNT_SECONDS and until is not None:
         return {}
-    if held == 0 and before.gpus == 0:
+    if held == 0 and before.accelerators == 0:
         return {}
-    total = round(before.gpu_seconds + before.gpus * passed, 1)
-    return {"gpus": held, "gpu_seconds": total, "gpu_seconds_until": written(now)}
+    total = round(before.accelerator_seconds + before.accelerators * passed, 1)
+    return {"accelerators": held, "accelerator_seconds": total, "accelerator_seconds_time": written(now)}
 
 
 def events(action: str, before: JobStatus, after: JobStatus) -> list[Event]:

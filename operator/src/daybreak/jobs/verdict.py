@@ -57,9 +57,9 @@ def not_applied(seen: Seen, noun: str) -> Verdict | None:
     """Whether its objects cannot be made: a name is taken, or the API server refuses."""
     if seen.foreign:
         message = f"{', '.join(seen.foreign)} belongs to somebody else: remove it, or rename the {noun}"
-        return Verdict(JobPhase.PENDING, JobReason.NAME_TAKEN, message, stalled=True)
+        return Verdict(JobPhase.PENDING, JobReason.NAME_CONFLICT, message, stalled=True)
     if seen.refusal:
-        return Verdict(seen.phase_before, JobReason.REFUSED, seen.refusal, stalled=True)
+        return Verdict(seen.phase_before, JobReason.OBJECT_REJECTED, seen.refusal, stalled=True)
     return None
 
 

@@ -220,5 +220,7 @@ def _is_taken(seen: Observed[Any], decided: Decided) -> bool:
     history = seen.history
     if history is None or history.built is None or decided.rolled is None:
         return False
-    revision = decided.rolled.state.revision
-    return revision != history.built.name and (history.state is None or revision != history.state.revision)
+    revision = decided.rolled.state.current_revision
+    return revision != history.built.name and (
+        history.state is None or revision != history.state.current_revision
+    )

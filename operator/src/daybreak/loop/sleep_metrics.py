@@ -35,23 +35,23 @@ class Savings(Collector):
     def collect(self) -> Iterator[CounterMetricFamily]:
         """As prometheus_client asks for it, in the process's main thread or another one."""
         family = CounterMetricFamily(
-            "daybreak_gpu_seconds",
-            "Accelerators of a service times seconds, by state: held awake, waking, or given_back by sleep.",
+            "daybreak_accelerator_seconds",
+            "Total accelerator-seconds of a workload by state: awake, waking, or saved by sleep.",
             labels=["namespace", "service", "state"],
         )
         waited = CounterMetricFamily(
-            "daybreak_gpu_waited_for_seconds",
-            "Of those held awake: accelerators times seconds in which pods of others waited for them.",
+            "daybreak_accelerator_contended_seconds",
+            "Total accelerator-seconds in state awake for which pods of other workloads waited.",
             labels=["namespace", "service"],
         )
         now = self._clock()
         for owner, before in list(self._known.items()):
             sums = counted(before, now)
             for state, so_many in (
-                ("held", sums.held), ("waking", sums.waking), ("given_back", sums.given_back)
+                ("awake", sums.awake_seconds), ("waking", sums.waking_seconds), ("saved", sums.saved_seconds)
             ):  # fmt: skip
                 family.add_metric([owner.namespace, owner.label, state], so_many)
-            waited.add_metric([owner.namespace, owner.label], sums.waited_for or 0.0)
+            waited.add_metric([owner.namespace, owner.label], sums.contended_seconds or 0.0)
         yield from (family, waited)
 
 
@@ -112,7 +112,7 @@ class ExpectedWaits(Collector):
         """Say what the status of a service says of its gates; None: nothing, or it has gone."""
         found = {}
         for each in gate.models if gate is not None else ():
-            expected = each.room.expected_at if each.room is not None else None
+            expected = each.accelerator_queue.expected_time if each.accelerator_queue is not None else None
             if (moment := parse_time(expected or "")) is not None:
                 found[each.name] = moment
         if found:
@@ -159,8 +159,8 @@ def count_yields(owner: OwnerKey, before: Mapping[str, Any], after: Mapping[str,
     """Count what a status says for the first time to be given back for somebody else."""
     was = {text(gate.get("name")): gate for gate in _gates(before)}
     for gate in _gates(after):
-        had_it = was.get(text(gate.get("name")), {}).get("asleep") is None
-        if had_it and gate.get("asleep") is not None and (other := text(gate.get("yieldedTo"))):
+        had_it = was.get(text(gate.get("name")), {}).get("sleepDepth") is None
+        if had_it and gate.get("sleepDepth") is not None and (other := text(gate.get("yieldedTo"))):
             metrics.YIELDS.labels(owner.namespace, owner.label, other).inc()
 
 

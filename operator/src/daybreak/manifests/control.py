@@ -27,6 +27,4 @@ def is_orphan_of(manifest: Manifest, service: str) -> bool:
     if controller(manifest) is not None:
         return False
     labels = manifest["metadata"].get("labels") or {}
-    return (
-        labels.get(names.MANAGED_BY_LABEL) == names.MANAGED_BY and labels.get(names.SERVICE_LABEL) == service
-    )
+    return labels.get(names.MANAGED_BY_LABEL) == names.MANAGED_BY and names.labelled_owner(labels) == service

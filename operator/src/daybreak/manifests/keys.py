@@ -33,12 +33,12 @@ class OwnerKey(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Value of the label `daybreak.dev/service`, and the owner's name towards gateways."""
+        """Name of the owner towards gateways and in names of objects."""
         return names.of_owner(self.kind, self.name)
 
     @classmethod
     def of_label(cls, namespace: str, label: str) -> "OwnerKey":
-        """Return the owner that a label's value, or a gateway, names."""
+        """Return the owner that `label` stands for."""
         kind, name = names.kind_and_name(label)
         return cls(kind, namespace, name)
 

@@ -64,18 +64,21 @@ def _rollout(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Event]
     if not was or not now:
         return []
     phase, strategy = now["phase"], now.get("strategy")
-    coming = now.get("target") or now["revision"]
+    coming = now.get("targetRevision") or now["currentRevision"]
     if phase in (RolloutPhase.PROGRESSING, RolloutPhase.ROLLING_BACK) and strategy is not None:
-        begun = (was.get("target") or was["revision"], was.get("strategy")) != (coming, strategy)
+        begun = (was.get("targetRevision") or was["currentRevision"], was.get("strategy")) != (
+            coming,
+            strategy,
+        )
         # One that has waited has stood in the status before.
         waited = was["phase"] in (RolloutPhase.PAUSED, RolloutPhase.PREPARING, RolloutPhase.BLOCKED)
-        if waited or (begun and was.get("target") != coming):
+        if waited or (begun and was.get("targetRevision") != coming):
             return [
                 Event("Rollout", False, strategy, f"{coming} is rolled out by {strategy}: {now['reason']}")
             ]
-    if now.get("answered") == now["revision"] and (phase, was["phase"]) in _ROLLED_OUT:
+    if now.get("lastSuccessfulRevision") == now["currentRevision"] and (phase, was["phase"]) in _ROLLED_OUT:
         reason = Reason.ROLLED_BACK if phase == RolloutPhase.ROLLED_BACK else ROLLED_OUT
-        return [Event("Rollout", False, reason, f"{now['revision']} answers")]
+        return [Event("Rollout", False, reason, f"{now['currentRevision']} answers")]
     return []
 
 
@@ -92,7 +95,7 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
     for name, gate in gates.items():
         was = _gates(before).get(name, {})
         model = f"model {name}: " if len(gates) > 1 else ""
-        depth, deeper = was.get("asleep"), gate.get("asleep")
+        depth, deeper = was.get("sleepDepth"), gate.get("sleepDepth")
         if deeper is not None and deeper != depth:
             given_back = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
             other = f" for {gate['yieldedTo']}, which waits for them" if gate.get("yieldedTo") else ""
@@ -115,15 +118,15 @@ def _waits(model: str, was: Mapping[str, Any], gate: Mapping[str, Any]) -> list[
     """That it waits for accelerators, and that its pods have found room. Its place is told once: it changes
     with each that comes before it. One that gives up sleeps again, and that is told."""
     if _in_line(gate) and not _in_line(was):
-        room = gate.get("room") or {}
+        room = gate.get("acceleratorQueue") or {}
         turn = Turn(
             held_by=tuple(room.get("heldBy") or ()),
-            place=room.get("place") or 0,
-            expected=parse_time(room.get("expectedAt") or ""),
+            place=room.get("position") or 0,
+            expected=parse_time(room.get("expectedTime") or ""),
         )
-        said = no_room(gate.get("after") or (), turn)
+        said = no_room(gate.get("queuedBehind") or (), turn)
         return [Event("Wait", False, Reason.WAITING_FOR_ACCELERATORS, f"{model}{said}")]
-    if _in_line(was) and not _in_line(gate) and gate.get("asleep") is None and gate["phase"] in _UP:
+    if _in_line(was) and not _in_line(gate) and gate.get("sleepDepth") is None and gate["phase"] in _UP:
         return [Event("Wait", False, ROOM_FOUND, f"{model}its pods have found room")]
     return []
 
@@ -131,9 +134,11 @@ def _waits(model: str, was: Mapping[str, Any], gate: Mapping[str, Any]) -> list[
 def _in_line(gate: Mapping[str, Any]) -> bool:
     """Whether it is on the way up and others have to go, or come, before its pods have room. Who has come
     first stays so to the end, also while its pods are made anew and the scheduler has not looked at them."""
-    room = gate.get("room") or {}
-    queued = gate.get("after") or room.get("place") or room.get("firstSince") or room.get("overdueSince")
-    return gate.get("asleep") is None and bool(queued)
+    room = gate.get("acceleratorQueue") or {}
+    queued = (
+        gate.get("queuedBehind") or room.get("position") or room.get("headTime") or room.get("overdueTime")
+    )
+    return gate.get("sleepDepth") is None and bool(queued)
 
 
 _UP = (Phase.WAKING, Phase.AWAKE, Phase.UPDATING)

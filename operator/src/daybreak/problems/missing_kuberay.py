@@ -9,4 +9,4 @@ def missing_kuberay(*, installed: bool) -> Problem | None:
     if installed:
         return None
     said = "the API server knows no RayService (ray.io/v1): install KubeRay, or its CRDs"
-    return Problem(Reason.KUBERAY_MISSING, said, stalled=True)
+    return Problem(Reason.KUBERAY_NOT_INSTALLED, said, stalled=True)

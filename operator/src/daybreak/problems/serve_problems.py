@@ -33,7 +33,9 @@ def service_problem(
     """
     if ray.refusal:
         return Problem(
-            Reason.REFUSED, f"KubeRay does not take the RayService: {excerpt(ray.refusal)}", stalled=True
+            Reason.OBJECT_REJECTED,
+            f"KubeRay does not take the RayService: {excerpt(ray.refusal)}",
+            stalled=True,
         )
     heads = (pod for pod in pods if pod.role == HEAD and pod.cluster == ray.coming)
     found = worst(pod_problem(pod) for pod in heads)
@@ -54,7 +56,7 @@ def pods_rejected(clusters: Sequence[Manifest], cluster: str, worker: PodFields)
         return None
     message = with_fix(f"KubeRay cannot make the pods: {excerpt(refused)}", ray_fix(refused, worker))
     # A quota or a policy stays as it is; a timeout or a lost race does not.
-    return Problem(Reason.REFUSED, message, rejects(refused))
+    return Problem(Reason.OBJECT_REJECTED, message, rejects(refused))
 
 
 def model_problem(ray: RayView, pods: Iterable[PodView], model: str) -> Problem | None:

@@ -63,7 +63,7 @@ def policy(
 
 def own_pods(owner: str) -> dict[str, Any]:
     """What the pods of an owner are selected by."""
-    return {"matchLabels": {names.SERVICE_LABEL: owner}}
+    return {"matchLabels": names.owner_labels(owner)}
 
 
 def operator(platform: Platform) -> Peer:

@@ -74,7 +74,7 @@ class History:
         """The one that the workload is built of; None: its content is not known any more."""
         if self.as_written or self.state is None:
             return self.own
-        return self.named(self.state.revision)
+        return self.named(self.state.current_revision)
 
     @cached_property
     def wanted(self) -> Revision | None:
@@ -95,7 +95,7 @@ class History:
         if self.built is None or (self.wanted == self.built and (state is None or state.phase in ENDED)):
             return ()
         ways = {self.wanted.name if self.wanted is not None else None}
-        ways |= {state.answered if state is not None else None}
+        ways |= {state.last_successful_revision if state is not None else None}
         return tuple(each for each in self.revisions if each.name in ways and each != self.built)
 
     @property
@@ -104,7 +104,16 @@ class History:
         state = self.state
         found = {each.name for each in (self.own, self.built, self.wanted) if each is not None}
         if state is not None:
-            found |= {each for each in (state.revision, state.target, state.answered, state.failed) if each}
+            found |= {
+                each
+                for each in (
+                    state.current_revision,
+                    state.target_revision,
+                    state.last_successful_revision,
+                    state.failed_revision,
+                )
+                if each
+            }
         return frozenset(found)
 
     @property

@@ -28,34 +28,34 @@ def state_of(status: Mapping[str, Any]) -> RolloutState | None:
     if said is None:
         return None
     return RolloutState(
-        revision=said.revision,
+        current_revision=said.current_revision,
         phase=said.phase,
         strategy=said.strategy,
         reason=said.reason or "",
-        target=said.target,
-        answered=said.answered,
-        failed=said.failed,
+        target_revision=said.target_revision,
+        last_successful_revision=said.last_successful_revision,
+        failed_revision=said.failed_revision,
         message=said.message or "",
-        started=parse_time(said.started_at) if said.started_at else None,
+        start_time=parse_time(said.start_time) if said.start_time else None,
     )
 
 
 def said(state: RolloutState, revisions: Sequence[Revision], limit: timedelta) -> RolloutStatus:
     """What was decided, for the status; `limit` is how long the change may take."""
-    started = state.started
+    started = state.start_time
     due = started + limit if started is not None and state.timed else None
     return RolloutStatus(
         phase=state.phase,
         strategy=state.strategy,
         reason=state.reason[:_WORDS_LIMIT] or None,
-        number=number(state.revision, revisions),
-        revision=state.revision,
-        target=state.target,
-        answered=state.answered,
-        failed=state.failed,
+        current_revision_number=number(state.current_revision, revisions),
+        current_revision=state.current_revision,
+        target_revision=state.target_revision,
+        last_successful_revision=state.last_successful_revision,
+        failed_revision=state.failed_revision,
         message=state.message[:_WORDS_LIMIT] or None,
-        started_at=written(started) if started is not None else None,
-        deadline=written(due) if due is not None else None,
+        start_time=written(started) if started is not None else None,
+        deadline_time=written(due) if due is not None else None,
     )
 
 

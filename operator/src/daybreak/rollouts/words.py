@@ -22,9 +22,9 @@ def stalled(history: History, state: RolloutState, said: Said) -> Said:
     if state.phase not in _REASONS:
         return said
     told = f"revision {_wanted(history)} is not begun: {state.message}"
-    if state.failed is not None:
+    if state.failed_revision is not None:
         told = _rolled_back(history, state)
-    elif state.target is None:
+    elif state.target_revision is None:
         told = state.message
     also = f"; {said[2]}" if said[0] == "True" and state.phase is not RolloutPhase.ROLLING_BACK else ""
     return "True", _REASONS[state.phase], f"{told}{also}"
@@ -36,7 +36,7 @@ def reconciling(history: History, state: RolloutState, said: Said) -> Said:
         return "True", waits, f"revision {_wanted(history)} waits: {state.message}{_road(state)}"
     if state.phase not in UNDER_WAY or state.strategy is None:
         return said
-    comes = number(state.target or state.revision, history.revisions)
+    comes = number(state.target_revision or state.current_revision, history.revisions)
     doing = f"; {said[2]}" if said[0] == "True" else ""
     return (
         "True",
@@ -55,11 +55,13 @@ def _wanted(history: History) -> int:
 
 
 def _failed(history: History, state: RolloutState) -> str:
-    return f"revision {number(state.revision, history.revisions)} could not start: {state.message}"
+    return f"revision {number(state.current_revision, history.revisions)} could not start: {state.message}"
 
 
 def _rolled_back(history: History, state: RolloutState) -> str:
-    failed, now = (number(name, history.revisions) for name in (state.failed, state.answered))
+    failed, now = (
+        number(name, history.revisions) for name in (state.failed_revision, state.last_successful_revision)
+    )
     runs = "runs again" if state.phase is RolloutPhase.ROLLED_BACK else "is on its way back"
     return (
         f"revision {failed} could not start, and revision {now} {runs}: {state.message}; change the spec, "

@@ -35,7 +35,7 @@ def schedulable(misfits: Sequence[Misfit] | None, kind: str, fits: str, *, valid
         said = "; ".join([*(misfit.message for misfit in misfits), nodes_come(kind)])
         return "False", Reason.NO_NODE_FITS, said
     if misfits is not None:
-        return "True", Reason.FITS, f"{fits} fit on the nodes"
+        return "True", Reason.NODES_FIT, f"{fits} fit on the nodes"
     if not valid:
         return "Unknown", Reason.INVALID_SPEC, "not checked, since the spec is not valid"
     if not known:

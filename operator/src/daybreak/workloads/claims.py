@@ -41,7 +41,7 @@ def _claim(seen: Observed[Any], subject: Subject, claimant: Claimant) -> Claim:
         holds=held_by_node(pods, model),
         waits=waits,
         no_room_since=no_room_since(pods, model) if waits else None,
-        queued=waits and gate is not None and bool(gate.after),
+        queued=waits and gate is not None and bool(gate.queued_behind),
         asked=bool(traffic.held),
         held_since=held_since(gate, traffic, seen.now) if waits else None,
         forsaken=waits and wakes_for_requests(gate, seen.status) and forsaken(policy, traffic),

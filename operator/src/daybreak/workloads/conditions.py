@@ -55,9 +55,9 @@ def ready(view: Assessed, states: States, moments: Moments) -> Said:
     if any(states[gate].gate is GateState.FAILED or states[gate].phase is Phase.FAILED for gate in up):
         return said
     if all(seen.gateway.of(gate).acknowledged < 0 for gate in states):
-        return _not_true(view), Reason.GATEWAY_MISSING, unheard(seen.gateway.rejected)
+        return _not_true(view), Reason.GATEWAY_NOT_REPORTING, unheard(seen.gateway.rejected)
     if up and all(states[gate].phase is Phase.DRAINING for gate in up):
-        return "True", Reason.ANSWERING, "falling asleep: a request turns it round"
+        return "True", Reason.SERVING, "falling asleep: a request turns it round"
     if said[0] != "True":
         return _waking(view, up, states, said)
     return _not_routed(view, seen.gateway, up, states, said, moments)
@@ -69,12 +69,12 @@ def reconciling(view: Assessed, states: States, ready: Said, plain: Said) -> Sai
         return "False", view.to_act_on[0].reason, _STALLED
     phase = sleep_policy.phase(states.values()) if states else None
     if phase is Phase.ASLEEP:
-        return "False", Reason.STEADY, "asleep, as it should be"
+        return "False", Reason.RECONCILED, "asleep, as it should be"
     if phase is Phase.REPLACING:
         return "True", Reason.REPLACING, ready[2]
     if ready[0] == "True" and phase in (Phase.DRAINING, Phase.WAKING):
         # What traffic brings about is no change of the spec: nobody has to wait for its end.
-        return "False", Reason.STEADY, ready[2]
+        return "False", Reason.RECONCILED, ready[2]
     return plain
 
 
@@ -82,7 +82,7 @@ def stalled(found: Sequence[Problem]) -> Said:
     """Stalled, from what a person has to act on."""
     if found:
         return "True", found[0].reason, "; ".join(problem.message for problem in found)
-    return "False", Reason.STEADY, "nobody has to act"
+    return "False", Reason.RECONCILED, "nobody has to act"
 
 
 def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going: Said) -> list[Condition]:
@@ -152,7 +152,7 @@ def _waking(view: Assessed, up: Sequence[str], states: States, said: Said) -> Sa
         # The wake goes on, and requests are held for as long again, but somebody ought to know.
         held = max(gate.hold_seconds for gate in overdue)
         told = f"the wake has taken longer than requests are held, which is {held} s: {said[2]}"
-        return "False", said[1] if said[0] == "False" else Reason.WAKE_OVERDUE, told
+        return "False", said[1] if said[0] == "False" else Reason.WAKE_TIMED_OUT, told
     from_sleep = len(closed) == len(silent) and all(_is_from_sleep(seen, each) for each in silent)
     if _was(view) == "True" and from_sleep:
         # In the decision to wake itself the models still sleep.
@@ -188,4 +188,4 @@ def _not_routed(
         f"{view.answerer}, but no gateway of the namespace reaches {view.reached}: {_HELD}; "
         "see whether a NetworkPolicy is in the way"
     )
-    return _not_true(view), Reason.NOT_ROUTED, told
+    return _not_true(view), Reason.BACKEND_UNREACHABLE, told

@@ -56,5 +56,5 @@ def decide(view: V | None, course: Callable[[V], Course]) -> Decided:
     pauses = [each.look_again for each in steps.values()]
     due = earliest(*pauses, change.look_again if change is not None else None)
     # What the API server has refused is tried again.
-    apply = blocked is None or blocked.reason is Reason.REFUSED
+    apply = blocked is None or blocked.reason is Reason.OBJECT_REJECTED
     return Decided(apply, view.asking() if blocked is None else Asking(), states, change, due)

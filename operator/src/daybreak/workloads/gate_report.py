@@ -89,10 +89,10 @@ class Gates:
             return None
         return "ApiKeys" if access is not None and access.api_keys else "Open"
 
-    def phase_since(self, phase: Phase) -> str:
+    def phase_transition_time(self, phase: Phase) -> str:
         """Return since when the workload is in a phase."""
         before = self.seen.status
-        since = parse_time(text(before.get("phaseSince"))) if before.get("phase") == phase else None
+        since = parse_time(text(before.get("phaseTransitionTime"))) if before.get("phase") == phase else None
         return written(since or self.seen.now)
 
     def _gate(self, gate: str, adapters: Sequence[str]) -> ModelGate:

@@ -27,7 +27,7 @@ class Common:
 
     observed_generation: int
     phase: Phase
-    phase_since: str | None
+    phase_transition_time: str | None
     access: Literal["Open", "ApiKeys"] | None
     gate: GateStatus | None
     savings: SavingsStatus | None
@@ -55,7 +55,7 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
     return Common(
         observed_generation=generation,
         phase=phase,
-        phase_since=gates.phase_since(phase),
+        phase_transition_time=gates.phase_transition_time(phase),
         access=gates.access(),
         gate=gates.status(backends),
         savings=gates.savings(),

@@ -71,6 +71,6 @@ def _silent_for(seen: Observed[Any]) -> timedelta:
     """For how long it has been unready because a model did not answer when it was asked."""
     ready = condition(seen.status, ConditionType.READY)
     since = parse_time(text(ready.get("lastTransitionTime")))
-    if since is None or ready.get("reason") != Reason.NOT_ANSWERING:
+    if since is None or ready.get("reason") != Reason.PROBE_FAILED:
         return timedelta(0)
     return seen.now - since

@@ -87,7 +87,7 @@ def rolled(view: V, course_of: Callable[[V], Course]) -> Rolled | None:
     if history is None:
         return None
     limit = deadline(history.rollout.deadline, [gate.wake for gate in seen.gates.values()])
-    held_up = blocked is not None and blocked.reason is not Reason.REFUSED
+    held_up = blocked is not None and blocked.reason is not Reason.OBJECT_REJECTED
     if held_up or history.wish is None or history.built is None:
         return None if history.state is None else Rolled(history, history.state, limit)
     course = course_of(view)

@@ -168,15 +168,15 @@ class View(ABC, Generic[S, T]):
     def answers(self, gates: Collection[str]) -> Said:
         """Return whether it answers, whatever the gateway does."""
         if self.answering:
-            return "True", Reason.ANSWERING, f"the {self.noun} answers at {self.url}"
+            return "True", Reason.SERVING, f"the {self.noun} answers at {self.url}"
         if self.problem is not None:
             return "False", self.problem.reason, self.problem.message
         if self.silent:
-            return "False", Reason.NOT_ANSWERING, self.silent
+            return "False", Reason.PROBE_FAILED, self.silent
         standing = condition(self.seen.status, ConditionType.READY)
-        if self.ask and standing.get("reason") == Reason.NOT_ANSWERING:
+        if self.ask and standing.get("reason") == Reason.PROBE_FAILED:
             # It is being asked again; until it says something else this is true.
-            return "False", Reason.NOT_ANSWERING, str(standing.get("message"))
+            return "False", Reason.PROBE_FAILED, str(standing.get("message"))
         return "Unknown", Reason.PROGRESSING, self.doing
 
     def active(self, states: Mapping[str, SleepState]) -> Said:
@@ -209,7 +209,7 @@ class View(ABC, Generic[S, T]):
             return "True", Reason.UPDATING, f"{said}: {why}" if why else said
         if self.missing:
             return "True", Reason.PROGRESSING, f"{self.missing}, {why}" if why else self.missing
-        return "False", Reason.STEADY, "everything is as the spec says"
+        return "False", Reason.RECONCILED, "everything is as the spec says"
 
     def told(self, found: Iterable[Problem | None]) -> Problem | None:
         """Of these problems, and of what fits on no node, the one that is told."""

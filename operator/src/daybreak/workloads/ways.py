@@ -69,10 +69,10 @@ class Ways(Generic[S, V, R]):
             return lacking
         if seen.foreign:
             said = _taken(self.kind, seen.subject.namespace, seen.foreign)
-            return Problem(Reason.NAME_TAKEN, said, stalled=True)
+            return Problem(Reason.NAME_CONFLICT, said, stalled=True)
         if seen.refusal:
             said = f"the API server refused {excerpt(seen.refusal, REFUSAL_LIMIT)}"
-            return Problem(Reason.REFUSED, said, stalled=True)
+            return Problem(Reason.OBJECT_REJECTED, said, stalled=True)
         return None
 
 

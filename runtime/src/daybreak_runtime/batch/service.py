@@ -27,7 +27,7 @@ from daybreak_runtime.http.retry_after import retry_after
 from daybreak_runtime.jobs.json_text import is_too_deep
 from daybreak_runtime.jobs.problem import JobProblem
 
-SERVICE_REFUSED = "ServiceRefused"
+SERVICE_REFUSED = "ServiceRejected"
 FOR_NOW = (408, 425, 429, 500, 502, 503, 504)
 """Answers after which the same request may be answered."""
 FOR_EVERY_ROW = (401, 403)

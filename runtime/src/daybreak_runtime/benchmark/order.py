@@ -127,7 +127,7 @@ class Stop:
     """How many values in a row may be no better, beyond noise, than the best."""
     noise_factor: float = 2.0
     """How many standard errors of a difference count as noise."""
-    least_noise: float = 0.02
+    min_noise: float = 0.02
     """The noise is never taken to be less than this share."""
 
 

@@ -48,7 +48,7 @@ def plain(course: Course, gain: Gain | None, relative_noise: float) -> dict[str,
         found["gain"] = {
             "ratio": round(gain.ratio, 4),
             "noise": round(gain.noise, 4),
-            "certain": gain.certain,
+            "significant": gain.significant,
         }
     return found
 

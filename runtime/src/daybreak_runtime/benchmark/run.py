@@ -59,7 +59,7 @@ class Gain:
     """The largest ratio, above 1, that could be noise."""
 
     @property
-    def certain(self) -> bool:
+    def significant(self) -> bool:
         """Whether the best is better beyond noise."""
         return self.ratio - 1 > self.noise
 
@@ -97,7 +97,7 @@ class Run:
     def noise(self) -> Noise:
         """The noise, as far as it is known."""
         stop = self._order.stop
-        return noise(self.course.steps, stop.noise_factor, stop.least_noise)
+        return noise(self.course.steps, stop.noise_factor, stop.min_noise)
 
     @property
     def gain(self) -> Gain | None:
@@ -177,9 +177,8 @@ class Run:
             return f"budget.time: {spent:.0f} s are spent, and one more step takes about {one:.0f} s"
         gpus = self._order.engine.gpus if self._order.engine is not None else 0
         if budget.gpu_seconds is not None and gpus * (spent + one) > budget.gpu_seconds:
-            return (
-                f"budget.gpuSeconds: {gpus * spent:.0f} are spent, and one more step takes {gpus * one:.0f}"
-            )
+            used, step = f"{gpus * spent:.0f}", f"{gpus * one:.0f}"
+            return f"budget.acceleratorSeconds: {used} are spent, and one more step takes {step}"
         return ""
 
     def _check(self) -> None:

@@ -15,8 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from daybreak_runtime.jobs.problem import JobProblem
 
-INPUT_MISSING = "InputMissing"
-NO_ACCESS = "NoAccess"
+INPUT_MISSING = "InputNotFound"
+NO_ACCESS = "AccessDenied"
 _REFUSED = (
     "ACCESS_DENIED",
     "AccessDenied",

@@ -17,8 +17,8 @@ from daybreak_runtime.lora.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
-LOADING, LOADED, REFUSED, FAILED = "Loading", "Loaded", "Refused", "Failed"
-"""How an adapter is. `Failed` is tried again, `Refused` only when the configuration asks for another one."""
+LOADING, LOADED, REFUSED, FAILED = "Loading", "Loaded", "Rejected", "Failed"
+"""How an adapter is. `Failed` is tried again, `Rejected` only when the configuration asks for another one."""
 AGAIN_SECONDS = (5.0, 300.0)
 """First and longest pause before files that cannot be had are asked for again."""
 

@@ -29,7 +29,7 @@ class PlayedApi:
     async def request(
         self, verb: str, resource: object, path: str, *, query: Mapping[str, str]
     ) -> dict[str, Any]:
-        assert (verb, path, query["labelSelector"]) == ("list", "/api/v1/pods", "!daybreak.dev/service")
+        assert (verb, path, query["labelSelector"]) == ("list", "/api/v1/pods", "!daybreak.dev/owner-kind")
         node = query["fieldSelector"].removeprefix("spec.nodeName=")
         self.asked.append(node)
         if self.fails is not None:

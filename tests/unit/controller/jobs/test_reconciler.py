@@ -43,12 +43,12 @@ class TrialStatus(BaseModel):
 
     observed_generation: int = 0
     phase: str | None = None
-    started: str | None = None
-    finished: str | None = None
-    gpus: int = 0
-    gpu_seconds: float = 0.0
-    gpu_seconds_until: str | None = None
-    job: str | None = None
+    start_time: str | None = None
+    completion_time: str | None = None
+    accelerators: int = 0
+    accelerator_seconds: float = 0.0
+    accelerator_seconds_time: str | None = None
+    job_hash: str | None = None
     conditions: list[Condition] = []
 
 

@@ -24,7 +24,7 @@ class World:
         self._version += 1
         found = pod(name, gpus=gpus, placed=bool(node), **more)
         found["metadata"] |= {"resourceVersion": str(self._version), "uid": name}
-        found["metadata"]["labels"] = found["metadata"]["labels"] | {names.SERVICE_LABEL: owner}
+        found["metadata"]["labels"] = found["metadata"]["labels"] | {**names.owner_labels(owner)}
         found["spec"]["nodeName"] = node or None
         self.cache.put(PODS, found)
         return found

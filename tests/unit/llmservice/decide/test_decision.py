@@ -33,14 +33,17 @@ def test_at_first_nothing_is_known() -> None:
     assert conditions(decision) == {
         "Ready": "Unknown/Progressing",
         "Active": "False/Starting",
-        "Schedulable": "True/Fits",
+        "Schedulable": "True/NodesFit",
         "Reconciling": "True/Progressing",
-        "Stalled": "False/Steady",
+        "Stalled": "False/Reconciled",
     }
     status = decision.status
-    assert (status.phase, status.replicas, status.gpus) == ("Waking", 0, 0)
+    assert (status.phase, status.replicas, status.accelerators) == ("Waking", 0, 0)
     assert status.url == "http://chat.default.svc/v1"
-    assert status.selector == "daybreak.dev/service=chat,ray.io/node-type=worker"
+    assert (
+        status.selector
+        == "daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name=chat,ray.io/node-type=worker"
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,14 +66,14 @@ def test_at_first_nothing_is_known() -> None:
         pytest.param(
             manifest(),
             {"kuberay_installed": False},
-            "KubeRayMissing",
+            "KubeRayNotInstalled",
             "the API server knows no RayService (ray.io/v1): install KubeRay, or its CRDs",
             id="no KubeRay",
         ),
         pytest.param(
             manifest(),
             {"foreign": ("Service/chat", "RayService/chat")},
-            "NameTaken",
+            "NameConflict",
             "Service/chat, RayService/chat already exist in default and belong to somebody else: remove "
             "them, or give the LLMService another name",
             id="names taken",
@@ -78,7 +81,7 @@ def test_at_first_nothing_is_known() -> None:
         pytest.param(
             manifest(),
             {"refusal": "Service chat: exceeded quota"},
-            "Refused",
+            "ObjectRejected",
             "the API server refused Service chat: exceeded quota",
             id="refused",
         ),
@@ -132,17 +135,17 @@ def test_a_spec_that_turns_bad_leaves_what_runs() -> None:
     assert decision.status.observed_generation == 2
     assert conditions(decision)["Ready"] == "False/InvalidSpec"
     assert [model.name for model in decision.status.models] == ["tiny"]
-    answered = decision.status.models[0].answered
+    answered = decision.status.models[0].probed_configuration_hash
     world.edit(manifest())
     decision = world.step()
-    assert conditions(decision)["Ready"] == "True/Answering"
-    assert decision.status.models[0].answered == answered
+    assert conditions(decision)["Ready"] == "True/Serving"
+    assert decision.status.models[0].probed_configuration_hash == answered
 
 
 def test_an_answer_to_no_question_counts_for_nothing() -> None:
     world = World(refusal="Service chat: no")
     decision = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
-    assert decision.status.models[0].answered is None
+    assert decision.status.models[0].probed_configuration_hash is None
     assert world.step(refusal="").ask == ("tiny",)
 
 
@@ -171,8 +174,8 @@ def test_what_exists_is_not_blocked_by_the_nodes() -> None:
     decision = world.step(nodes=(node(gpus=4),))
     assert decision.apply
     assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
-    assert conditions(decision)["Ready"] == "True/Answering"
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Ready"] == "True/Serving"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
 def test_what_exists_and_finds_no_node_is_stalled() -> None:
@@ -215,7 +218,7 @@ def test_devices_are_counted_where_pods_hold_them() -> None:
         pod("w-5", model="qwen", gpus=2, status={"phase": "Failed"}),
     )
     decision = world.step(ray_service=running(world), pods=pods, answers={"qwen": True})
-    assert (decision.status.replicas, decision.status.gpus) == (1, 6)
+    assert (decision.status.replicas, decision.status.accelerators) == (1, 6)
 
 
 def test_a_replica_is_ready_when_all_its_pods_are() -> None:

@@ -51,13 +51,13 @@ def test_when_a_node_comes_it_goes_on_by_itself() -> None:
     assert gate(waits) == ("Failed", "Failed", None), "nobody is held for a node that may never come"
     assert world.step(after=3600).status == waits.status, "nothing changes by itself"
     comes = world.step(nodes=LARGE)
-    assert conditions(comes)["Schedulable"] == "True/Fits"
-    assert conditions(comes)["Stalled"] == "False/Steady"
+    assert conditions(comes)["Schedulable"] == "True/NodesFit"
+    assert conditions(comes)["Stalled"] == "False/Reconciled"
     assert conditions(comes)["Reconciling"] == "True/Progressing"
     assert gate(comes)[:2] == ("Waking", "Closed"), "from now on they are held"
     worker = pod(model="qwen", gpus=8)
     opened = world.step(ray_service=running(world), pods=(HEAD, worker), answers={"qwen": True})
-    assert conditions(opened)["Ready"] == "True/Answering"
+    assert conditions(opened)["Ready"] == "True/Serving"
     assert gate(opened)[:2] == ("Awake", "Open")
 
 

@@ -30,7 +30,7 @@ def test_every_object_belongs_to_the_service() -> None:
     for manifest in desired(service(), PLATFORM, None):
         metadata = manifest["metadata"]
         assert metadata["namespace"] == "team"
-        assert metadata["labels"]["daybreak.dev/service"] == "llama"
+        assert metadata["labels"]["daybreak.dev/owner-name"] == "llama"
         [owner] = metadata["ownerReferences"]
         assert owner == {
             "apiVersion": "daybreak.dev/v1alpha1",
@@ -80,7 +80,7 @@ def test_only_the_front_service_hangs_on_the_active_cluster() -> None:
 
 def test_ray_ports_are_for_the_services_own_pods() -> None:
     spec = by_kind(service())["NetworkPolicy"]["spec"]
-    own = {"matchLabels": {"daybreak.dev/service": "llama"}}
+    own = {"matchLabels": {"daybreak.dev/owner-kind": "LLMService", "daybreak.dev/owner-name": "llama"}}
     assert spec["podSelector"] == own
     assert spec["policyTypes"] == ["Ingress"]
     [among, kuberay, everybody] = spec["ingress"]
@@ -122,7 +122,18 @@ def test_ray_pods_reach_everything_unless_the_installation_says() -> None:
     spec = by_kind(service(), platform=platform)["NetworkPolicy"]["spec"]
     assert spec["policyTypes"] == ["Ingress", "Egress"]
     own, dns, api_server, last = spec["egress"]
-    assert own == {"to": [{"podSelector": {"matchLabels": {"daybreak.dev/service": "llama"}}}]}
+    assert own == {
+        "to": [
+            {
+                "podSelector": {
+                    "matchLabels": {
+                        "daybreak.dev/owner-kind": "LLMService",
+                        "daybreak.dev/owner-name": "llama",
+                    }
+                }
+            }
+        ]
+    }
     assert {port["port"] for port in dns["ports"]} == {53}
     assert api_server == {"ports": [{"protocol": "TCP", "port": 7443}]}
     assert last == rule
@@ -148,7 +159,7 @@ def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: i
     assert budget == {
         "minAvailable": available,
         "selector": {
-            "matchLabels": {"daybreak.dev/service": "llama"},
+            "matchLabels": {"daybreak.dev/owner-kind": "LLMService", "daybreak.dev/owner-name": "llama"},
             "matchExpressions": [{"key": "ray.io/node-type", "operator": "Exists"}],
         },
     }

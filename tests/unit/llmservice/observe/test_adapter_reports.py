@@ -147,8 +147,8 @@ def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
     [
         (
             200,
-            b'{"adapters": {"fr": {"id": "1", "state": "Refused", "reason": "a\\n b"}}}',
-            ("Refused", "a b"),
+            b'{"adapters": {"fr": {"id": "1", "state": "Rejected", "reason": "a\\n b"}}}',
+            ("Rejected", "a b"),
         ),
         (200, b'{"adapters": {"fr": 3}}', ("", "")),
         (200, b"[]", None),

@@ -27,14 +27,14 @@ from tests.unit.llmservice.decide.scenes.services import START, World
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
 JUST_LOST = replace(HEARD, routed=False)
 UNROUTED = replace(JUST_LOST, unrouted=conditions.FINDING)
-UP: Said = ("True", Reason.ANSWERING, "the model answers")
+UP: Said = ("True", Reason.SERVING, "the model answers")
 STARTING: Said = ("False", Reason.PROGRESSING, "it waits for a worker pod")
 BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
 
 
 def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
     """A service whose condition Ready was this; if its model wakes, it wakes from sleep."""
-    started = WakeStatus(depth=SleepDepth.WORKERS, started_at=written(START))
+    started = WakeStatus(depth=SleepDepth.WORKERS, start_time=written(START))
     gate = model_gate("tiny", now, None, started, ()).model_dump(
         mode="json", by_alias=True, exclude_none=True
     )
@@ -75,19 +75,19 @@ FAILED = sleep_state(Phase.FAILED, GateState.FAILED, reason="no such weights")
 @pytest.mark.parametrize(
     ("now", "traffic", "before", "models", "expected"),
     [
-        (AWAKE, HEARD, "True", UP, ("True", Reason.ANSWERING)),
-        (AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_MISSING)),
-        (AWAKE, UNKNOWN, "False", UP, ("False", Reason.GATEWAY_MISSING)),
-        (AWAKE, UNKNOWN, "Unknown", UP, ("Unknown", Reason.GATEWAY_MISSING)),
-        (AWAKE, UNKNOWN, "", UP, ("Unknown", Reason.GATEWAY_MISSING)),
-        (AWAKE, replace(HEARD, known=False), "True", UP, ("True", Reason.ANSWERING)),
+        (AWAKE, HEARD, "True", UP, ("True", Reason.SERVING)),
+        (AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_NOT_REPORTING)),
+        (AWAKE, UNKNOWN, "False", UP, ("False", Reason.GATEWAY_NOT_REPORTING)),
+        (AWAKE, UNKNOWN, "Unknown", UP, ("Unknown", Reason.GATEWAY_NOT_REPORTING)),
+        (AWAKE, UNKNOWN, "", UP, ("Unknown", Reason.GATEWAY_NOT_REPORTING)),
+        (AWAKE, replace(HEARD, known=False), "True", UP, ("True", Reason.SERVING)),
         (ASLEEP, HEARD, "True", STARTING, ("True", Reason.ASLEEP)),
-        (ASLEEP, UNKNOWN, "True", STARTING, ("False", Reason.GATEWAY_MISSING)),
+        (ASLEEP, UNKNOWN, "True", STARTING, ("False", Reason.GATEWAY_NOT_REPORTING)),
         (FORCED, HEARD, "True", STARTING, ("False", Reason.ASLEEP)),
         (FORCED, UNKNOWN, "True", STARTING, ("False", Reason.ASLEEP)),
-        (DRAINING, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (DRAINING, HEARD, "True", UP, ("True", Reason.SERVING)),
         (WAKING, HEARD, "True", STARTING, ("True", Reason.WAKING)),
-        (WAKING, HEARD, "True", UP, ("True", Reason.ANSWERING)),
+        (WAKING, HEARD, "True", UP, ("True", Reason.SERVING)),
         (WAKING, HEARD, "False", STARTING, ("False", Reason.PROGRESSING)),
         (WAKING, HEARD, "", STARTING, ("False", Reason.PROGRESSING)),
         (AWAKE, UNROUTED, "True", UP, ("True", Reason.WAKING)),
@@ -95,16 +95,16 @@ FAILED = sleep_state(Phase.FAILED, GateState.FAILED, reason="no such weights")
         (AWAKE, UNROUTED, "False", UP, ("False", Reason.PROGRESSING)),
         (AWAKE, UNROUTED, "Unknown", UP, ("Unknown", Reason.PROGRESSING)),
         (AWAKE, UNROUTED, "", UP, ("Unknown", Reason.PROGRESSING)),
-        (LONG_AWAKE, UNROUTED, "True", UP, ("False", Reason.NOT_ROUTED)),
-        (LONG_AWAKE, JUST_LOST, "True", UP, ("True", Reason.ANSWERING)),
-        (LONG_AWAKE, JUST_LOST, "False", UP, ("False", Reason.NOT_ROUTED)),
-        (LONG_AWAKE, UNROUTED, "False", UP, ("False", Reason.NOT_ROUTED)),
-        (LONG_AWAKE, UNROUTED, "Unknown", UP, ("Unknown", Reason.NOT_ROUTED)),
-        (LONG_AWAKE, UNROUTED, "", UP, ("Unknown", Reason.NOT_ROUTED)),
-        (LONG_AWAKE, replace(HEARD, known=False), "False", UP, ("True", Reason.ANSWERING)),
-        (LONG_AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_MISSING)),
+        (LONG_AWAKE, UNROUTED, "True", UP, ("False", Reason.BACKEND_UNREACHABLE)),
+        (LONG_AWAKE, JUST_LOST, "True", UP, ("True", Reason.SERVING)),
+        (LONG_AWAKE, JUST_LOST, "False", UP, ("False", Reason.BACKEND_UNREACHABLE)),
+        (LONG_AWAKE, UNROUTED, "False", UP, ("False", Reason.BACKEND_UNREACHABLE)),
+        (LONG_AWAKE, UNROUTED, "Unknown", UP, ("Unknown", Reason.BACKEND_UNREACHABLE)),
+        (LONG_AWAKE, UNROUTED, "", UP, ("Unknown", Reason.BACKEND_UNREACHABLE)),
+        (LONG_AWAKE, replace(HEARD, known=False), "False", UP, ("True", Reason.SERVING)),
+        (LONG_AWAKE, UNKNOWN, "True", UP, ("False", Reason.GATEWAY_NOT_REPORTING)),
         (ASLEEP, UNROUTED, "True", STARTING, ("True", Reason.ASLEEP)),
-        (DRAINING, UNROUTED, "True", UP, ("True", Reason.ANSWERING)),
+        (DRAINING, UNROUTED, "True", UP, ("True", Reason.SERVING)),
         (FAILED, HEARD, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
         (FAILED, UNKNOWN, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
     ],
@@ -140,7 +140,7 @@ def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        (ASLEEP, ("False", Reason.STEADY)),
+        (ASLEEP, ("False", Reason.RECONCILED)),
         (AWAKE, ("True", Reason.UPDATING)),
     ],
 )

@@ -94,7 +94,7 @@ def read(*rows: Mapping[str, Any]) -> Iterator[Row]:
 def test_a_column_that_no_row_has_is_told_with_those_that_there_are(request_: Request, field: str) -> None:
     with pytest.raises(JobProblem) as found:
         check(request_, read({"n": 1}, {"n": 2, "question": "a"}))
-    assert found.value.reason == "ColumnMissing"
+    assert found.value.reason == "ColumnNotFound"
     assert found.value.message == (
         f"{field}: no row has a column quesiton; there are n, question; the nearest is question"
     )
@@ -137,4 +137,4 @@ def test_where_no_template_is_used_no_column_is_missing(rows: list[Row]) -> None
 
 
 def test_the_reason_is_known_to_the_operator() -> None:
-    assert BatchReason.COLUMN_MISSING == columns.COLUMN_MISSING
+    assert BatchReason.COLUMN_NOT_FOUND == columns.COLUMN_MISSING

@@ -53,7 +53,7 @@ def test_an_input_that_is_not_there_is_a_problem_by_its_own_name(tmp_path: Path,
     (tmp_path / "empty").mkdir()
     with pytest.raises(JobProblem, match="pvc://rows/in is not there") as found:
         read(tmp_path / name)
-    assert found.value.reason == "InputMissing"
+    assert found.value.reason == "InputNotFound"
 
 
 def test_a_format_that_cannot_be_told_is_a_problem(tmp_path: Path) -> None:

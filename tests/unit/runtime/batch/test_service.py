@@ -139,7 +139,7 @@ def test_a_missing_key_ends_the_batch(played: tuple[Played, Service], tmp_path: 
     play.refuse_all = 401
     with pytest.raises(JobProblem, match="no key") as found:
         asked(service, ["a", "b"], tmp_path)
-    assert found.value.reason == "ServiceRefused"
+    assert found.value.reason == "ServiceRejected"
 
 
 def test_a_model_that_comes_a_little_later_costs_no_row(
@@ -158,4 +158,4 @@ def test_a_model_that_is_not_there_ends_the_batch_and_fails_no_row(
     play.unknown_for = 1_000_000
     with pytest.raises(JobProblem, match="The model tiny does not exist") as found:
         asked(service, ["a", "b"], tmp_path)
-    assert found.value.reason == "ServiceRefused"
+    assert found.value.reason == "ServiceRejected"

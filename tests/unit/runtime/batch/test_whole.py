@@ -118,7 +118,7 @@ def test_a_column_that_no_row_has_ends_it_before_an_engine_starts_and_the_output
     engines = FakeEngines()
     with pytest.raises(JobProblem, match=r"spec\.prompt: no row has a column question; there are q") as found:
         run(monkeypatch, order(rows, request={"prompt": "{{ question }}"}), engines, rows / "tmp")
-    assert (found.value.reason, engines.asked) == ("ColumnMissing", [])
+    assert (found.value.reason, engines.asked) == ("ColumnNotFound", [])
     assert not list((rows / "out").rglob("*"))
     run(monkeypatch, order(rows, uid="mended"), engines, rows / "tmp")
     assert len(written(rows)) == 21
@@ -136,7 +136,7 @@ def test_the_last_word_waits_until_it_is_kept() -> None:
     progress = Progress("u")
     port = progress.listen(0)
     kept: list[bool] = []
-    ending = threading.Thread(target=lambda: kept.append(progress.end("InputMissing", "gone")))
+    ending = threading.Thread(target=lambda: kept.append(progress.end("InputNotFound", "gone")))
     ending.start()
 
     def ask(query: str) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def test_the_last_word_waits_until_it_is_kept() -> None:
 
     while not (said := ask(""))["final"]:
         pass
-    assert (said["state"], said["reason"], said["message"]) == ("Failed", "InputMissing", "gone")
+    assert (said["state"], said["reason"], said["message"]) == ("Failed", "InputNotFound", "gone")
     assert ending.is_alive()
     ask(f"?{HEARD}")
     ending.join(10)
@@ -245,8 +245,8 @@ def test_the_own_error_of_a_batch_is_the_last_line_of_its_log(
 def test_a_problem_that_nobody_receives_is_the_last_line_of_the_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], heard: bool
 ) -> None:
-    status, said, _ = ending(monkeypatch, capfd, JobProblem("NoAccess", "no right to it"), heard)
-    assert (status, said) == (0 if heard else 1, {"reason": "NoAccess", "message": "no right to it"})
+    status, said, _ = ending(monkeypatch, capfd, JobProblem("AccessDenied", "no right to it"), heard)
+    assert (status, said) == (0 if heard else 1, {"reason": "AccessDenied", "message": "no right to it"})
 
 
 def test_the_own_error_of_a_task_in_ray_is_its_cause(

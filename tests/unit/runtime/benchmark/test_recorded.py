@@ -75,7 +75,7 @@ def test_of_a_long_table_rows_are_drawn_by_the_seed_each_as_likely(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "reason", "words"),
     [
-        (None, "InputMissing", "the table is not there, or is empty"),
+        (None, "InputNotFound", "the table is not there, or is empty"),
         ("prompt,output\n", "InputInvalid", "the table has no row"),
         ("a,b\n1,2\n", "InputInvalid", "row 1 of a.csv has no column prompt"),
         ("a,b\n1,2\n", "InputInvalid", "promptColumn to one of its columns (a, b)"),
@@ -97,7 +97,7 @@ def test_a_bad_table_is_told(tmp_path: Path, text: str | None, reason: str, word
     with pytest.raises(JobProblem) as found:
         with_recorded(load(tmp_path / "a.csv"))
     assert found.value.reason == reason
-    assert found.value.message.startswith("spec.load.recordedFrom: ")
+    assert found.value.message.startswith("spec.load.traceFrom: ")
     assert words in found.value.message
 
 
@@ -110,7 +110,7 @@ def test_values_of_json_are_numbers_and_nothing_like_them(tmp_path: Path) -> Non
 
 def test_no_table_of_a_format_that_cannot_be_told(tmp_path: Path) -> None:
     (tmp_path / "lengths").write_text("prompt,output\n1,2\n")
-    with pytest.raises(JobProblem, match=r"set spec\.load\.recordedFrom\.format"):
+    with pytest.raises(JobProblem, match=r"set spec\.load\.traceFrom\.format"):
         with_recorded(load(tmp_path / "lengths"))
     assert with_recorded(load(tmp_path / "lengths", format="CSV")).recorded == ((1, 2),)
 

@@ -89,7 +89,7 @@ def test_a_sweep_ends_by_its_rule_with_the_best_measured_step_and_its_gain() -> 
     assert best.settings == {"max_num_seqs": 8}
     assert best.value == max(each.value for each in found.course.steps)
     assert found.gain is not None
-    assert found.gain.certain
+    assert found.gain.significant
     assert 3 < found.gain.ratio < 5
     assert found.course.stopped
 
@@ -133,7 +133,7 @@ def _never(settings: Settings) -> Iterator[Target]:
     [
         ({"engine_starts": 2}, 2, "budget.engineStarts"),
         ({"seconds": 150}, 2, "budget.time"),
-        ({"gpu_seconds": 450}, 3, "budget.gpuSeconds"),
+        ({"gpu_seconds": 450}, 3, "budget.acceleratorSeconds"),
     ],
 )
 def test_a_budget_ends_it_before_the_step_that_would_exceed_it(
@@ -159,7 +159,7 @@ def test_the_report_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert len(picture.findall(".//{http://www.w3.org/2000/svg}circle")) == len(found.course.steps)
     kept = json.loads((tmp_path / "report" / "results.json").read_text())
     assert kept["best"]["settings"] == {"max_num_seqs": 8}
-    assert kept["gain"]["certain"] is True
+    assert kept["gain"]["significant"] is True
     assert "times the baseline, beyond noise" in table(kept)
 
 

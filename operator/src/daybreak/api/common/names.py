@@ -3,6 +3,7 @@ their directories, in `volume_names.py`."""
 
 import hashlib
 import re
+from collections.abc import Mapping
 
 NAME_LABEL = "app.kubernetes.io/name"
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -10,12 +11,13 @@ COMPONENT_LABEL = "app.kubernetes.io/component"
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 MANAGED_BY = "daybreak"
-SERVICE_LABEL = "daybreak.dev/service"
-"""On every object of an LLMService, pods included: the LLMService's name; on those of another kind what
-stands for its object. On those of a gateway, which belongs to all workloads of its namespace: empty."""
+OWNER_KIND_LABEL = "daybreak.dev/owner-kind"
+"""Kind of the owner of an object, pods included, such as `LLMService`; `Gateway` on objects of a gateway."""
+OWNER_NAME_LABEL = "daybreak.dev/owner-name"
+"""Name of the owner of an object, pods included. The objects of a gateway have none."""
 MODEL_LABEL = "daybreak.dev/model"
 """On worker pods: the worker group's name; a model's own name may hold characters that a label cannot."""
-TOLERATIONS_ANNOTATION = "daybreak.dev/tolerations"
+TOLERATIONS_ANNOTATION = "daybreak.dev/tolerations-hash"
 """On Ray pods that tolerate taints: a digest of what they tolerate."""
 FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
 """On an LLMService, ModelServer or ServeApplication: `off` leaves the fit check out, for clusters that add
@@ -28,16 +30,16 @@ ROLLOUT_PAUSED_ANNOTATION = "daybreak.dev/rollout-paused"
 ROLLOUT_REVISION_ANNOTATION = "daybreak.dev/rollout-revision"
 """On an LLMService, ModelServer or ServeApplication: number of an earlier revision that is run, as
 `spec.rollout.revision`, over which it takes precedence."""
-CONFIGURATION_ANNOTATION = "daybreak.dev/configuration"
+CONFIGURATION_ANNOTATION = "daybreak.dev/configuration-hash"
 """On a RayService: digest of what makes replicas restart when it changes."""
-CONFIGURATION_LABEL = "daybreak.dev/configuration"
+CONFIGURATION_LABEL = "daybreak.dev/configuration-hash"
 """On the pods of a ModelServer: digest of what they run."""
-WISHES_ANNOTATION = "daybreak.dev/wishes"
+WISHES_ANNOTATION = "daybreak.dev/pod-spec-hash"
 """On the Deployment or LeaderWorkerSet of a ModelServer, the RayService of a ServeApplication: digest of what
 the spec says of the pods."""
 BUILT_WITH_ANNOTATION = "daybreak.dev/built-with"
 """On a RayService: with which defaults of the operator it was built, and for which wishes, as JSON."""
-CODE_ANNOTATION = "daybreak.dev/code"
+CODE_ANNOTATION = "daybreak.dev/code-hash"
 """On the RayService of a ServeApplication and its pods: digest of the ConfigMap with its code."""
 CACHE_ANNOTATION = "daybreak.dev/cache"
 """On a Job that fills a cache: claim and directory, as `claim/directory`."""
@@ -80,13 +82,13 @@ GATEWAY_RUN_VOLUME = "run"
 GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
 """With it begin the names of the volumes with keys."""
 
-BENCHMARK_ANNOTATION = "daybreak.dev/benchmark"
+BENCHMARK_ANNOTATION = "daybreak.dev/benchmark-hash"
 """On a Job: digest of the part of its LLMBenchmark's spec that may not change once it has begun."""
-MEASURED_ANNOTATION = "daybreak.dev/measured"
+MEASURED_ANNOTATION = "daybreak.dev/engine-hash"
 """On a Job of an LLMBenchmark: digest of the engine that it measures."""
-BATCH_ANNOTATION = "daybreak.dev/batch"
+BATCH_ANNOTATION = "daybreak.dev/batch-hash"
 """On a RayJob: digest of the part of its LLMBatch's spec that may not change once the batch has begun."""
-RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster"
+RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster-hash"
 """On a RayJob, and the RayService of a ServeApplication: digest of its Ray cluster's configuration."""
 OWNER_PREFIXES = {
     "LLMBatch": "batch.",
@@ -134,8 +136,27 @@ def labels(service: str, component: str) -> dict[str, str]:
         COMPONENT_LABEL: component,
         MANAGED_BY_LABEL: MANAGED_BY,
         PART_OF_LABEL: MANAGED_BY,
-        SERVICE_LABEL: service,
+        **owner_labels(service),
     }
+
+
+def owner_labels(owner: str) -> dict[str, str]:
+    """Return the labels that identify an owner on its objects; `owner` is as in `of_owner`."""
+    kind, name = kind_and_name(owner)
+    return {OWNER_KIND_LABEL: kind, OWNER_NAME_LABEL: name} if name else {OWNER_KIND_LABEL: kind}
+
+
+def owner_selector(owner: str) -> str:
+    """Return the label selector of an owner's objects."""
+    return ",".join(f"{label}={value}" for label, value in owner_labels(owner).items())
+
+
+def labelled_owner(labels: Mapping[str, str] | None) -> str | None:
+    """Return the owner that an object's labels identify, as in `of_owner`, or None if they do not."""
+    if not labels or OWNER_KIND_LABEL not in labels:
+        return None
+    kind, name = labels[OWNER_KIND_LABEL], labels.get(OWNER_NAME_LABEL, "")
+    return "" if kind == GATEWAY_KIND else of_owner(kind, name)
 
 
 def _kind_of(owner: str) -> str:
@@ -198,7 +219,7 @@ def gateway_labels() -> dict[str, str]:
         COMPONENT_LABEL: GATEWAY_COMPONENT,
         MANAGED_BY_LABEL: MANAGED_BY,
         PART_OF_LABEL: MANAGED_BY,
-        SERVICE_LABEL: "",
+        **owner_labels(""),
     }
 
 

@@ -31,8 +31,8 @@ class ApiKey(ApiModel):
     """An API key, in a Secret of the service's namespace."""
 
     name: Annotated[str, Field(max_length=63, pattern=f"^{DNS_LABEL}$")] | None = None
-    """Whose key it is: a name of its own, told to models in the header `x-daybreak-key`. Unset: the names of
-    the Secret and of the key inside it, `SECRET/KEY`."""
+    """Name of the key, which models receive in the header `x-daybreak-key-name`. Defaults to the names of the
+    Secret and of the key inside it, `SECRET/KEY`."""
     secret_ref: KeySelector
     """The Secret's key. It is mounted into the gateway; the operator never reads it."""
     expires: (

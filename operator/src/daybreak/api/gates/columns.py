@@ -2,7 +2,7 @@
 
 from daybreak.api.schema.structural import Schema
 
-_ROOM = ".status.gate.models[*].room"
+_QUEUE = ".status.gate.models[*].acceleratorQueue"
 
 
 def queue_columns() -> list[Schema]:
@@ -11,7 +11,7 @@ def queue_columns() -> list[Schema]:
     Of several models that wait, those of the first one; empty where none does.
     """
     return [
-        {"name": "Place", "type": "integer", "jsonPath": f"{_ROOM}.place", "priority": 1},
+        {"name": "Queue", "type": "integer", "jsonPath": f"{_QUEUE}.position", "priority": 1},
         # No date: kubectl shows those as an age, and has none for what is to come.
-        {"name": "Expected", "type": "string", "jsonPath": f"{_ROOM}.expectedAt", "priority": 1},
+        {"name": "Expected", "type": "string", "jsonPath": f"{_QUEUE}.expectedTime", "priority": 1},
     ]

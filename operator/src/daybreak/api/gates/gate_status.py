@@ -69,7 +69,7 @@ class WakeStatus(ApiModel):
 
     depth: SleepDepth
     """What had been given back."""
-    started_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """When the last wake began: with the first held request, or by order or schedule."""
     phases: WakePhases | None = None
     """Its steps, as far as they are done."""
@@ -94,25 +94,25 @@ class WakeStatus(ApiModel):
 class RoomStatus(ApiModel):
     """How a model waits for accelerators that others hold, and what such waits have taken."""
 
-    place: Annotated[int, Field(ge=1)] | None = None
+    position: Annotated[int, Field(ge=1)] | None = None
     """Its place among those that wait for the same accelerators, 1 for the one that comes first; absent: it
     does not wait."""
-    expected_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    expected_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When it may expect room: as long after the one before it as such a wait took in the median, by what all
     services that take these accelerators have measured. Absent: fewer than three have been, or the one that
     comes first has waited longer than any."""
     held_by: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
     """Workloads that hold what it waits for, as `namespace/name`, with the model behind it where a workload
     has several that take the same accelerators. The first ones, where there are many."""
-    first_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    head_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """Since when it has come first; absent: it does not."""
-    overdue_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    overdue_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """Since when it lets the others try: it had come first for as long as its requests may be held, and found
     no room. Three times as long after it, it has its place again. Absent: it does not."""
-    held_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    oldest_request_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """Since when the oldest request has been held that waits for it: by that it has its place, also when that
     one has been refused meanwhile, as long as others are held. Absent: none is, or gateways do not tell."""
-    recent: Annotated[list[int], Field(max_length=10)] = Field(default_factory=list)
+    recent_wait_seconds: Annotated[list[int], Field(max_length=10)] = Field(default_factory=list)
     """How long it took, from when it came first until it had room, in seconds, the last time at the end."""
 
 
@@ -133,20 +133,20 @@ class ModelGate(ApiModel):
     """Why requests are refused, in words for clients."""
     phase: Phase
     """One word on the model's sleep."""
-    since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    phase_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """When the phase began."""
-    asleep: SleepDepth | None = None
+    sleep_depth: SleepDepth | None = None
     """What is given back of it at present; absent: nothing."""
     kept_awake: KeptAwake | None = None
     """Reason for which the model does not yield its accelerators while it is awake; absent: none."""
-    after: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
+    queued_behind: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
     """On the way up, or asked in its sleep: services, as `namespace/name`, that wait for the same
     accelerators and come before it. It makes no pods until they have room. The first ones, where there are
     many."""
     yielded_to: Annotated[str, Field(max_length=317)] | None = None
     """The workload, as `namespace/name`, for whose sake it drains, or was put to sleep; absent: it sleeps by
     its own clock or by order, or does not."""
-    room: RoomStatus | None = None
+    accelerator_queue: RoomStatus | None = None
     """How it waits for accelerators that others hold; absent: it never did."""
     wake: WakeStatus | None = None
     """What waking from sleep has taken."""
@@ -163,8 +163,8 @@ class GateBackend(ApiModel):
     """Where its pods take requests; absent: where Ray pods do."""
     health_path: Annotated[str, Field(max_length=256)] | None = None
     """Path at which its pods answer 200 when they are well; absent: that of Ray pods."""
-    configuration: Annotated[str, Field(max_length=63)] | None = None
-    """What its pods have in the label `daybreak.dev/configuration`; absent: anything."""
+    configuration_hash: Annotated[str, Field(max_length=63)] | None = None
+    """What its pods have in the label `daybreak.dev/configuration-hash`; absent: anything."""
     models: Annotated[list[str], Field(max_length=MAX_GATES)] | None = None
     """The models that it serves; absent: all."""
     weight: Annotated[int, Field(ge=0, le=100)] = 100

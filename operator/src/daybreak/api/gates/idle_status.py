@@ -15,9 +15,9 @@ _Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 class IdleStatus(ApiModel):
     """The pauses between a model's requests, of a minute or longer, and when it should sleep in the next."""
 
-    since: _Time | None = None
+    start_time: _Time | None = None
     """When the pause began in which it was put to sleep; absent when that has ended."""
-    until: _Time | None = None
+    last_end_time: _Time | None = None
     """When the last pause ended that is among `pauses`."""
     pauses: Annotated[
         list[Annotated[float, Field(ge=0)]],

@@ -96,19 +96,19 @@ class RolloutStatus(ApiModel):
     moment. Absent: nothing ran that it could disturb, or it is blocked."""
     reason: Annotated[str, Field(max_length=_WORDS_LIMIT)] | None = None
     """Why so."""
-    number: Annotated[int, Field(ge=0)] = 0
+    current_revision_number: Annotated[int, Field(ge=0)] = 0
     """Number of the revision that the Ray cluster is made of."""
-    revision: Annotated[str, Field(max_length=_NAME_LIMIT)]
+    current_revision: Annotated[str, Field(max_length=_NAME_LIMIT)]
     """Its name."""
-    target: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
+    target_revision: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
     """Name of the revision that waits to take its place; absent: none."""
-    answered: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
+    last_successful_revision: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
     """Name of the revision that answered last; absent: none has."""
-    failed: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
+    failed_revision: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
     """Name of the revision that could not start. It is not tried again until it is changed."""
     message: Annotated[str, Field(max_length=_WORDS_LIMIT)] | None = None
     """What it waits for, or why it failed."""
-    started_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When its pods, or its replicas, were asked for."""
-    deadline: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    deadline_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When it has failed unless it has answered; absent: nothing is on its way, or it sleeps."""

@@ -15,24 +15,24 @@ class SavingsStatus(ApiModel):
     """Accelerator seconds, counted when the number of accelerators changes: for those of this moment, add the
     numbers of now times the seconds since `until`."""
 
-    since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """When the count began."""
-    until: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    update_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """Until when the sums are counted."""
-    held: Seconds = 0.0
+    awake_seconds: Seconds = 0.0
     """While awake, whether somebody asked or not."""
-    waking: Seconds = 0.0
+    waking_seconds: Seconds = 0.0
     """On the way up, before the first answer: what sleep costs."""
-    given_back: Seconds = 0.0
+    saved_seconds: Seconds = 0.0
     """What it would have held if it had not slept."""
-    waited_for: Seconds | None = None
+    contended_seconds: Seconds | None = None
     """Of `held`: as many accelerators as pods of others wanted that found no room meanwhile. Where several
     services hold what one waits for, each counts it. Absent: nobody has waited yet."""
-    held_now: Count = 0
+    awake: Count = 0
     """Accelerators held awake since `until`."""
-    waking_now: Count = 0
+    waking: Count = 0
     """Accelerators held on the way up since `until`."""
-    given_back_now: Count = 0
+    saved: Count = 0
     """Accelerators given back since `until`."""
-    waited_for_now: Count | None = None
+    contended: Count | None = None
     """Accelerators held since `until` that others wait for; absent: nobody waits."""

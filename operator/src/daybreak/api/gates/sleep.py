@@ -35,9 +35,9 @@ class State(StrEnum):
 class Yield(StrEnum):
     """Whether a model that is awake gives its accelerators to another one that finds none."""
 
-    IDLE = "Idle"
+    WHEN_IDLE = "WhenIdle"
     """When nobody asks it."""
-    TURN = "Turn"
+    ALWAYS = "Always"
     """Also when it is asked, after `minAwake`: requests are held, what runs is finished, and it waits for its
     next turn."""
     NEVER = "Never"
@@ -133,9 +133,9 @@ class Sleep(ApiModel):
     cluster_after_idle: PositiveDuration | None = None
     """How long nobody must have asked before the rest of the Ray cluster is given back as well, after the
     workers. Unset: it stays, and waking is quicker."""
-    yields: Annotated[Yield, Field(alias="yield")] = Yield.IDLE
-    """Whether it sleeps before its time when another model finds no accelerators: `Idle`, when nobody asks
-    this one; `Turn`, also when it is asked, after `minAwake`; or `Never`."""
+    yields: Annotated[Yield, Field(alias="yield")] = Yield.WHEN_IDLE
+    """When the model sleeps early to free accelerators for another model: `WhenIdle`, only without requests;
+    `Always`, also under load, after `minAwake`; `Never`."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
     """Of the models that wait for the same accelerators, the one with the highest comes first; among equals
     the one whose oldest request has waited longest."""

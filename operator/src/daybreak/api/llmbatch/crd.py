@@ -16,9 +16,14 @@ CRD = custom_resource.Definition(
         {"name": "Progress", "type": "string", "jsonPath": ".status.progress"},
         {"name": "Failed", "type": "integer", "jsonPath": ".status.rows.failed"},
         {"name": "Rows/s", "type": "number", "jsonPath": ".status.rowsPerSecond"},
-        {"name": "ETA", "type": "string", "jsonPath": ".status.eta"},
+        {"name": "ETA", "type": "string", "jsonPath": ".status.expectedCompletionTime"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-        {"name": "GPU-seconds", "type": "number", "jsonPath": ".status.gpuSeconds", "priority": 1},
+        {
+            "name": "Accelerator-seconds",
+            "type": "number",
+            "jsonPath": ".status.acceleratorSeconds",
+            "priority": 1,
+        },
         {
             "name": "Message",
             "type": "string",

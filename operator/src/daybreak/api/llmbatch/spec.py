@@ -162,7 +162,7 @@ class Stages(ApiModel):
 
 class LLMBatchSpec(ApiModel):
     """A table of prompts in, a table of answers out. Once it has begun, only
-    `suspend`, `yield`, `minRun`, `activeDeadline` and `ttlAfterFinished` may change."""
+    `suspend`, `yield`, `minRunDuration`, `activeDeadline` and `ttlAfterFinished` may change."""
 
     rules = (
         Rule(
@@ -227,17 +227,17 @@ class LLMBatchSpec(ApiModel):
     """Most rows that may fail before the batch does. Unset: any number."""
     resume: bool = True
     """Whether a batch that was interrupted goes on where it stopped. False: from the beginning."""
-    yields: Annotated[bool, Field(alias="yield")] = True
+    preemptible: bool = True
     """Whether it gives its accelerators back when an LLMService finds none, and goes on where it stopped when
     that one has found room. A batch without `resume` does not, nor does one with a queue of Kueue's, which
     decides itself."""
-    min_run: PositiveDuration = "1m"
+    min_run_duration: PositiveDuration = "1m"
     """How long it runs at least before it gives them back."""
     suspend: bool = False
     """Gives everything back and keeps what is answered, until it is false again."""
     active_deadline: PositiveDuration | None = None
     """How long it may run in one go. Unset: any time."""
-    retries: Annotated[int, Field(ge=0, le=100)] = 3
+    backoff_limit: Annotated[int, Field(ge=0, le=100)] = 3
     """How often a job that has failed is begun anew, each time with a Ray cluster of its own. The loss of
     pods is no such failure."""
     ttl_after_finished: Duration = "0s"

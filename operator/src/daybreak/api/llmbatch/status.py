@@ -58,15 +58,15 @@ class BatchReason(StrEnum):
     """The spec cannot be built; the message names each field and the nearest fix."""
     SPEC_CHANGED = "SpecChanged"
     """The spec was changed after the batch had begun: it goes on as it began."""
-    NAME_TAKEN = "NameTaken"
+    NAME_CONFLICT = "NameConflict"
     """An object of a name that Daybreak needs belongs to somebody else."""
-    KUBERAY_MISSING = "KubeRayMissing"
+    KUBERAY_NOT_INSTALLED = "KubeRayNotInstalled"
     """The API server knows no RayJob: KubeRay is not installed."""
-    REFUSED = "Refused"
+    OBJECT_REJECTED = "ObjectRejected"
     """The API server refused an object; the message is its own."""
     POD_FAILED = "PodFailed"
     """A pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
-    INPUT_MISSING = "InputMissing"
+    INPUT_NOT_FOUND = "InputNotFound"
     """The input is not there, or is empty."""
     INPUT_INVALID = "InputInvalid"
     """The input cannot be read as what it is said to be."""
@@ -76,20 +76,20 @@ class BatchReason(StrEnum):
     """The output holds something that is not of this batch."""
     TEMPLATE_INVALID = "TemplateInvalid"
     """A template is not one; the message says where."""
-    COLUMN_MISSING = "ColumnMissing"
+    COLUMN_NOT_FOUND = "ColumnNotFound"
     """No row of the input has a column that requests are made of; the message names those that there are."""
-    NO_ACCESS = "NoAccess"
+    ACCESS_DENIED = "AccessDenied"
     """The pods have no right to the input or the output."""
-    SERVICE_MISSING = "ServiceMissing"
+    SERVICE_NOT_FOUND = "ServiceNotFound"
     """`serviceRef` names what is not there, or a name that it does not answer to. It goes on by itself."""
-    SERVICE_REFUSED = "ServiceRefused"
+    SERVICE_REJECTED = "ServiceRejected"
     """The service of `serviceRef` refuses the batch as a whole, such as for a missing API key."""
     TOO_MANY_ERRORS = "TooManyErrors"
     """More rows have failed than may, or all of them."""
     DEADLINE_EXCEEDED = "DeadlineExceeded"
     """It has run longer than `spec.activeDeadline`."""
     JOB_FAILED = "JobFailed"
-    """Its job has failed more often than `spec.retries`; the message is the job's own."""
+    """Its job has failed more often than `spec.backoffLimit`; the message is the job's own."""
 
 
 class RowCounts(ApiModel):
@@ -129,24 +129,24 @@ class LLMBatchStatus(ApiModel):
     """Rows written in each second, over the last minute."""
     tokens_per_second: float | None = None
     """Tokens of prompts and answers in each second, over the last minute."""
-    eta: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    expected_completion_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When it is done, at this rate."""
-    started: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When its first job was made."""
-    finished: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    completion_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When it ended."""
-    gpus: Annotated[int, Field(ge=0)] = 0
+    accelerators: Annotated[int, Field(ge=0)] = 0
     """Accelerators that its pods hold."""
-    gpu_seconds: Annotated[float, Field(ge=0)] = 0.0
+    accelerator_seconds: Annotated[float, Field(ge=0)] = 0.0
     """What it has cost: the sum over its accelerators of the seconds that they were held."""
-    gpu_seconds_until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    accelerator_seconds_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """Until when that is counted."""
     errors: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=3)] | None = None
     """Why the first rows have failed."""
-    after: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
+    queued_behind: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
     """Workloads, as `namespace/name`, that wait for the same accelerators and come before it: it has given
     back what it held, and goes on when they have room."""
-    job: Annotated[str, Field(max_length=64)] | None = None
+    job_hash: Annotated[str, Field(max_length=64)] | None = None
     """Digest of what the batch began with."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,

@@ -18,9 +18,14 @@ CRD = custom_resource.Definition(
         {"name": "Req/s", "type": "number", "jsonPath": ".status.best.requestsPerSecond"},
         {"name": "Gain", "type": "number", "jsonPath": ".status.gain.ratio"},
         {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-        {"name": "Next", "type": "string", "jsonPath": ".status.nextRun", "priority": 1},
+        {"name": "Next", "type": "string", "jsonPath": ".status.nextScheduleTime", "priority": 1},
         {"name": "Starts", "type": "integer", "jsonPath": ".status.engineStarts", "priority": 1},
-        {"name": "GPU-seconds", "type": "number", "jsonPath": ".status.gpuSeconds", "priority": 1},
+        {
+            "name": "Accelerator-seconds",
+            "type": "number",
+            "jsonPath": ".status.acceleratorSeconds",
+            "priority": 1,
+        },
         {
             "name": "Message",
             "type": "string",

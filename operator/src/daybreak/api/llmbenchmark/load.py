@@ -85,7 +85,7 @@ class RecordedFrom(ApiModel):
     rules = (
         Rule(
             "has(self.uri) != has(self.configMapKeyRef)",
-            "recordedFrom has either a uri or a configMapKeyRef",
+            "traceFrom has either a uri or a configMapKeyRef",
             lambda self: (self.uri is None) != (self.config_map_key_ref is None),
         ),
     )
@@ -122,9 +122,9 @@ class Load(ApiModel):
             lambda self: (self.clients is None) != (self.rates is None),
         ),
         Rule(
-            "!has(self.recordedFrom) || !has(self.recorded) || self.recorded.size() == 0",
-            "lengths are either recorded or recordedFrom a table",
-            lambda self: self.recorded_from is None or not self.recorded,
+            "!has(self.traceFrom) || !has(self.trace) || self.trace.size() == 0",
+            "lengths are either recorded or traceFrom a table",
+            lambda self: self.trace_from is None or not self.trace,
         ),
     )
 
@@ -143,17 +143,17 @@ class Load(ApiModel):
     """Lengths of prompts."""
     output_tokens: Lengths = Field(default_factory=Lengths)
     """Lengths of answers: each is exactly as long as drawn."""
-    recorded: Annotated[list[RecordedLengths], Field(max_length=1000)] = Field(default_factory=list)
+    trace: Annotated[list[RecordedLengths], Field(max_length=1000)] = Field(default_factory=list)
     """Lengths that were recorded, instead of the two distributions; each as often as another."""
-    recorded_from: RecordedFrom | None = None
+    trace_from: RecordedFrom | None = None
     """The same from a table: more than a spec has room for. Unset: none."""
     shared_prefix: SharedPrefix | None = None
     """Prompts that begin alike. Unset: no two do."""
-    window: PositiveDuration = "20s"
+    window_duration: PositiveDuration = "20s"
     """How long one measurement takes."""
-    windows: Annotated[int, Field(ge=1, le=20)] = 3
+    window_count: Annotated[int, Field(ge=1, le=20)] = 3
     """Measurements of each step, one after another; how they differ is the noise."""
-    ramp: Duration = "5s"
+    warmup_duration: Duration = "5s"
     """Of the same load before the first of them, not counted."""
     seed: Annotated[int, Field(ge=0, le=1_000_000)] = 0
     """The same seed asks the same."""

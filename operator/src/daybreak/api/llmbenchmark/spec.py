@@ -54,11 +54,11 @@ class BenchmarkServiceRef(ApiModel):
     """Its name, in the benchmark's own namespace."""
     model: ModelName | None = None
     """Which of its models. Unset: its first."""
-    where: Where = Where.COPY
+    mode: Where = Where.COPY
     """`Copy`: on a pod like one of its replicas, which disturbs nobody. `Service`: on the service itself,
     which it wakes; then there is no sweep, and others wait longer meanwhile."""
     api_key: SecretKeySource | None = None
-    """The key that its `access` wants, from a Secret, with `where: Service`."""
+    """The key that its `access` wants, from a Secret, with `mode: Service`."""
 
 
 class Sweep(ApiModel):
@@ -92,7 +92,7 @@ class Stop(ApiModel):
     and more, after six times as many settings."""
     noise_factor: Annotated[float, Field(ge=0, le=10)] = 2
     """How many standard errors of a difference count as noise."""
-    least_noise: Annotated[float, Field(ge=0, le=1)] = 0.02
+    min_noise: Annotated[float, Field(ge=0, le=1)] = 0.02
     """Share below which a difference always counts as noise: engines differ from start to start."""
 
 
@@ -101,7 +101,7 @@ class Budget(ApiModel):
 
     time: PositiveDuration | None = None
     """How long it may run. Unset: any time."""
-    gpu_seconds: Annotated[float, Field(gt=0)] | None = None
+    accelerator_seconds: Annotated[float, Field(gt=0)] | None = None
     """Seconds of accelerators. Unset: any number."""
     engine_starts: Annotated[int, Field(ge=1, le=1000)] | None = None
     """How many engines may be started. Unset: as many as the sweep needs."""
@@ -128,7 +128,7 @@ class BenchmarkSchedule(ApiModel):
 
 
 class LLMBenchmarkSpec(ApiModel):
-    """A load, and what is tried under it. Once it has begun, only `suspend`, `schedule`, `applyTo` and
+    """A load, and what is tried under it. Once it has begun, only `suspend`, `schedule`, `applyMode` and
     `ttlAfterFinished` may change; with a `schedule` everything may between two runs."""
 
     rules = (
@@ -138,23 +138,23 @@ class LLMBenchmarkSpec(ApiModel):
             lambda self: (self.model is None) != (self.service_ref is None),
         ),
         Rule(
-            "!has(self.serviceRef) || self.serviceRef.where != 'Service' || !has(self.sweep)"
+            "!has(self.serviceRef) || self.serviceRef.mode != 'Service' || !has(self.sweep)"
             " || self.sweep.size() == 0",
-            "a sweep starts engines anew: leave it out, or use serviceRef.where Copy",
-            lambda self: self.service_ref is None or self.service_ref.where is Where.COPY or not self.sweep,
+            "a sweep starts engines anew: leave it out, or use serviceRef.mode Copy",
+            lambda self: self.service_ref is None or self.service_ref.mode is Where.COPY or not self.sweep,
         ),
         Rule(
-            "!has(self.applyTo) || self.applyTo != 'Patch'"
+            "!has(self.applyMode) || self.applyMode != 'Patch'"
             " || (has(self.serviceRef) && has(self.sweep) && self.sweep.size() > 0)",
-            "applyTo Patch writes what a sweep has found into the LLMService of serviceRef: it needs both",
+            "applyMode Patch writes what a sweep has found into the LLMService of serviceRef: it needs both",
             lambda self: (
-                self.apply_to is ApplyTo.RECOMMEND or (self.service_ref is not None and bool(self.sweep))
+                self.apply_mode is ApplyTo.RECOMMEND or (self.service_ref is not None and bool(self.sweep))
             ),
         ),
         Rule(
-            "!has(self.schedule) || !has(self.applyTo) || self.applyTo != 'Patch'",
-            "applyTo Patch writes once: with a schedule, leave it at Recommend",
-            lambda self: self.schedule is None or self.apply_to is ApplyTo.RECOMMEND,
+            "!has(self.schedule) || !has(self.applyMode) || self.applyMode != 'Patch'",
+            "applyMode Patch writes once: with a schedule, leave it at Recommend",
+            lambda self: self.schedule is None or self.apply_mode is ApplyTo.RECOMMEND,
         ),
     )
 
@@ -174,7 +174,7 @@ class LLMBenchmarkSpec(ApiModel):
     """When the search leaves an argument."""
     budget: Budget = Field(default_factory=Budget)
     """What it may cost."""
-    apply_to: ApplyTo = ApplyTo.RECOMMEND
+    apply_mode: ApplyTo = ApplyTo.RECOMMEND
     """`Recommend`: the best settings stand in the status. `Patch`: they are also written into the LLMService,
     once, where they are better beyond noise and the model is still the one that was measured; only arguments
     of `sweep` are. The chart's value `benchmarks.patchServices` must allow it."""

@@ -45,7 +45,7 @@ class BenchmarkConditionType(StrEnum):
     STALLED = "Stalled"
     """True: somebody has to act (kstatus: failed)."""
     APPLIED = "Applied"
-    """True: the LLMService runs with the best settings, which `applyTo: Patch` has written. Absent without
+    """True: the LLMService runs with the best settings, which `applyMode: Patch` has written. Absent without
     it."""
 
 
@@ -66,7 +66,7 @@ class PatchState(StrEnum):
     """Somebody else has written other values since."""
     NOT_WRITTEN = "NotWritten"
     """There was nothing to write; the message says why."""
-    PATCH_REFUSED = "PatchRefused"
+    PATCH_REJECTED = "PatchRejected"
     """The API server has refused it; the message is its own."""
 
 
@@ -91,11 +91,11 @@ class BenchmarkReason(StrEnum):
     """The spec cannot be built; the message names each field and the nearest fix."""
     SPEC_CHANGED = "SpecChanged"
     """The spec was changed after the benchmark had begun: it goes on as it began."""
-    SERVICE_MISSING = "ServiceMissing"
+    SERVICE_NOT_FOUND = "ServiceNotFound"
     """The LLMService of `serviceRef`, or its model, is not there."""
-    NAME_TAKEN = "NameTaken"
+    NAME_CONFLICT = "NameConflict"
     """An object of a name that Daybreak needs belongs to somebody else."""
-    REFUSED = "Refused"
+    OBJECT_REJECTED = "ObjectRejected"
     """The API server refused an object; the message is its own."""
     POD_FAILED = "PodFailed"
     """The pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
@@ -103,12 +103,12 @@ class BenchmarkReason(StrEnum):
     """No engine started with the settings; the message has the engine's words."""
     NO_ANSWER = "NoAnswer"
     """No request was answered; the message has the first error."""
-    INPUT_MISSING = "InputMissing"
-    """The table of `load.recordedFrom` is not there."""
+    INPUT_NOT_FOUND = "InputNotFound"
+    """The table of `load.traceFrom` is not there."""
     INPUT_INVALID = "InputInvalid"
     """It is no table with two columns of whole numbers; the message names the row and what it holds."""
-    NO_ACCESS = "NoAccess"
-    """The pod has no right to the place of the report, or of the table of `load.recordedFrom`."""
+    ACCESS_DENIED = "AccessDenied"
+    """The pod has no right to the place of the report, or of the table of `load.traceFrom`."""
     JOB_FAILED = "JobFailed"
     """Its Job has failed; the message is Kubernetes' own."""
     WRITING = PatchState.WRITING.value
@@ -125,7 +125,7 @@ class BenchmarkReason(StrEnum):
     """Somebody else has written other values since."""
     NOT_WRITTEN = PatchState.NOT_WRITTEN.value
     """Nothing was written into the LLMService; the message says why."""
-    PATCH_REFUSED = PatchState.PATCH_REFUSED.value
+    PATCH_REFUSED = PatchState.PATCH_REJECTED.value
     """The API server has refused to change the LLMService; the message is its own."""
 
 
@@ -186,12 +186,12 @@ class GainStatus(ApiModel):
     """How many times as much as the baseline."""
     noise: float
     """What of that could be noise."""
-    certain: bool
+    significant: bool
     """Whether it is better beyond noise."""
 
 
 class PatchStatus(ApiModel):
-    """What `applyTo: Patch` has written."""
+    """What `applyMode: Patch` has written."""
 
     state: PatchState
     """How far it is."""
@@ -203,11 +203,11 @@ class PatchStatus(ApiModel):
     """Which of its models."""
     args: EngineArgs = Field(default_factory=dict)
     """What is written into its `engine.args`."""
-    before: EngineArgs = Field(default_factory=dict)
+    previous_args: EngineArgs = Field(default_factory=dict)
     """What these were before; one that is not here was not set."""
     generation: int | None = None
     """Generation of the LLMService with it."""
-    at: Moment | None = None
+    start_time: Moment | None = None
     """When that began."""
     message: Annotated[str, Field(max_length=2000)] | None = None
     """How it is."""
@@ -229,11 +229,11 @@ class ReportStatus(ApiModel):
 class RunStatus(ApiModel):
     """A run of the schedule that has ended."""
 
-    scheduled: Moment | None = None
+    schedule_time: Moment | None = None
     """The start that it went by."""
-    started: Moment | None = None
+    start_time: Moment | None = None
     """When its Job was made."""
-    finished: Moment | None = None
+    completion_time: Moment | None = None
     """When it ended."""
     phase: BenchmarkPhase
     """`Succeeded` or `Failed`."""
@@ -245,7 +245,7 @@ class RunStatus(ApiModel):
     """The best step that keeps the limits."""
     gain: GainStatus | None = None
     """The best beside that run's baseline."""
-    gpu_seconds: Annotated[float, Field(ge=0)] = 0.0
+    accelerator_seconds: Annotated[float, Field(ge=0)] = 0.0
     """What it has cost."""
 
 
@@ -270,40 +270,40 @@ class LLMBenchmarkStatus(ApiModel):
     """The best step that keeps the limits."""
     baseline: StepStatus | None = None
     """The best step with the arguments as they are in the spec."""
-    stopped: Annotated[str, Field(max_length=500)] | None = None
+    stop_reason: Annotated[str, Field(max_length=500)] | None = None
     """Why the search has ended."""
     engine_starts: int = 0
     """Engines that were started."""
     steps: Annotated[list[StepStatus], Field(max_length=STEP_LIMIT)] = Field(default_factory=list)
     """Every step, in the order in which they were measured."""
-    started: Moment | None = None
+    start_time: Moment | None = None
     """When its Job was first made."""
-    finished: Moment | None = None
+    completion_time: Moment | None = None
     """When it ended."""
-    gpus: Annotated[int, Field(ge=0)] = 0
+    accelerators: Annotated[int, Field(ge=0)] = 0
     """Accelerators that its pod holds."""
-    gpu_seconds: Annotated[float, Field(ge=0)] = 0.0
+    accelerator_seconds: Annotated[float, Field(ge=0)] = 0.0
     """What it has cost: the sum over its accelerators of the seconds that they were held."""
-    gpu_seconds_until: Moment | None = None
+    accelerator_seconds_time: Moment | None = None
     """Until when that is counted."""
-    job: Annotated[str, Field(max_length=64)] | None = None
+    job_hash: Annotated[str, Field(max_length=64)] | None = None
     """Digest of what the benchmark began with."""
-    measured: Annotated[str, Field(max_length=64)] | None = None
+    engine_hash: Annotated[str, Field(max_length=64)] | None = None
     """Digest of the engine that is measured, as the spec or the LLMService said when its Job was made."""
-    scheduled_run: Moment | None = None
+    last_schedule_time: Moment | None = None
     """With a `schedule`: the start that the run goes by which is under way, or has ended last."""
-    next_run: Moment | None = None
+    next_schedule_time: Moment | None = None
     """When the next run begins; absent without a `schedule`, and while it is suspended."""
     schedule: Annotated[str, Field(max_length=256)] | None = None
-    """The schedule that `nextRun` goes by."""
+    """The schedule that `nextScheduleTime` goes by."""
     runs: Annotated[list[RunStatus], Field(max_length=RUN_LIMIT)] = Field(default_factory=list)
     """Runs of the schedule that have ended, the last one first."""
     report: ReportStatus | None = None
     """Where the report of the last end is kept; absent: there was none."""
     patch: PatchStatus | None = None
-    """What `applyTo: Patch` has written; absent without it."""
+    """What `applyMode: Patch` has written; absent without it."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Conditions: Complete, Failed, Reconciling, Stalled; Applied with `applyTo: Patch`."""
+    """Conditions: Complete, Failed, Reconciling, Stalled; Applied with `applyMode: Patch`."""

@@ -25,7 +25,7 @@ class CanaryStep(ApiModel):
 
     weight: Annotated[int, Field(ge=1, le=100)]
     """Per cent of the requests that the canary gets. The other backends share the rest by their weights."""
-    for_: Annotated[PositiveDuration, Field(alias="for")]
+    duration: PositiveDuration
     """How long at least. It goes on only when enough requests have come, too."""
 
 
@@ -77,7 +77,7 @@ class Canary(ModelReference):
     """Its shares, one after the other. After the last one it keeps that one's."""
     analysis: CanaryAnalysis
     """When it is worse than the others."""
-    run: Annotated[str, Field(max_length=MAX_RUN)] = ""
+    run_id: Annotated[str, Field(alias="runID", max_length=MAX_RUN)] = ""
     """Any text. Where it changes the canary begins anew, as after another `service` or `model`."""
 
 
@@ -88,7 +88,7 @@ class CanaryPhase(StrEnum):
     """On its way."""
     PROMOTED = "Promoted"
     """It has done all steps, and keeps the last one's share."""
-    RETURNED = "Returned"
+    ROLLED_BACK = "RolledBack"
     """It was worse than the others, and gets nothing."""
 
 
@@ -100,9 +100,9 @@ class CanaryBaseline(ApiModel):
     """Number of requests that ended with an answer."""
     errors: int = 0
     """Number of those whose answer was a 5xx."""
-    first_byte: Times = ""
+    first_byte_buckets: Times = ""
     """Times until the first byte, in the form of `status.counts.ended[].firstByte`."""
-    whole: Times = ""
+    latency_buckets: Times = ""
     """Times until the end, in the same form."""
 
 
@@ -115,7 +115,7 @@ class CanaryStatus(ApiModel):
     """The LLMService or ModelServer of the backend."""
     model: Annotated[str, Field(max_length=253)]
     """Its model."""
-    run: Annotated[str, Field(max_length=MAX_RUN)] = ""
+    run_id: Annotated[str, Field(alias="runID", max_length=MAX_RUN)] = ""
     """Which run it is."""
     phase: CanaryPhase
     """How far it is."""
@@ -123,7 +123,7 @@ class CanaryStatus(ApiModel):
     """The step that it is in, or was in last: the first one is 1."""
     weight: Annotated[int, Field(ge=0, le=100)]
     """Per cent of the requests that it gets."""
-    since: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
+    start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """When that step began, or when it came to its end."""
     stable: CanaryBaseline | None = None
     """Results of the other backends in earlier steps. If the first step has weight 100: from before it."""

@@ -33,23 +33,23 @@ class EndedCounts(ApiModel):
     """Those that ended with an answer."""
     errors: int = 0
     """Those whose answer was a 5xx."""
-    passed_on: int = 0
+    fallback_requests: int = 0
     """Those that it did not take, and that went on to a fallback."""
-    first_byte: Times = ""
+    first_byte_buckets: Times = ""
     """How long it took until their first byte: `BUCKET:REQUESTS`, where each bucket is a fifth wider than the
     one before and the first one has all up to 10 ms."""
-    whole: Times = ""
+    latency_buckets: Times = ""
     """How long it took until their end, in the same form."""
 
 
 class RouteCounts(ApiModel):
     """Since when the requests of backends are counted, and when that was written."""
 
-    since: Time
+    start_time: Time
     """Since when: the last change of a weight, or of what a canary gets. Gateways count from then."""
-    at: Time
+    update_time: Time
     """When it was written what backends have got."""
-    gone: Annotated[list[str], Field(max_length=MOST_GONE)] = Field(default_factory=list)
+    terminated_gateways: Annotated[list[str], Field(max_length=MOST_GONE)] = Field(default_factory=list)
     """Gateways that have gone and whose requests are in `ended`."""
     ended: Annotated[list[EndedCounts], Field(max_length=MOST_ROWS)] = Field(default_factory=list)
     """What they had sent to each backend."""

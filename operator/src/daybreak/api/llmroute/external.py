@@ -34,7 +34,7 @@ class ExternalFallback(ApiModel):
     ca_secret_ref: KeySelector | None = None
     """The key of a Secret with the CA certificates (PEM) that its certificate is verified by. Unset: those of
     the gateway's image."""
-    after: PositiveDuration | None = None
+    hold_timeout: PositiveDuration | None = None
     """For how long a request is held at most by the model before it until it comes here. Unset: until that
     one's hold ends."""
 
@@ -56,7 +56,7 @@ class ExternalStatus(ExternalFallback):
     """Requests that it has got since `counts.since`."""
     errors: int = 0
     """Those of them that were answered 5xx, or for which it could not be reached."""
-    got: float = 0.0
+    observed_share: float = 0.0
     """What it has got as a part of 1, of the requests of all backends."""
     ttft_p95: float | None = None
     """Seconds within which 95 % of its answers began, to a fifth; absent: there are none."""

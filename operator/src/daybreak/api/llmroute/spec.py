@@ -31,14 +31,14 @@ class Address(StrEnum):
 
     SHARED = "Shared"
     """At the namespace's address `llm`, beside all other names."""
-    OWN = "Own"
+    DEDICATED = "Dedicated"
     """There, and at a Service of the route's name, where no other name is served."""
 
 
 class RouteFallback(ModelReference):
     """A model that gets the requests that the one before it cannot take."""
 
-    after: PositiveDuration | None = None
+    hold_timeout: PositiveDuration | None = None
     """For how long a request is held at most by the model before it, which sleeps or wakes, until it comes
     here. Unset: until that one's hold ends. Who is refused there, since it cannot start or too many wait,
     comes here at once."""
@@ -49,7 +49,7 @@ class RouteMirror(ModelReference):
 
     percent: Annotated[int, Field(ge=1, le=100)] = 100
     """Of so many requests in a hundred."""
-    asleep: Asleep = Asleep.SKIP
+    sleeping_backend: Asleep = Asleep.SKIP
     """Whether copies wake it: `Skip`, the default, sends none to one that sleeps, wakes or cannot start."""
 
 
@@ -136,14 +136,14 @@ class LLMRouteSpec(ApiModel):
     route did not take, after that one's service has looked at the API key. Unset: there is none."""
     mirror: RouteMirror | None = None
     """A model that gets copies of the route's requests; its answers go nowhere. Unset: none does."""
-    sticky: Sticky | None = None
+    session_affinity: Sticky | None = None
     """What belongs together goes to the same backend. Unset: each request is spread for itself."""
     canary: Canary | None = None
     """One of the backends that gets more of the requests step by step. Unset: the weights hold."""
-    asleep: Asleep = Asleep.WAKE
+    sleeping_backends: Asleep = Asleep.WAKE
     """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""
     address: Address = Address.SHARED
-    """Where the names are served: `Shared`, at the namespace's address `llm`, or `Own`, also at
+    """Where the names are served: `Shared`, at the namespace's address `llm`, or `Dedicated`, also at
     `http://NAME.NAMESPACE.svc/v1`, a Service of the route's name that serves its names and no others."""
 
     def every(self) -> list[RouteBackend]:

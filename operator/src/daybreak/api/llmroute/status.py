@@ -37,11 +37,11 @@ class RouteReason(StrEnum):
     """Nothing is left to do."""
     INVALID_SPEC = "InvalidSpec"
     """The spec cannot be used; the message names each field and what it should be."""
-    NAME_TAKEN = "NameTaken"
+    NAME_CONFLICT = "NameConflict"
     """A name is that of a model, or of an older route. The route's other names lead to its backends."""
     ROUTE_TO_ROUTE = "RouteToRoute"
     """A backend is a route, or the name of one: a route leads to models only."""
-    BACKEND_MISSING = "BackendMissing"
+    BACKEND_NOT_FOUND = "BackendNotFound"
     """A backend's service, or its model, is not there. The others share what it would get."""
     BACKEND_PROTOCOL = "BackendProtocol"
     """A backend's ModelServer does not speak OpenAI's API. The others share what it would get."""
@@ -49,22 +49,22 @@ class RouteReason(StrEnum):
     """A backend's service has just come, and has no address yet."""
     BACKEND_FAILED = "BackendFailed"
     """A backend cannot start; its service says why."""
-    KEY_UNKNOWN = "KeyUnknown"
+    KEY_NOT_FOUND = "KeyNotFound"
     """A match asks for an API key that none of its services has, and no request takes it; or the route sticks
     to keys, and none of its services has any."""
-    ADDRESS_TAKEN = "AddressTaken"
+    ADDRESS_CONFLICT = "AddressConflict"
     """The route cannot have an address of its own: a Service of its name belongs to somebody else, or all
     ports for such addresses are given. Its names are served at `llm`."""
-    ADDRESS_REFUSED = "AddressRefused"
+    ADDRESS_REJECTED = "AddressRejected"
     """The API server refused the route's own Service; the message is its own."""
     CANARY_PROGRESSING = "CanaryProgressing"
     """The canary is on its way; the message says in which step, and what it waits for."""
     CANARY_PROMOTED = "CanaryPromoted"
     """The canary has done all steps, and keeps the share of the last one."""
-    CANARY_RETURNED = "CanaryReturned"
+    CANARY_ROLLED_BACK = "CanaryRolledBack"
     """The canary was worse than the others, or could not start, and gets nothing; the message says the
     figures."""
-    GATEWAY_OFF = "GatewayOff"
+    GATEWAY_DISABLED = "GatewayDisabled"
     """Gateways are switched off, and nothing else would carry out a route."""
 
 
@@ -73,7 +73,7 @@ class BackendState(StrEnum):
 
     OPEN = "Open"
     """It answers."""
-    HELD = "Held"
+    HOLDING = "Holding"
     """It sleeps, wakes, or is being replaced: requests for it are held."""
     FAILED = "Failed"
     """It cannot start; requests for it are refused."""
@@ -101,11 +101,11 @@ class BackendStatus(ApiModel):
     requests: int = 0
     """Requests that it has got since `counts.since`, and has kept. This and what follows is written every 30
     seconds at most."""
-    passed_on: int = 0
+    fallback_requests: int = 0
     """Requests that were sent to it and that it did not take: they went on to a fallback."""
     errors: int = 0
     """Those of them that were answered 5xx."""
-    got: float = 0.0
+    observed_share: float = 0.0
     """What it has got as a part of 1, of the requests of all backends."""
     ttft_p95: float | None = None
     """Seconds within which 95 % of its answers began, to a fifth; absent: there are none. Of answers 2xx to
@@ -137,11 +137,11 @@ class LLMRouteStatus(ApiModel):
     """Since when it is counted what backends get; absent: nothing is routed."""
     canary: CanaryStatus | None = None
     """How far the canary is; absent: there is none."""
-    sticky_header: str | None = None
+    session_affinity_header: str | None = None
     """The header by whose value requests stay together."""
-    sticky_key: bool | None = None
+    session_affinity_key: bool | None = None
     """Whether those with API keys of one name do."""
-    asleep: Asleep | None = None
+    sleeping_backends: Asleep | None = None
     """What becomes of the share of a backend that sleeps."""
     url: str | None = None
     """The base URL of the route's own address, for OpenAI clients inside the cluster; absent: it has none."""

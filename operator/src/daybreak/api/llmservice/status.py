@@ -40,7 +40,7 @@ class AdapterState(StrEnum):
     """Every replica that runs has it."""
     ASLEEP = "Asleep"
     """Its model sleeps; a request for either wakes it."""
-    REFUSED = "Refused"
+    REJECTED = "Rejected"
     """It cannot be used with this model; `message` says why. A change of it is tried anew."""
     FAILED = "Failed"
     """It could not be fetched; `message` says why. That is tried again."""
@@ -68,7 +68,7 @@ class ModelStatus(ApiModel):
     """One word on it."""
     replicas: int = 0
     """Replicas whose worker pods are ready; one at least where the model answers already."""
-    gpus: int = 0
+    accelerators: int = 0
     """Accelerators that its worker pods hold, ready or not."""
     reason: Reason | None = None
     """Why something of its own stands in the way, in one word for programs."""
@@ -76,9 +76,9 @@ class ModelStatus(ApiModel):
     """What stands in the way, in the engine's own words where it has spoken; else what is waited for."""
     lora: Annotated[list[AdapterStatus], Field(max_length=64)] | None = None
     """Its LoRA adapters, in the order of the spec."""
-    answered: str | None = None
+    probed_configuration_hash: str | None = None
     """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
-    errors_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    errors_start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """Since when it has run, and answered the operator with errors alone; absent: it does not."""
     cache: CacheStatus | None = None
     """The copy of its weights, where it has a cache."""
@@ -123,9 +123,9 @@ class LLMServiceStatus(ApiModel):
     """The generation of the spec that this status speaks of."""
     phase: Phase | None = None
     """One word on the service."""
-    phase_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    phase_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When the phase last changed."""
-    asleep: SleepDepth | None = None
+    sleep_depth: SleepDepth | None = None
     """What is given back at present of the whole service: the `Workers` of every model, or the `Cluster`.
     What is given back of single models stands in `gate.models`."""
     access: Literal["Open", "ApiKeys"] | None = None
@@ -137,7 +137,7 @@ class LLMServiceStatus(ApiModel):
     replicas: int = 0
     """Ready replicas of all models together; where `spec.replicas` fixes them for each model, those of the
     model that has the fewest."""
-    gpus: int = 0
+    accelerators: int = 0
     """Accelerators held by all models together."""
     savings: SavingsStatus | None = None
     """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or

@@ -34,7 +34,7 @@ class Flags(StrEnum):
 
     VLLM = "vllm"
     """As vLLM does: checked against its list, with what fields of the spec say."""
-    PLAIN = "plain"
+    DASHES = "dashes"
     """As most command lines take them, after all others: with dashes."""
     UNDERSCORES = "underscores"
     """The same with underscores."""
@@ -56,7 +56,7 @@ class Distributed(ApiModel):
     worker_command: list[str] | None = None
     """Command of a worker. Unset: the leader's."""
     worker_args: list[str] | None = None
-    """Arguments of a worker in place of the profile's own `args` and `ofMetrics`. Unset: these."""
+    """Arguments of a worker in place of the profile's own `args` and `metricsArgs`. Unset: these."""
 
     @property
     def templates(self) -> Sequence[str]:
@@ -75,15 +75,15 @@ class EngineProfile(ApiModel):
     """Command; empty: the image's own."""
     args: list[str] = Field(default_factory=list)
     """Arguments, as templates."""
-    of_hub: list[str] = Field(default_factory=list)
+    hub_args: list[str] = Field(default_factory=list)
     """More of them for a model of the Hugging Face Hub."""
-    of_path: list[str] = Field(default_factory=list)
+    path_args: list[str] = Field(default_factory=list)
     """More of them for a model at a path."""
-    of_revision: list[str] = Field(default_factory=list)
+    revision_args: list[str] = Field(default_factory=list)
     """More of them for a model with a revision; none: the engine knows no revisions, or is told otherwise."""
-    of_remote_code: list[str] = Field(default_factory=list)
+    remote_code_args: list[str] = Field(default_factory=list)
     """More of them where code of the model's repository may run; likewise."""
-    of_metrics: list[str] = Field(default_factory=list)
+    metrics_args: list[str] = Field(default_factory=list)
     """Arguments that turn its metrics on; those of a name that `engineArgs` have are left to these."""
     env: dict[str, str] = Field(default_factory=dict)
     """Environment, as templates; what the spec says takes precedence."""
@@ -91,9 +91,9 @@ class EngineProfile(ApiModel):
     """How a replica spans several nodes; unset: it cannot."""
     hub: bool = True
     """Whether it takes a model of the Hugging Face Hub."""
-    flags: Flags
+    flag_style: Flags
     """How arguments by name follow."""
-    own: list[str] = Field(default_factory=list)
+    reserved_args: list[str] = Field(default_factory=list)
     """Names of arguments that fields of the spec stand for, without dashes in front."""
     port: Annotated[int, Field(ge=1, le=65535)]
     """Where it listens."""
@@ -101,7 +101,7 @@ class EngineProfile(ApiModel):
     """Path that answers 200 as soon as requests may come, as a template."""
     protocol: Protocol = Protocol.OPENAI
     """What it speaks."""
-    answer_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
+    probe_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
     """Path that answers 200 when the model does, as a template. Unset: with OpenAI's API it is asked for a
     completion, with another protocol the readiness path is asked."""
 
@@ -118,30 +118,30 @@ class EngineProfile(ApiModel):
     @property
     def of_container(self) -> Sequence[str]:
         """Every template of the container."""
-        of_model = (*self.of_hub, *self.of_path, *self.of_revision, *self.of_remote_code)
+        of_model = (*self.hub_args, *self.path_args, *self.revision_args, *self.remote_code_args)
         spread = self.distributed.templates if self.distributed is not None else ()
         return (*self.command, *self.args, *of_model, *spread, *self.env.values())
 
     @property
     def asked_at(self) -> str:
         """Template of the path that answers 200 when the model does; empty: it is asked for a completion."""
-        return self.answer_path or ("" if self.protocol is Protocol.OPENAI else self.readiness_path)
+        return self.probe_path or ("" if self.protocol is Protocol.OPENAI else self.readiness_path)
 
     @property
     def taken(self) -> frozenset[str]:
         """Names of arguments that may not be given by name: the profile gives them."""
         written = (word[2:].partition("=")[0] for word in self.of_container if word.startswith("--"))
-        return frozenset((*self.own, *map(flag_name, written)))
+        return frozenset((*self.reserved_args, *map(flag_name, written)))
 
     @property
     def runs_remote_code(self) -> bool:
         """Whether it can be told to run code of the model's repository."""
-        return self.flags is Flags.VLLM or bool(self.of_remote_code)
+        return self.flag_style is Flags.VLLM or bool(self.remote_code_args)
 
     @property
     def knows_revisions(self) -> bool:
         """Whether it can be told of a model's revision."""
-        return self.flags is Flags.VLLM or any("{revision}" in each for each in self.of_container)
+        return self.flag_style is Flags.VLLM or any("{revision}" in each for each in self.of_container)
 
 
 class Engines(Mapping[str, EngineProfile]):
@@ -200,11 +200,11 @@ def with_own(text: str) -> Engines:
 def _wrong(name: str, profile: EngineProfile) -> Iterator[str]:
     if name in profiles():
         yield ": there is such an engine already; take another name"
-    for wrong in unknown([*profile.of_container, *profile.of_metrics]):
+    for wrong in unknown([*profile.of_container, *profile.metrics_args]):
         yield f": {wrong}"
     if profile.metrics_port is not None and profile.metrics_path is None:
         yield ".metricsPort: metricsPath is missing"
-    for path, values in (("readinessPath", profile.readiness_path), ("answerPath", profile.answer_path)):
+    for path, values in (("readinessPath", profile.readiness_path), ("probePath", profile.probe_path)):
         for wrong in unknown([values or ""], OF_PATHS):
             yield f".{path}: {wrong}"
 

@@ -16,22 +16,22 @@ Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 class AutoscalingStatus(ApiModel):
     """What autoscaling has decided."""
 
-    replicas: int
+    current_replicas: int
     """Pods that there are to be."""
-    wanted: int | None = None
+    desired_replicas: int | None = None
     """As many are wanted, at least for as long as `since` says; absent: no others are."""
-    since: Moment | None = None
+    desired_since_time: Moment | None = None
     """Since when another number is wanted without a break."""
 
 
 class CrashStatus(ApiModel):
     """A replica on several nodes that was started anew, since one of its containers had ended."""
 
-    configuration: Annotated[str, Field(max_length=64)]
+    configuration_hash: Annotated[str, Field(max_length=64)]
     """Digest of what it ran."""
     group: Annotated[str, Field(max_length=64)]
     """Which replica it was: the uid of its first pod."""
-    again: bool = False
+    repeated: bool = False
     """Whether another one had ended so before it, and none has answered since: then somebody must act."""
     message: str
     """What the container said last."""
@@ -44,7 +44,7 @@ class ModelServerStatus(ApiModel):
     """The generation of the spec that this status speaks of."""
     phase: Phase | None = None
     """One word on it."""
-    phase_since: Moment | None = None
+    phase_transition_time: Moment | None = None
     """When the phase last changed."""
     access: Literal["Open", "ApiKeys"] | None = None
     """Who may use it: everybody who can reach its address, or who has an API key."""
@@ -56,14 +56,14 @@ class ModelServerStatus(ApiModel):
     """Pods that are ready."""
     autoscaling: AutoscalingStatus | None = None
     """How many pods the traffic asks for; absent without `spec.autoscaling`, and in sleep."""
-    gpus: int = 0
+    accelerators: int = 0
     """Accelerators that its pods hold."""
     savings: SavingsStatus | None = None
     """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
     without a gateway."""
     selector: str | None = None
     """Label selector of its pods, for the scale subresource."""
-    answered: Annotated[str, Field(max_length=64)] | None = None
+    probed_configuration_hash: Annotated[str, Field(max_length=64)] | None = None
     """What has answered: a digest of what the pods run. Another one is asked anew, and one that slept."""
     crash: CrashStatus | None = None
     """The last replica on several nodes that ended before one answered; absent once one does."""

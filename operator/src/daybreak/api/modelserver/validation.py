@@ -58,7 +58,7 @@ def _engine(server: ModelServer) -> Iterator[str]:
     spec = server.spec
     profile = server.profile
     # CEL cannot see a map of values of any type.
-    match profile.flags:
+    match profile.flag_style:
         case Flags.NONE if spec.engine_args:
             instead = "spec.args" if spec.engine == CUSTOM else "spec.env"
             yield f"spec.engineArgs: engine {spec.engine} takes none; write {instead}"
@@ -67,7 +67,7 @@ def _engine(server: ModelServer) -> Iterator[str]:
             other = server.image is not None and not pinned_vllm(server.image)
             for name, wrong in engine_args.problems(spec.engine_args or {}, other_vllm=other):
                 yield f"spec.engineArgs.{name}: {wrong}"
-        case Flags.PLAIN | Flags.UNDERSCORES:
+        case Flags.DASHES | Flags.UNDERSCORES:
             yield from _plain(spec.engine_args or {}, profile.taken)
     for field, templates in (("command", spec.command), ("args", spec.args)):
         for wrong in unknown(templates or ()):
@@ -116,7 +116,7 @@ def _source(server: ModelServer) -> Iterator[str]:
     if ModelSource.parse(spec.model.source).scheme not in (Scheme.S3, Scheme.GCS):
         return
     if (
-        server.profile.flags is Flags.VLLM
+        server.profile.flag_style is Flags.VLLM
         and (spec.engine_args or {}).get("load_format") not in READ_IN_PLACE
     ):
         yield (

@@ -53,7 +53,7 @@ class GatewayPods(ApiModel):
     """PriorityClass of the pods."""
     topology_spread_constraints: list[dict[str, Any]] = Field(default_factory=list)
     """How the pods spread; empty: over nodes, where that can be."""
-    metrics_from: list[dict[str, Any]] = Field(default_factory=list)
+    metrics_allow_from: list[dict[str, Any]] = Field(default_factory=list)
     """Who may read state and metrics beside the operator, as NetworkPolicy peers."""
     pod_template: PodTemplate = Field(default_factory=PodTemplate)
     """What to add to the pods."""

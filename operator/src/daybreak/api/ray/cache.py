@@ -107,7 +107,7 @@ class CacheStatus(ApiModel):
     """How many of them are there, while they are being copied: at each percent, at most every ten seconds."""
     percent: int | None = None
     """The same in percent, where the size is known."""
-    started_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When the Job began."""
-    completed_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    completion_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When the Job was done."""

@@ -27,7 +27,7 @@ class ServeApplicationStatus(ApiModel):
     """The generation of the spec that this status speaks of."""
     phase: Phase | None = None
     """One word on it."""
-    phase_since: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
+    phase_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
     """When the phase last changed."""
     access: Literal["Open", "ApiKeys"] | None = None
     """Who may use it: everybody who can reach its address, or who has an API key."""
@@ -42,14 +42,14 @@ class ServeApplicationStatus(ApiModel):
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
     """What Ray Serve says of its deployments."""
-    gpus: int = 0
+    accelerators: int = 0
     """Accelerators that its pods hold."""
     savings: SavingsStatus | None = None
     """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
     without a gateway."""
     rollout: RolloutStatus | None = None
     """The revision that runs, and the last change of it; absent before its code has been looked for."""
-    answered: Annotated[str, Field(max_length=253)] | None = None
+    probed_configuration_hash: Annotated[str, Field(max_length=253)] | None = None
     """The RayCluster in which the application has run."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,

@@ -108,7 +108,7 @@ class OtherPods:
     async def _held(self, node: str) -> Mapping[str, Decimal]:
         query = {
             "fieldSelector": f"spec.nodeName={node}",
-            "labelSelector": f"!{names.SERVICE_LABEL}",
+            "labelSelector": f"!{names.OWNER_KIND_LABEL}",
             # What the API server has in memory is new enough, and found by the node.
             "resourceVersion": "0",
         }

@@ -182,10 +182,10 @@ class Reconciler(Generic[Seen, Decided, Status]):
             return None
         if said.new:
             kind.written(key, seen, after)
-        if after.finished and not seen.finished:
+        if after.completion_time and not seen.finished:
             # It is written now: the job waits to hear that.
             again.at_once()
-        if after.gpus:
+        if after.accelerators:
             again.after(COUNT_SECONDS)
         kind.look_again(seen, decision, again)
         return again.seconds

@@ -31,7 +31,7 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import Reflector
 from daybreak.manifests.resources import PODS
 
-PODS_OF_OURS = names.SERVICE_LABEL
+PODS_OF_OURS = names.OWNER_KIND_LABEL
 """Selects the pods that take requests (workers with replicas, heads with Serve's proxy, engines of
 ModelServers), and the few others that Daybreak makes."""
 SILENT_SECONDS = 10.0

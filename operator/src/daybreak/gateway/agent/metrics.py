@@ -69,7 +69,12 @@ _NUMBERS: Sequence[tuple[_Numbers, str, str, Callable[[SlotState], float]]] = (
         "Replicas that answer; 1 where only Serve's proxy does.",
         lambda state: state.servers_up,
     ),
-    (CounterMetricFamily, "arrivals", "Requests that arrived.", lambda state: state.arrivals),
+    (
+        CounterMetricFamily,
+        "requests",
+        "Total number of requests that reached the gate.",
+        lambda state: state.arrivals,
+    ),
     (CounterMetricFamily, "wakes", "How often a closed gate was opened.", lambda state: state.wakes),
     (
         GaugeMetricFamily,
@@ -79,16 +84,21 @@ _NUMBERS: Sequence[tuple[_Numbers, str, str, Callable[[SlotState], float]]] = (
     ),
     (
         GaugeMetricFamily,
-        "response_seconds",
-        "Mean time until the model's answer began, of the latest 1024 requests.",
+        "first_byte_seconds",
+        "Mean time in seconds until the first byte of a response, over the latest 1024 requests.",
         lambda state: state.response_ms / 1000,
     ),
 )
 _COUNTS: Sequence[tuple[str, str, str, Callable[[SlotState], Mapping[str, int]]]] = (
-    ("ends", "How requests left the gate.", "reason", lambda state: state.ends),
     (
-        "answers",
-        "Answers by the class of their status, the gateway's own included.",
+        "request_ends",
+        "Total number of requests that left the gate, by reason.",
+        "reason",
+        lambda state: state.ends,
+    ),
+    (
+        "responses",
+        "Total number of responses by status class, including responses of the gateway itself.",
         "code",
         lambda state: state.answers,
     ),
@@ -101,7 +111,7 @@ _TIMES: Sequence[tuple[str, str, Sequence[float], Callable[[SlotState], tuple[Ti
         lambda state: (state.holds, 0),
     ),
     (
-        "added_seconds",
+        "release_delay_seconds",
         "How long requests waited that could pass: from when the gate was open and a server up, or from "
         "their arrival, until they were passed on, in whole milliseconds. One that was not held counts as 0.",
         ADDED_BUCKETS,

@@ -210,7 +210,8 @@ class SlotState:
     """Milliseconds since the last arrival or end; never more than the truth, up to a second less."""
     servers_up: int
     ends: Mapping[str, int]
-    """How requests left the gate since HAProxy started: passed, queue_full, timed_out, failed, gone, …"""
+    """Requests that left the gate since HAProxy started, by reason: passed, hold_full, queue_full, timed_out,
+    failed, gone, …"""
     held_ms: int = 0
     """Milliseconds for which the oldest of those that are held has waited; 0: none is."""
     past_lua: int = 0

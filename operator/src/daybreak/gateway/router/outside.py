@@ -121,7 +121,7 @@ class Outside:
             path=urlsplit(url).path.rstrip("/"),
             address=address,
             model=text(said.get("model")),
-            after_ms=milliseconds(text(said.get("after"))),
+            after_ms=milliseconds(text(said.get("holdTimeout"))),
             key=key or "",
             certificates=believed,
         )

@@ -80,7 +80,7 @@ def _share(
     services: Mapping[str, Wanted],
     now: float,
 ) -> Share:
-    skips = status.get("asleep") == Asleep.SKIP
+    skips = status.get("sleepingBackends") == Asleep.SKIP
     ways = _ways(status.get("backends"), services)
     fallback = _ways(status.get("fallback"), services, _held_ms)
     matches = (_match(each, services, skips) for each in mappings(status.get("matches")))
@@ -89,13 +89,13 @@ def _share(
         route,
         names,
         _chosen(ways, services, skips),
-        sticky=text(status.get("stickyHeader")),
+        sticky=text(status.get("sessionAffinityHeader")),
         keys=_common(keys),
-        since=text(at(status, "counts").get("since")),
+        since=text(at(status, "counts").get("startTime")),
         fallback=tuple(fallback),
         matches=tuple(matches),
         mirror=_mirror(status.get("mirror"), services),
-        holders=_holders(status, services) if status.get("stickyKey") is True else (),
+        holders=_holders(status, services) if status.get("sessionAffinityKey") is True else (),
         port=whole(status.get("port")),
     )
 
@@ -115,7 +115,7 @@ def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:
     """Where copies go; nowhere while the model sleeps, unless they are to wake it."""
     copies = mapping(found)
     ways = _ways([copies] if copies else [], services, lambda each: whole(each.get("percent")))
-    wakes = copies.get("asleep") == Asleep.WAKE
+    wakes = copies.get("sleepingBackend") == Asleep.WAKE
     open_ = [way for way in ways if wakes or _gate(services[way.service], way.model) is Gate.OPEN]
     return next((way for way in open_ if way.weight > 0), None)
 
@@ -180,7 +180,7 @@ def _header(header: Mapping[str, Any]) -> tuple[str, Compared, str]:
 
 def _held_ms(fallback: Mapping[str, Any]) -> int:
     """For how long a request is held before it goes on there, in milliseconds; 0: until its hold ends."""
-    return milliseconds(text(fallback.get("after")))
+    return milliseconds(text(fallback.get("holdTimeout")))
 
 
 def _gate(service: Wanted, model: str) -> Gate:

@@ -260,7 +260,7 @@ class _Pods:
             ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded")
             if cluster not in self._backends or not host or ended:
                 continue
-            runs = text(self._backends[cluster].get("configuration"))
+            runs = text(self._backends[cluster].get("configurationHash"))
             if runs and labels.get(names.CONFIGURATION_LABEL) != runs:
                 continue  # nothing like it has answered yet
             if labels.get(names.RAY_NODE_TYPE_LABEL) == "head":

@@ -67,8 +67,8 @@ class BatchKind:
 
     def written(self, key: Key, seen: Observed, after: LLMBatchStatus) -> None:
         """Count that it has given its accelerators back for somebody else."""
-        if after.after and not seen.after and seen.job is not None:
-            metrics.YIELDS.labels(key.namespace, key.name, after.after[0]).inc()
+        if after.queued_behind and not seen.after and seen.job is not None:
+            metrics.YIELDS.labels(key.namespace, key.name, after.queued_behind[0]).inc()
 
     def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
         """Its turn may change by time alone."""

@@ -73,4 +73,4 @@ def question(view: View, *, waking: bool) -> Question | None:
 
 
 def _replicas(status: ModelServerStatus) -> int:
-    return status.autoscaling.replicas if status.autoscaling is not None else 0
+    return status.autoscaling.current_replicas if status.autoscaling is not None else 0

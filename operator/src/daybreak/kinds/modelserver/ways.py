@@ -28,7 +28,7 @@ def _without_leader_worker_set(seen: Observed) -> Problem | None:
         "spec.nodes: the API server knows no LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): install it, or "
         "leave nodes at 1"
     )
-    return Problem(Reason.LEADER_WORKER_SET_MISSING, said, stalled=True)
+    return Problem(Reason.LEADER_WORKER_SET_NOT_INSTALLED, said, stalled=True)
 
 
 def _look_again(view: View, status: ModelServerStatus) -> timedelta | None:

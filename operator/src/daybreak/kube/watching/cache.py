@@ -273,8 +273,8 @@ def _owner(resource: Resource, manifest: Mapping[str, Any]) -> OwnerKey | None:
         return OwnerKey(str(owner.get("kind")), namespace, str(owner["name"]))
     if resource is CONFIG_MAPS:
         return gateway_key(namespace)  # the only one that is watched
-    label = (metadata.get("labels") or {}).get(names.SERVICE_LABEL)
-    return OwnerKey.of_label(namespace, str(label)) if label is not None else None
+    label = names.labelled_owner(metadata.get("labels"))
+    return OwnerKey.of_label(namespace, label) if label is not None else None
 
 
 def _version(text: Any) -> int:

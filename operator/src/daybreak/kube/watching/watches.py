@@ -28,7 +28,7 @@ from daybreak.manifests.resources import (
 
 OURS = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
 """Selects what the operator makes, and the RayClusters that inherit a RayService's labels from KubeRay."""
-OF_SERVICES = names.SERVICE_LABEL
+OF_SERVICES = names.OWNER_KIND_LABEL
 """Selects the pods of Ray and of Jobs: KubeRay writes its own value into some labels, but leaves this one."""
 KUBERAYS = (RAY_SERVICES, RAY_CLUSTERS, RAY_JOBS)
 """KubeRay's kinds."""

@@ -130,8 +130,9 @@ class Applier:
 def _owner(manifest: Manifest) -> OwnerKey:
     """Return the owner that an object's label names."""
     metadata = manifest["metadata"]
-    label = (metadata.get("labels") or {}).get(names.SERVICE_LABEL, "")
-    return OwnerKey.of_label(metadata.get("namespace", ""), label)
+    return OwnerKey.of_label(
+        metadata.get("namespace", ""), names.labelled_owner(metadata.get("labels")) or ""
+    )
 
 
 def _content(live: Manifest) -> str:

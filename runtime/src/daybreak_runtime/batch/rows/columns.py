@@ -14,7 +14,7 @@ from daybreak_runtime.batch.rows.reading import Row
 from daybreak_runtime.batch.rows.requests import ROW, environment
 from daybreak_runtime.jobs.problem import JobProblem
 
-COLUMN_MISSING = "ColumnMissing"
+COLUMN_MISSING = "ColumnNotFound"
 _SHOWN = 30
 """Most columns that a message lists."""
 STRICT_FILTERS = (

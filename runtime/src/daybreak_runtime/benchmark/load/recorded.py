@@ -11,7 +11,7 @@ from daybreak_runtime.jobs import tables
 from daybreak_runtime.jobs.problem import JobProblem
 from daybreak_runtime.jobs.storage import storage
 
-FIELD = "spec.load.recordedFrom"
+FIELD = "spec.load.traceFrom"
 MOST_PAIRS = 100_000
 """Of a longer table so many rows are drawn: each process of the load is told all of them."""
 MOST_TOKENS = 1_000_000

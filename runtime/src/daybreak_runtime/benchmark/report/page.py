@@ -44,7 +44,7 @@ def verdict(found: Mapping[str, Any]) -> str:
     words = f"Best: {settings(best)} at {load(best)}: {best['requests_per_second']} requests/s."
     gain = found.get("gain")
     if gain is not None and best["settings"]:
-        sure = "beyond noise" if gain["certain"] else "within noise"
+        sure = "beyond noise" if gain["significant"] else "within noise"
         words += f" {gain['ratio']:.2f} times the baseline, {sure} (± {gain['noise']:.2f})."
     return f"{words} {found['stopped']}."
 

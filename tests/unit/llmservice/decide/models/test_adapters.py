@@ -83,7 +83,7 @@ def test_they_are_listed_from_the_beginning_and_ready_when_replicas_say_so() -> 
     assert message(waiting, ConditionType.RECONCILING) == "replicas are taking up fr, de"
     ready = world.step(reports=says(model(*TWO)))
     assert (states(ready), listed(ready)) == (["Ready"] * 2, ["tiny", *TWO])
-    assert conditions(ready)["Reconciling"] == "False/Steady"
+    assert conditions(ready)["Reconciling"] == "False/Reconciled"
 
 
 def test_a_new_one_is_listed_when_it_is_loaded_and_restarts_no_model() -> None:
@@ -107,12 +107,12 @@ def test_one_that_is_taken_away_is_listed_no_more_at_once() -> None:
 
 def test_one_that_is_refused_is_told_and_the_base_stays_ready() -> None:
     world = up(model(*TWO))
-    refused = world.step(reports=says(model(*TWO), de=("Refused", "its rank is 64")))
-    assert adapters(refused)["de"] == (AdapterState.REFUSED, "its rank is 64")
+    refused = world.step(reports=says(model(*TWO), de=("Rejected", "its rank is 64")))
+    assert adapters(refused)["de"] == (AdapterState.REJECTED, "its rank is 64")
     assert listed(refused) == ["tiny", "fr"]
-    assert conditions(refused)["Ready"] == "True/Answering"
-    assert conditions(refused)["Stalled"] == "False/Steady"
-    assert message(refused).endswith("; adapter de of model tiny is refused: its rank is 64")
+    assert conditions(refused)["Ready"] == "True/Serving"
+    assert conditions(refused)["Stalled"] == "False/Reconciled"
+    assert message(refused).endswith("; adapter de of model tiny is rejected: its rank is 64")
     # Another one of the name is a new try.
     other = {**model("fr"), "lora": {"adapters": [{"name": "de", "source": "file:///other"}]}}
     edit(world, other)
@@ -148,9 +148,9 @@ def test_what_is_said_of_another_adapter_or_cluster_does_not_count() -> None:
 
 def test_what_was_known_stays_known_to_a_new_operator() -> None:
     world = up(model(*TWO))
-    world.step(reports=says(model(*TWO), de=("Refused", "too wide")))
+    world.step(reports=says(model(*TWO), de=("Rejected", "too wide")))
     again = world.step(reports={})
-    assert (states(again), listed(again)) == (["Ready", "Refused"], ["tiny", "fr"])
+    assert (states(again), listed(again)) == (["Ready", "Rejected"], ["tiny", "fr"])
 
 
 def test_asleep_they_are_listed_and_the_refused_one_is_not() -> None:
@@ -158,11 +158,11 @@ def test_asleep_they_are_listed_and_the_refused_one_is_not() -> None:
     slept = world.step(reports={}, pods=(HEAD,))
     assert (states(slept), listed(slept)) == (["Asleep"] * 2, ["tiny", *TWO])
     world = up(model(*TWO))
-    world.step(reports=says(model(*TWO), de=("Refused", "too wide")))
+    world.step(reports=says(model(*TWO), de=("Rejected", "too wide")))
     world.step(after=LONG, gateway=IDLE, reports={})
     assert gate(world.step(pods=(HEAD,)))[2] is not None
     slept = world.step()
-    assert (states(slept), listed(slept)) == (["Asleep", "Refused"], ["tiny", "fr"])
+    assert (states(slept), listed(slept)) == (["Asleep", "Rejected"], ["tiny", "fr"])
 
 
 def test_who_has_woken_the_base_by_an_adapter_is_not_told_that_there_is_none() -> None:

@@ -66,18 +66,18 @@ def test_the_life_of_a_service() -> None:
     # However long it took to come here: routes follow a moment after.
     decision = world.step(after=600, answers={"tiny": "connection refused"})
     assert decision.requeue_after == timedelta(seconds=2)
-    assert conditions(decision)["Ready"] == "False/NotAnswering"
+    assert conditions(decision)["Ready"] == "False/ProbeFailed"
     assert message(decision) == "model tiny: connection refused"
     assert decision.ask == ("tiny",)
     # While it is being asked again, what it said stands.
-    assert conditions(world.step())["Ready"] == "False/NotAnswering"
+    assert conditions(world.step())["Ready"] == "False/ProbeFailed"
     decision = world.step(answers={"tiny": True})
     assert conditions(decision) == {
-        "Ready": "True/Answering",
+        "Ready": "True/Serving",
         "Active": "True/Awake",
-        "Schedulable": "True/Fits",
-        "Reconciling": "False/Steady",
-        "Stalled": "False/Steady",
+        "Schedulable": "True/NodesFit",
+        "Reconciling": "False/Reconciled",
+        "Stalled": "False/Reconciled",
     }
     assert message(decision) == "the model answers at http://chat.default.svc/v1"
     assert decision.ask == ()
@@ -106,24 +106,24 @@ def test_a_change_of_numbers_does_not_unsettle_a_service() -> None:
     started(world)
     world.edit(manifest(replicas=2))
     decision = world.step()  # the old RayService is still there
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert decision.ask == ()
     # Applied, not yet seen by KubeRay; then seen, with Serve's words of before; then Serve's own.
     unseen = running(world)
     unseen["metadata"]["generation"] = 2
     assert unseen["spec"]["serveConfigV2"] != running(World())["spec"]["serveConfigV2"]
     decision = world.step(ray_service=unseen)
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert conditions(decision)["Reconciling"] == "True/Progressing"
     for app, tiny in (("RUNNING", "HEALTHY"), ("DEPLOYING", "UPDATING"), ("DEPLOYING", "UPSCALING")):
         decision = world.step(ray_service=running(world, app=app, models={"tiny": tiny}, generation=2))
         assert decision.ask == ()
-        assert conditions(decision)["Ready"] == "True/Answering"
+        assert conditions(decision)["Ready"] == "True/Serving"
         assert conditions(decision)["Reconciling"].startswith("True")
         assert decision.status.models[0].state == "Ready"
     assert "1 of 2 replicas ready" in message(decision, ConditionType.RECONCILING)
     decision = world.step(ray_service=running(world, generation=2), pods=(HEAD, pod("w-tiny"), pod("w-2")))
-    assert conditions(decision)["Reconciling"] == "False/Steady"
+    assert conditions(decision)["Reconciling"] == "False/Reconciled"
     assert decision.ask == ()
     assert decision.status.replicas == 2
 
@@ -139,12 +139,12 @@ def test_a_second_replica_without_a_place_is_told() -> None:
         ray_service=running(world, app="DEPLOYING", models={"tiny": "UPDATING"}, generation=2),
         pods=(HEAD, pod("w-tiny"), lost),
     )
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert message(decision, ConditionType.RECONCILING) == (
         "model tiny: 1 of 2 replicas ready, a pod waits for a place: "
         "0/1 nodes are available: 1 Insufficient cpu"
     )
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
 def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
@@ -162,7 +162,7 @@ def test_a_model_that_answers_has_a_replica_before_the_kubelet_says_so() -> None
     started(world)
     early = (HEAD, pod("w-tiny", ready=False), pod("w-2", ready=False))
     decision = world.step(pods=early)
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert (decision.status.replicas, decision.status.models[0].replicas) == (1, 1)
     nowhere = (HEAD, pod("w-tiny", ready=False, placed=False))
     assert world.step(pods=nowhere).status.replicas == 0, "what has no node answers nobody"
@@ -184,7 +184,7 @@ def test_a_model_that_answers_is_ready_while_serve_waits_for_another_one() -> No
     waits = running(world, app="DEPLOYING", models={"tiny": "HEALTHY", "other": "UPDATING"})
     decision = world.step(ray_service=waits, pods=(HEAD, pod("a"), unplaced_pod()))
     assert [model.state for model in decision.status.models] == ["Ready", "Starting"]
-    assert decision.status.models[0].answered
+    assert decision.status.models[0].probed_configuration_hash
 
 
 def unplaced_pod() -> Manifest:
@@ -196,7 +196,7 @@ def unplaced_pod() -> Manifest:
 def test_a_change_of_configuration_is_asked_about() -> None:
     world = World()
     started(world)
-    asked_before = world.seen.manifest["status"]["models"][0]["answered"]
+    asked_before = world.seen.manifest["status"]["models"][0]["probedConfigurationHash"]
     world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
     unseen = running(world)
     unseen["metadata"]["generation"] = 2
@@ -221,8 +221,8 @@ def test_a_change_of_configuration_is_asked_about() -> None:
     decision = world.step(after=60, ray_service=running(world, generation=2, updated=seen_at))
     assert decision.ask == ("tiny",)
     decision = world.step(answers={"tiny": True})
-    assert conditions(decision)["Ready"] == "True/Answering"
-    assert decision.status.models[0].answered != asked_before
+    assert conditions(decision)["Ready"] == "True/Serving"
+    assert decision.status.models[0].probed_configuration_hash != asked_before
 
 
 def test_an_answer_from_before_the_change_is_taken_back() -> None:
@@ -231,11 +231,11 @@ def test_an_answer_from_before_the_change_is_taken_back() -> None:
     started(world)
     world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
     decision = world.step(after=60, ray_service=running(world, generation=2), answers={"tiny": True})
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     decision = world.step(
         ray_service=running(world, generation=2, app="DEPLOYING", models={"tiny": "UPDATING"})
     )
-    assert conditions(decision)["Ready"] != "True/Answering"
+    assert conditions(decision)["Ready"] != "True/Serving"
     decision = world.step(ray_service=running(world, generation=2))
     assert decision.ask == ("tiny",)
 
@@ -255,7 +255,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
         ),
         pods=(HEAD, pod("w-tiny"), pod("h-2", model=None, cluster="chat-bbbbb", ready=False)),
     )
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert conditions(decision)["Reconciling"] == "True/Updating"
     assert "chat-bbbbb, is coming up beside chat-aaaaa" in message(decision, ConditionType.RECONCILING)
     assert decision.status.phase == "Updating"
@@ -266,7 +266,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
         "h-2", model=None, cluster="chat-bbbbb", status=waiting("ImagePullBackOff", "x", image="ray:2")
     )
     decision = world.step(pods=(HEAD, pod("w-tiny"), broken))
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert conditions(decision)["Stalled"] == "True/ImagePullFailed"
     assert message(decision, ConditionType.STALLED) == "head: image ray:2 cannot be pulled: x"
 
@@ -284,7 +284,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
     assert conditions(decision)["Ready"] == "Unknown/Updating"
 
     decision = world.step(ray_service=switched, answers={"tiny": True})
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert decision.status.replicas == 1
 
 
@@ -305,7 +305,7 @@ def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
         ray_service=running(world, generation=2, models={"tiny": "DOWNSCALING"}, app="DEPLOYING")
     )
     assert conditions(decision)["Ready"] == "False/Asleep"
-    assert conditions(decision)["Reconciling"] == "False/Steady"
+    assert conditions(decision)["Reconciling"] == "False/Reconciled"
     decision = world.step(ray_service=running(world, generation=2), pods=(HEAD,))
     assert (decision.status.phase, decision.status.models[0].state) == ("Asleep", "Asleep")
     world.edit(manifest(replicas=1))
@@ -314,7 +314,7 @@ def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
     assert conditions(decision)["Reconciling"] == "True/Progressing"
     assert world.step(ray_service=running(world, generation=3), pods=(HEAD, WORKER)).ask == ("tiny",)
     decision = world.step(answers={"tiny": True})
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
 
 
 @pytest.mark.parametrize(
@@ -338,11 +338,11 @@ def test_a_model_that_was_lost_is_asked_on_its_return(lost: dict[str, Any]) -> N
     decision = world.step(ray_service=running(world, **lost))
     assert not conditions(decision)["Ready"].startswith("True")
     assert decision.ask == ()
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     decision = world.step(after=60, ray_service=running(world))
     assert decision.ask == ("tiny",)
     assert conditions(decision)["Ready"] == "Unknown/Progressing"
-    assert conditions(world.step(answers={"tiny": True}))["Ready"] == "True/Answering"
+    assert conditions(world.step(answers={"tiny": True}))["Ready"] == "True/Serving"
 
 
 def test_a_ray_service_on_its_way_out_takes_no_requests() -> None:
@@ -351,5 +351,5 @@ def test_a_ray_service_on_its_way_out_takes_no_requests() -> None:
     leaving = running(world)
     leaving["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
     decision = world.step(ray_service=leaving)
-    assert conditions(decision)["Ready"] == "False/NotAnswering"
+    assert conditions(decision)["Ready"] == "False/ProbeFailed"
     assert "made anew" in str(decision.status.models[0].message)

@@ -62,7 +62,7 @@ def job_pod(of: Manifest, *, restarts: int = 0, last: Manifest | None = None, **
         container["lastState"] = {"terminated": last}
     found = pod("fill-1", status={"phase": "Running", "containerStatuses": [container]})
     found["metadata"]["labels"] = {
-        names.SERVICE_LABEL: "chat",
+        **names.owner_labels("chat"),
         "batch.kubernetes.io/job-name": of["metadata"]["name"],
     }
     return found
@@ -89,13 +89,13 @@ def test_until_the_weights_are_there_it_is_told() -> None:
     first = world.step()
     assert conditions(first)["Ready"] == "Unknown/FillingCache"
     assert conditions(first)["Reconciling"] == "True/FillingCache"
-    assert conditions(first)["Stalled"] == "False/Steady"
+    assert conditions(first)["Stalled"] == "False/Reconciled"
     assert first.apply
     assert cache(first).phase is CachePhase.PENDING
 
     copying = world.step(claims=(CLAIM,), jobs=(job(),), pods=(job_pod(job(), running={}),))
     assert cache(copying).phase is CachePhase.FILLING
-    assert cache(copying).started_at == "2026-11-21T12:00:00Z"
+    assert cache(copying).start_time == "2026-11-21T12:00:00Z"
     assert copying.status.models[0].state is ModelState.PENDING
     assert not copying.ask
     assert f"copied from {SOURCE} into claim chat-tiny-weights" in message(copying)
@@ -149,8 +149,8 @@ def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
         "bytes": 42,
         "copied": None,
         "percent": None,
-        "started_at": "2026-11-21T12:00:00Z",
-        "completed_at": "2026-11-21T12:05:00Z",
+        "start_time": "2026-11-21T12:00:00Z",
+        "completion_time": "2026-11-21T12:05:00Z",
     }
     assert conditions(done)["Ready"] == "Unknown/Progressing"
     kept = world.step(jobs=(), pods=())
@@ -201,10 +201,10 @@ def test_a_failed_try_is_told_with_the_reason(status: int, restarts: int, stalle
     assert cache(failed).phase is CachePhase.FAILED
     assert conditions(failed)["Ready"] == "False/CacheFailed"
     assert "is gated: accept its terms" in message(failed)
-    assert conditions(failed)["Stalled"] == ("True/CacheFailed" if stalled else "False/Steady")
+    assert conditions(failed)["Stalled"] == ("True/CacheFailed" if stalled else "False/Reconciled")
     again = world.step(pods=(job_pod(job(), restarts=restarts, last=last, running={}),))
     assert conditions(again) == conditions(failed), "a new try is no news"
-    assert conditions(complete(world))["Stalled"] == "False/Steady"
+    assert conditions(complete(world))["Stalled"] == "False/Reconciled"
 
 
 def test_words_of_the_kubelet_are_told_as_of_any_pod() -> None:
@@ -225,7 +225,7 @@ def test_a_running_service_goes_on_while_new_weights_are_copied() -> None:
     world.edit(manifest(CACHED))
     changed = world.step(claims=(CLAIM,))
     assert world.seen.ray_service == before
-    assert conditions(changed)["Ready"] == "True/Answering"
+    assert conditions(changed)["Ready"] == "True/Serving"
     assert conditions(changed)["Reconciling"] == "True/FillingCache"
     assert changed.status.models[0].state is ModelState.UPDATING
     assert not changed.ask
@@ -279,8 +279,8 @@ def test_a_complete_service_comes_up_as_any_other() -> None:
     up = world.step(ray_service=running(world), pods=(pod("head", model=None), pod()), jobs=())
     assert up.ask == ("tiny",)
     ready = world.step(answers={"tiny": True})
-    assert conditions(ready)["Ready"] == "True/Answering"
-    assert conditions(ready)["Reconciling"] == "False/Steady"
+    assert conditions(ready)["Ready"] == "True/Serving"
+    assert conditions(ready)["Reconciling"] == "False/Reconciled"
 
 
 def test_a_job_of_another_model_with_the_same_weights_is_not_taken_for_its_own() -> None:
@@ -312,8 +312,8 @@ def test_rejected_pod_of_the_job_is_quoted_with_the_field() -> None:
     world = World(manifest(CACHED))
     world.step()
     decision = world.step(claims=(CLAIM,), jobs=(job(),), rejections=rejected(QUOTA))
-    assert conditions(decision)["Ready"] == "False/Refused"
-    assert conditions(decision)["Stalled"] == "True/Refused"
+    assert conditions(decision)["Ready"] == "False/ObjectRejected"
+    assert conditions(decision)["Stalled"] == "True/ObjectRejected"
     assert QUOTA in message(decision)
     assert "container fill in spec.models[].cache.podTemplate" in message(decision)
     assert cache(decision).phase is CachePhase.PENDING
@@ -335,4 +335,4 @@ def test_pod_of_the_job_ends_the_rejection() -> None:
     decision = world.step(claims=(CLAIM,), jobs=(job(),), pods=there, rejections=rejected(QUOTA))
     assert cache(decision).phase is CachePhase.FILLING
     assert "quota" not in message(decision)
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"

@@ -38,18 +38,18 @@ def vacate(world: Rolling) -> Decision:
 def test_a_service_that_has_answered_has_rolled_out() -> None:
     world = Rolling().up()
     assert world.phase == ("Complete", "Awake", 1)
-    assert world.rollout["answered"] == world.rollout["revision"]
-    assert "deadline" not in world.rollout
+    assert world.rollout["lastSuccessfulRevision"] == world.rollout["currentRevision"]
+    assert "deadlineTime" not in world.rollout
 
 
 def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
     world = Rolling().up()
-    before = world.rollout["revision"]
+    before = world.rollout["currentRevision"]
     world.edit_spec(**IMAGE)
     begun = world.step(gateway=view(in_flight=2))
     assert gate(begun) == ("Replacing", "Closed", None)
     assert world.phase == ("Progressing", "Replacing", 1)
-    assert (world.rollout["strategy"], world.rollout["revision"]) == ("Replace", before)
+    assert (world.rollout["strategy"], world.rollout["currentRevision"]) == ("Replace", before)
     assert "no room for a second Ray cluster now" in world.rollout["reason"]
     assert conditions(begun)["Ready"] == "True/Replacing"
     assert conditions(begun)["Reconciling"] == "True/Updating"
@@ -64,7 +64,7 @@ def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
     up = world.step(answers={"tiny": True})
     assert gate(up) == ("Awake", "Open", None)
     assert world.phase == ("Complete", "Awake", 2)
-    assert conditions(up)["Stalled"] == "False/Steady"
+    assert conditions(up)["Stalled"] == "False/Reconciled"
 
 
 def test_with_room_a_second_cluster_comes_beside_it() -> None:
@@ -93,7 +93,7 @@ def test_a_change_in_place_is_not_ready_from_its_first_status_on() -> None:
 def test_numbers_leave_a_service_ready() -> None:
     world = Rolling().up()
     world.edit_spec({**CPU_MODEL, "replicas": {"max": 3}})
-    assert conditions(world.step())["Ready"] == "True/Answering"
+    assert conditions(world.step())["Ready"] == "True/Serving"
 
 
 def test_numbers_restart_nothing_whatever_the_strategy() -> None:
@@ -111,7 +111,7 @@ def test_in_place_that_needs_pods_is_told_and_disturbs_nothing() -> None:
     told = world.step()
     assert conditions(told)["Stalled"] == "True/RolloutBlocked"
     assert "revision 2 is not begun" in message(told, ConditionType.STALLED)
-    assert conditions(told)["Ready"] == "True/Answering"
+    assert conditions(told)["Ready"] == "True/Serving"
     assert gate(told) == ("Awake", "Open", None)
 
 
@@ -155,7 +155,7 @@ def test_what_cannot_start_goes_back_and_who_is_held_stays_held() -> None:
     up = world.step(answers={"tiny": True})
     assert gate(up) == ("Awake", "Open", None)
     assert world.phase == ("RolledBack", "Awake", 1)
-    assert conditions(up)["Ready"] == "True/Answering"
+    assert conditions(up)["Ready"] == "True/Serving"
     assert conditions(up)["Stalled"] == "True/RolledBack", "what is asked for does not run"
     said = message(up, ConditionType.STALLED)
     assert "revision 2 could not start, and revision 1 runs again" in said
@@ -165,7 +165,7 @@ def test_what_cannot_start_goes_back_and_who_is_held_stays_held() -> None:
     world.edit_spec(runtime={"image": "ray:3"})
     world.step()
     assert world.phase == ("Progressing", "Replacing", 1), "a correction is taken at once"
-    assert "failed" not in world.rollout
+    assert "failedRevision" not in world.rollout
 
 
 def test_what_the_api_server_refuses_goes_back() -> None:
@@ -203,7 +203,7 @@ def test_a_deadline_is_told_and_kept() -> None:
     going = world.step(
         ray_service=world.built(active="", pending=NEW, ready=False, app=None), pods=(NEW_HEAD, waits)
     )
-    assert world.rollout["deadline"] > world.rollout["startedAt"]
+    assert world.rollout["deadlineTime"] > world.rollout["startTime"]
     assert going.requeue_after is not None
     assert gate(world.step(after=290)) == ("Waking", "Closed", None)
     told = world.step(after=15)
@@ -214,12 +214,12 @@ def test_a_deadline_is_told_and_kept() -> None:
 def test_a_sleeping_one_is_changed_in_its_sleep() -> None:
     world = Rolling(sleep={"afterIdle": "10m"}).up()
     world.step(after=10_000, gateway=IDLE)
-    assert world.step().status.asleep is not None
+    assert world.step().status.sleep_depth is not None
     world.edit_spec(sleep={"afterIdle": "10m"}, **IMAGE)
     told = world.step(pods=(HEAD,))
     assert world.phase == ("Progressing", "Asleep", 2)
-    assert conditions(told)["Reconciling"] == "False/Steady"
-    assert "startedAt" not in world.rollout
+    assert conditions(told)["Reconciling"] == "False/Reconciled"
+    assert "startTime" not in world.rollout
     world.step(ray_service=world.built(), gateway=view(held=1))
     assert world.phase == ("Progressing", "Waking", 2)
     up = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
@@ -260,7 +260,7 @@ def test_an_earlier_revision_is_run_by_its_number(how: str) -> None:
         }
         world.seen = replace(world.seen, manifest={**world.seen.manifest, "metadata": metadata})
     world.step()
-    assert (world.rollout["number"], world.rollout["strategy"]) == (1, "InPlace")
+    assert (world.rollout["currentRevisionNumber"], world.rollout["strategy"]) == (1, "InPlace")
 
 
 def test_a_number_that_is_not_there_is_told() -> None:

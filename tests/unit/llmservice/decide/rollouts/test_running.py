@@ -151,7 +151,7 @@ def test_what_ran_once_is_forgotten_in_sleep() -> None:
     assert numbers(world) == (5, 5)
     world.step(after=sleeping.LONG, gateway=sleeping.IDLE)
     world.step(after=sleeping.LONG)
-    assert world.step().status.asleep == "Workers"
+    assert world.step().status.sleep_depth == "Workers"
     assert write(world)
     assert numbers(world) == (0, 0)
     world.step(pods=(HEAD,), gateway=sleeping.view(held=1))

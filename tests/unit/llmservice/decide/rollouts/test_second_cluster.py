@@ -86,7 +86,7 @@ def test_requests_stay_at_the_first_one_until_the_second_has_answered() -> None:
     assert asked.ask == ("tiny",)
     assert backends(asked) == [FIRST]
     assert gate(asked) == ("Updating", "Open", None)
-    assert conditions(asked)["Ready"] == "True/Answering"
+    assert conditions(asked)["Ready"] == "True/Serving"
     assert conditions(asked)["Reconciling"] == "True/Updating"
     assert world.phase[0] == "Progressing"
     assert finished_clusters(replace(world.seen, gateway=replace(view(), clusters=frozenset()))) == ()
@@ -268,9 +268,9 @@ def test_what_only_errs_is_given_up_after_a_minute() -> None:
     world, _ = switched()
     told = world.step(answers={"tiny": NONSENSE})
     assert told.requeue_after is not None
-    since = world.seen.status["models"][0]["errorsSince"]
+    since = world.seen.status["models"][0]["errorsStartTime"]
     world.step(after=30, answers={"tiny": NONSENSE})
-    assert world.seen.status["models"][0]["errorsSince"] == since
+    assert world.seen.status["models"][0]["errorsStartTime"] == since
     assert world.phase == ("Progressing", "Updating", 2)
     going_on = world.step(after=28)
     assert world.phase == ("Progressing", "Updating", 2)
@@ -286,12 +286,12 @@ def test_silence_and_an_answer_are_no_errors() -> None:
     world, _ = switched()
     world.step(answers={"tiny": NONSENSE})
     world.step(after=50, answers={"tiny": "it does not answer: timeout"})
-    assert "errorsSince" not in world.seen.status["models"][0]
+    assert "errorsStartTime" not in world.seen.status["models"][0]
     world.step(after=20, answers={"tiny": NONSENSE})
     world.step(after=50)
     assert world.phase[0] == "Progressing"
     world.step(answers={"tiny": True})
-    assert "errorsSince" not in world.seen.status["models"][0]
+    assert "errorsStartTime" not in world.seen.status["models"][0]
     assert world.phase[0] == "Complete"
 
 

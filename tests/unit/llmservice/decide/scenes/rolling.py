@@ -48,8 +48,10 @@ class Rolling(World):
         written = self.seen.asked_for
         assert written is not None
         decided = state_of(self.seen.status)
-        there = decided is not None and decided.answered is not None
-        service = applied(written, decided.revision, self.known) if decided is not None and there else None
+        there = decided is not None and decided.last_successful_revision is not None
+        service = (
+            applied(written, decided.current_revision, self.known) if decided is not None and there else None
+        )
         self.seen = replace(
             self.seen,
             subject=service or written,
@@ -106,7 +108,7 @@ class Rolling(World):
     @property
     def phase(self) -> tuple[str, str, int]:
         """Phase of the rollout, phase of the service, and number of the revision that it is made of."""
-        return self.rollout["phase"], self.seen.status["phase"], self.rollout["number"]
+        return self.rollout["phase"], self.seen.status["phase"], self.rollout["currentRevisionNumber"]
 
 
 NEW_POD = pod("w-2", cluster="chat-bbbbb")

@@ -160,7 +160,7 @@ def pod(
             names.RAY_CLUSTER_LABEL: cluster,
             names.RAY_NODE_TYPE_LABEL: role,
             names.RAY_GROUP_LABEL: group,
-            names.SERVICE_LABEL: "chat",
+            **names.owner_labels("chat"),
         },
     }
     if leaving:
@@ -277,5 +277,5 @@ def started(world: World, **status: Any) -> None:
     decision = world.step(
         ray_service=running(world, **status), pods=pods, answers=dict.fromkeys(models, True)
     )
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert decision.requeue_after is None

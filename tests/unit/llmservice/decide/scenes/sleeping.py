@@ -46,7 +46,7 @@ def up(*models: Manifest, **spec: Any) -> World:
     assert gate(first) == ("Waking", "Closed", None)
     opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(opened) == ("Awake", "Open", None)
-    assert conditions(opened)["Ready"] == "True/Answering"
+    assert conditions(opened)["Ready"] == "True/Serving"
     return world
 
 
@@ -54,7 +54,7 @@ def gate(decision: Decision) -> tuple[str | None, str | None, str | None]:
     """Phase, gate of the first model and depth that a decision says."""
     status = decision.status
     gates = status.gate.models if status.gate else ()
-    return status.phase, gates[0].state if gates else None, status.asleep
+    return status.phase, gates[0].state if gates else None, status.sleep_depth
 
 
 def wake(decision: Decision) -> WakeStatus | None:
@@ -68,6 +68,6 @@ def asleep(*models: Manifest, **spec: Any) -> World:
     world = up(*models, **spec)
     drained = world.step(after=LONG, gateway=IDLE)
     assert gate(drained) == ("Draining", "Closed", None)
-    assert conditions(drained)["Ready"] == "True/Answering"
-    assert world.step().status.asleep is not None
+    assert conditions(drained)["Ready"] == "True/Serving"
+    assert world.step().status.sleep_depth is not None
     return world

@@ -44,4 +44,4 @@ def after(decision: Decision) -> list[str] | None:
     """Who comes before the model, as the status says it."""
     assert decision.status.gate is not None
     [found] = decision.status.gate.models
-    return found.after
+    return found.queued_behind

@@ -31,8 +31,8 @@ def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_
     said = held(40).status
     since = world.seen.now.replace(microsecond=0) - timedelta(seconds=40)
     assert said.gate is not None
-    assert said.gate.models[0].room is not None
-    assert said.gate.models[0].room.held_since == written(since)
+    assert said.gate.models[0].accelerator_queue is not None
+    assert said.gate.models[0].accelerator_queue.oldest_request_time == written(since)
     for second, late in enumerate((1, -1, 0), 1):
         assert held(40 + second + late).status == said
         [claim] = claims(world.seen)
@@ -120,16 +120,16 @@ def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_an
     assert f"it waits for accelerators; {said}" in message(decision, ConditionType.ACTIVE)
     assert decision.status.gate is not None
     [found] = decision.status.gate.models
-    assert found.room is not None
-    assert (found.room.place, found.room.held_by) == (1, list(HOLDERS))
+    assert found.accelerator_queue is not None
+    assert (found.accelerator_queue.position, found.accelerator_queue.held_by) == (1, list(HOLDERS))
     # Who held them has gone, and the scheduler has not placed its pod yet.
     assert conditions(world.step(turns={"qwen": Turn(place=1)}))["Active"] == "False/WaitingForAccelerators"
     placed = pod("w-1", model="qwen", gpus=1, ready=False)
     decision = world.step(turns={}, pods=(HEAD, placed))
     assert conditions(decision)["Active"] == "True/Awake"
     assert decision.status.gate is not None
-    assert decision.status.gate.models[0].room is not None
-    assert decision.status.gate.models[0].room.held_by is None
+    assert decision.status.gate.models[0].accelerator_queue is not None
+    assert decision.status.gate.models[0].accelerator_queue.held_by is None
 
 
 def test_when_its_turn_comes_it_makes_its_pods() -> None:

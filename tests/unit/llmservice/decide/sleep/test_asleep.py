@@ -32,10 +32,10 @@ def test_asleep_it_is_ready_and_nothing_is_asked() -> None:
     decision = world.step(pods=(HEAD,))
     assert gate(decision) == ("Asleep", "Closed", "Workers")
     assert conditions(decision)["Ready"] == "True/Asleep"
-    assert conditions(decision)["Reconciling"] == "False/Steady"
+    assert conditions(decision)["Reconciling"] == "False/Reconciled"
     assert conditions(decision)["Active"] == "False/Asleep"
     [model] = decision.status.models
-    assert (model.state, model.answered) == (ModelState.ASLEEP, None)
+    assert (model.state, model.probed_configuration_hash) == (ModelState.ASLEEP, None)
     assert decision.ask == ()
     assert world.step().status == decision.status, "nothing changes by itself"
 
@@ -44,16 +44,16 @@ def test_no_gateway_heard() -> None:
     world = up()
     decision = world.step(after=LONG, gateway=GatewayView(20001))
     assert gate(decision) == ("Awake", "Open", None)
-    assert conditions(decision)["Ready"] == "False/GatewayMissing"
+    assert conditions(decision)["Ready"] == "False/GatewayNotReporting"
     assert "daybreak-gateway" in message(decision)
     fresh = World(gateway=GatewayView(20001))
-    assert conditions(fresh.step())["Ready"] == "Unknown/GatewayMissing"
+    assert conditions(fresh.step())["Ready"] == "Unknown/GatewayNotReporting"
 
 
 def test_rejected_pods_of_the_gateway_are_quoted() -> None:
     world = up()
     decision = world.step(after=LONG, gateway=GatewayView(20001, rejected="pods are forbidden: quota"))
-    assert conditions(decision)["Ready"] == "False/GatewayMissing"
+    assert conditions(decision)["Ready"] == "False/GatewayNotReporting"
     assert message(decision).endswith("its pods are rejected: pods are forbidden: quota")
 
 
@@ -74,7 +74,7 @@ def test_a_sleeping_service_need_not_fit_anywhere() -> None:
     assert decision.apply
     assert gate(decision) == ("Asleep", "Closed", "Cluster")
     decision = world.step()
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert conditions(decision)["Ready"] == "True/Asleep"
     assert conditions(decision)["Schedulable"] == "False/NoNodeFits", "it is said all the same"
 
@@ -97,18 +97,18 @@ def test_ready_says_that_the_gateways_reach_it() -> None:
     assert "NetworkPolicy" not in message(opened), "the gateways have only just received the Ray head"
     assert opened.requeue_after == FINDING
     assert conditions(opened)["Reconciling"] == "True/Progressing"
-    assert conditions(opened)["Stalled"] == "False/Steady"
+    assert conditions(opened)["Stalled"] == "False/Reconciled"
     found = world.step(gateway=view())
-    assert conditions(found)["Ready"] == "True/Answering"
+    assert conditions(found)["Ready"] == "True/Serving"
     assert found.requeue_after is None or found.requeue_after > FINDING
     missed = world.step(after=60, gateway=view(routed=False))
-    assert conditions(missed)["Ready"] == "True/Answering", "a busy proxy may miss a look"
+    assert conditions(missed)["Ready"] == "True/Serving", "a busy proxy may miss a look"
     assert missed.requeue_after == FINDING
     lost = world.step(gateway=view(routed=False, unrouted=FINDING))
-    assert conditions(lost)["Ready"] == "False/NotRouted"
+    assert conditions(lost)["Ready"] == "False/BackendUnreachable"
     assert "NetworkPolicy" in message(lost)
     assert gate(lost) == ("Awake", "Open", None), "whoever is held waits on; the gate is not the matter"
-    assert conditions(world.step(gateway=view()))["Ready"] == "True/Answering"
+    assert conditions(world.step(gateway=view()))["Ready"] == "True/Serving"
 
 
 def test_first_start_that_no_gateway_reaches_is_reported() -> None:
@@ -119,7 +119,7 @@ def test_first_start_that_no_gateway_reaches_is_reported() -> None:
         after=FINDING.total_seconds(),
         gateway=view(routed=False, unrouted=FINDING),
     )
-    assert conditions(late)["Ready"] == "Unknown/NotRouted"
+    assert conditions(late)["Ready"] == "Unknown/BackendUnreachable"
     assert "NetworkPolicy" in message(late)
 
 
@@ -139,7 +139,7 @@ def test_a_deleted_service_and_an_unreadable_one_keep_gate_and_depth() -> None:
     broken = {**manifest(), "spec": {"models": "none"}}
     world.edit(broken)
     decision = world.step()
-    assert (decision.status.gate, decision.status.asleep) == (before.gate, before.asleep)
+    assert (decision.status.gate, decision.status.sleep_depth) == (before.gate, before.sleep_depth)
     assert decision.sleep_states == {}
     assert not decision.apply
 
@@ -148,7 +148,7 @@ def test_without_a_gateway_nothing_of_it_is_said() -> None:
     world = World(manifest(sleep={"afterIdle": "10m"}))
     decision = world.step()
     assert decision.sleep_states == {}
-    assert (decision.status.gate, decision.status.asleep) == (None, None)
+    assert (decision.status.gate, decision.status.sleep_depth) == (None, None)
     assert "sleep" in message(decision, kind=ConditionType.ACTIVE)
 
 

@@ -38,7 +38,7 @@ def a_night(world: World, length: timedelta) -> Decision:
     draining = world.step(after=after.total_seconds(), gateway=quiet(after))
     assert gate(draining) == ("Draining", "Closed", None)
     down = world.step()
-    assert down.status.asleep is not None
+    assert down.status.sleep_depth is not None
     world.step(after=(length - after).total_seconds(), gateway=view(held=1, asked=timedelta(0)), pods=(HEAD,))
     woken = world.step(after=90.0, ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(woken) == ("Awake", "Open", None)
@@ -51,7 +51,7 @@ def test_it_learns_from_its_nights_and_sleeps_sooner() -> None:
         learned = a_night(world, 5 * HOUR)
     found = idle(learned)
     assert found is not None
-    assert (found.after_idle, found.recommended_after_idle, found.since) == ("1m", "1m", None)
+    assert (found.after_idle, found.recommended_after_idle, found.start_time) == ("1m", "1m", None)
     assert found.break_even_seconds is not None
     assert 90 <= found.break_even_seconds <= 95
     awake = world.step(after=30.0, gateway=quiet(timedelta(seconds=59)))
@@ -64,7 +64,7 @@ def test_what_it_has_learned_is_followed_at_once() -> None:
     """The decision in which it learns went by the idle time of before: another one follows at once."""
     world = up(sleep=AUTO)
     pauses = {"pauses": [0.0] * 16 + [20.0]}
-    wake = {"depth": "Workers", "startedAt": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
+    wake = {"depth": "Workers", "startTime": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
     status = copy.deepcopy(dict(world.seen.status))
     status["gate"]["models"][0] |= {"idle": {**pauses, "afterIdle": "15m"}, "wake": wake}
     world.seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
@@ -101,7 +101,7 @@ def test_a_night_is_written_with_the_steps_of_sleep_only() -> None:
     found = idle(down)
     assert found == idle(later)
     assert found is not None
-    assert found.since is not None
+    assert found.start_time is not None
 
 
 def test_each_model_has_its_own() -> None:

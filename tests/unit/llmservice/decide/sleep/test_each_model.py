@@ -44,7 +44,7 @@ def traffic(tiny: Traffic = BUSY, other: Traffic = BUSY) -> GatewayView:
 def gates(decision: Decision) -> dict[str, tuple[str, str, str | None]]:
     """Phase, gate and depth of each model."""
     assert decision.status.gate is not None
-    return {gate.name: (gate.phase, gate.state, gate.asleep) for gate in decision.status.gate.models}
+    return {gate.name: (gate.phase, gate.state, gate.sleep_depth) for gate in decision.status.gate.models}
 
 
 AWAKE, ASLEEP, WAKING = ("Awake", "Open", None), ("Asleep", "Closed", "Workers"), ("Waking", "Closed", None)
@@ -59,7 +59,7 @@ def both_up(*models: Any, **spec: Any) -> World:
     answers: Any = {"tiny": True, "other": True}
     opened = world.step(ray_service=running(world), pods=pods, answers=answers)
     assert gates(opened) == {"tiny": AWAKE, "other": AWAKE}
-    assert conditions(opened)["Ready"] == "True/Answering"
+    assert conditions(opened)["Ready"] == "True/Serving"
     return world
 
 
@@ -78,11 +78,11 @@ def other_asleep(*models: Any, **spec: Any) -> World:
 def test_the_idle_one_sleeps_while_the_other_serves() -> None:
     world = other_asleep()
     decision = world.step()
-    assert (decision.status.phase, decision.status.asleep) == ("Awake", None)
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert (decision.status.phase, decision.status.sleep_depth) == ("Awake", None)
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert message(decision).endswith("; asleep until a request comes: other")
-    assert conditions(decision)["Reconciling"] == "False/Steady"
-    assert conditions(decision)["Stalled"] == "False/Steady"
+    assert conditions(decision)["Reconciling"] == "False/Reconciled"
+    assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert [model.state for model in decision.status.models] == ["Ready", "Asleep"]
     assert decision.ask == ()
     assert world.seen.given_back == {"other"}
@@ -95,7 +95,7 @@ def test_the_idle_one_sleeps_while_the_other_serves() -> None:
 def test_a_request_wakes_the_model_that_it_asks_for_alone() -> None:
     world = both_up()
     world.step(after=LATER, gateway=traffic(QUIET, QUIET))
-    assert world.step().status.asleep == "Workers"
+    assert world.step().status.sleep_depth == "Workers"
     world.step(pods=(HEAD,))
     woken = world.step(gateway=traffic(HELD, QUIET))
     assert gates(woken) == {"tiny": WAKING, "other": ASLEEP}
@@ -104,7 +104,7 @@ def test_a_request_wakes_the_model_that_it_asks_for_alone() -> None:
     opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
     assert gates(opened) == {"tiny": AWAKE, "other": ASLEEP}
     assert opened.status.phase == "Awake"
-    assert conditions(opened)["Ready"] == "True/Answering"
+    assert conditions(opened)["Ready"] == "True/Serving"
 
 
 def test_while_one_wakes_the_other_goes_on() -> None:
@@ -153,12 +153,12 @@ def test_the_cluster_goes_when_both_sleep_that_deep() -> None:
     world.step(after=LATER, gateway=traffic(other=QUIET))
     one = world.step()
     assert gates(one)["other"] == ("Asleep", "Closed", "Cluster")
-    assert (one.status.asleep, world.seen.asleep) == (None, None), "the other model needs the cluster"
+    assert (one.status.sleep_depth, world.seen.asleep) == (None, None), "the other model needs the cluster"
     world.step(after=LATER, gateway=traffic(QUIET, QUIET))
-    assert world.step().status.asleep == "Cluster"
+    assert world.step().status.sleep_depth == "Cluster"
     world.step(ray_service=None, pods=())
     woken = world.step(gateway=traffic(HELD, QUIET))
-    assert (woken.status.asleep, gates(woken)["other"][0]) == (None, "Asleep")
+    assert (woken.status.sleep_depth, gates(woken)["other"][0]) == (None, "Asleep")
     assert woken.status.gate is not None
     assert woken.status.gate.models[0].wake is not None
     assert woken.status.gate.models[0].wake.depth == "Cluster"
@@ -217,7 +217,7 @@ def test_a_model_that_begins_asleep_stays_so_until_it_is_asked() -> None:
     assert decision.ask == ("tiny",)
     decision = world.step(answers={"tiny": True})
     assert gates(decision) == {"tiny": AWAKE, "other": ASLEEP}
-    assert conditions(decision)["Ready"] == "True/Answering"
+    assert conditions(decision)["Ready"] == "True/Serving"
     assert "other" in message(decision)
     assert world.step().ask == ()
     assert gates(world.step(gateway=traffic(other=HELD)))["other"] == WAKING

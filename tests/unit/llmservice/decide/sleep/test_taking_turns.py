@@ -87,7 +87,7 @@ def test_one_that_changes_or_does_not_answer_is_no_candidate(
 
 @pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
 def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayView) -> None:
-    world = up(**{"yield": "Turn", "minAwake": "1m"})
+    world = up(**{"yield": "Always", "minAwake": "1m"})
     world.step(gateway=traffic)
     [claim] = claims(world.seen)
     assert claim.busy
@@ -97,7 +97,7 @@ def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayVi
 
 
 def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> None:
-    world = up(**{"yield": "Turn"})
+    world = up(**{"yield": "Always"})
     busy, held = view(in_flight=1, held=2), view(held=2)
     assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
@@ -115,7 +115,7 @@ def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> Non
 
 
 def test_nobody_waits_any_more_and_it_stays() -> None:
-    world = up(**{"yield": "Turn"})
+    world = up(**{"yield": "Always"})
     assert gate(world.step(gateway=view(held=2), turns=GIVES_WAY)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=view(held=2), turns={})) == ("Awake", "Open", None)
 

@@ -25,7 +25,7 @@ OPEN = SleepState(Phase.AWAKE, START, None, GateState.OPEN, 4)
 FAILED = SleepState(Phase.FAILED, START, None, GateState.FAILED, 4, "no such weights")
 UNREADABLE = replace(WAKING, phase=Phase.FAILED)
 """As long as nobody can read the spec, the gate stays as it was."""
-BEGUN = WakeStatus(depth=SleepDepth.CLUSTER, started_at="2026-11-21T12:00:00Z")
+BEGUN = WakeStatus(depth=SleepDepth.CLUSTER, start_time="2026-11-21T12:00:00Z")
 
 
 def entry(before: WakeStatus | None, was: SleepState, now: SleepState, seen: Snapshot) -> WakeStatus | None:
@@ -54,7 +54,7 @@ def test_percentile(values: Sequence[int], percent: int, expected: int) -> None:
 def test_a_wake_begins_when_nothing_is_asleep_any_more() -> None:
     past = WakeStatus(
         depth=SleepDepth.WORKERS,
-        started_at="2026-11-20T12:00:00Z",
+        start_time="2026-11-20T12:00:00Z",
         seconds=20,
         recent=[20],
         p50_seconds=20,
@@ -63,7 +63,7 @@ def test_a_wake_begins_when_nothing_is_asleep_any_more() -> None:
     now = replace(WAKING, since=START + timedelta(seconds=5))
     found = entry(past, ASLEEP, now, snapshot())
     assert found is not None
-    assert (found.depth, found.started_at) == (SleepDepth.CLUSTER, "2026-11-21T12:00:05Z")
+    assert (found.depth, found.start_time) == (SleepDepth.CLUSTER, "2026-11-21T12:00:05Z")
     assert (found.seconds, found.phases) == (None, None)
     assert (found.recent, found.p50_seconds, found.p95_seconds) == ([20], 20, 20)
 

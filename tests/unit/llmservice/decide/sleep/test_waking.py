@@ -61,14 +61,14 @@ def test_an_answer_counts_though_kuberay_has_not_heard_of_it(app: str, tiny: str
     waking = running(world, app=app, models={"tiny": tiny}, generation=2)
     assert world.step(ray_service=waking, pods=(HEAD, WORKER)).ask == ("tiny",)
     opened = world.step(answers={"tiny": True})
-    assert conditions(opened)["Ready"] == "True/Answering"
+    assert conditions(opened)["Ready"] == "True/Serving"
     for _ in range(3):
         later = world.step()
-        assert conditions(later)["Ready"] == "True/Answering"
+        assert conditions(later)["Ready"] == "True/Serving"
         assert gate(later) == ("Awake", "Open", None)
         assert later.ask == ()
     settled = world.step(ray_service=running(world, generation=2))
-    assert conditions(settled)["Ready"] == "True/Answering"
+    assert conditions(settled)["Ready"] == "True/Serving"
     assert settled.ask == ()
     assert [model.state for model in settled.status.models] == [ModelState.READY]
     # From here on Serve is believed: what begins anew has to answer anew.
@@ -130,9 +130,9 @@ def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
         decision = world.step(**seen)
         assert decision.apply, "the objects are made"
         assert gate(decision) == ("Waking", "Closed", None)
-        assert conditions(decision)["Stalled"] == "False/Steady"
+        assert conditions(decision)["Stalled"] == "False/Reconciled"
         assert conditions(decision)["Ready"] == "True/Waking"
-        assert conditions(decision)["Reconciling"] == "False/Steady"
+        assert conditions(decision)["Reconciling"] == "False/Reconciled"
         assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
         assert "needs 1 nvidia.com/gpu" in message(decision, kind=ConditionType.SCHEDULABLE)
         assert "needs 1 nvidia.com/gpu" in message(decision)
@@ -181,7 +181,7 @@ def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another()
     assert conditions(decision)["Schedulable"] == "False/NoNodeFits"
     assert "needs 16 nvidia.com/gpu" in message(decision)
     world.edit(manifest(BIG_MODEL, **spec))
-    assert conditions(world.step())["Schedulable"] == "True/Fits"
+    assert conditions(world.step())["Schedulable"] == "True/NodesFit"
 
 
 def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
@@ -193,7 +193,7 @@ def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
     assert gate(failed) == ("Failed", "Failed", None)
     mended = world.step(after=5 * 3600, pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(mended) == ("Awake", "Open", None)
-    assert conditions(mended)["Ready"] == "True/Answering"
+    assert conditions(mended)["Ready"] == "True/Serving"
     taken = wake(mended)
     assert taken is not None
     assert (taken.failed, taken.recent, taken.p95_seconds) == (True, [], None)
@@ -210,7 +210,7 @@ def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
     assert conditions(opened)["Ready"] == "True/Waking"
     assert opened.requeue_after == FINDING
     late = world.step(after=FINDING.total_seconds())
-    assert conditions(late)["Ready"] == "False/NotRouted"
+    assert conditions(late)["Ready"] == "False/BackendUnreachable"
 
 
 def test_a_wake_without_a_node_asks_nobody() -> None:
@@ -238,7 +238,7 @@ def test_a_wake_that_takes_longer_than_requests_are_held_is_not_ready() -> None:
         assert gate(late) == ("Waking", "Closed", None), "requests are still held"
     assert world.step().status == late.status, "nothing changes by itself"
     opened = world.step(pods=(HEAD, WORKER), answers={"tiny": True})
-    assert conditions(opened)["Ready"] == "True/Answering"
+    assert conditions(opened)["Ready"] == "True/Serving"
 
 
 def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
@@ -246,7 +246,7 @@ def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
     late = world.step(after=HOLD, pods=(HEAD, pod(ready=False)))
-    assert conditions(late)["Ready"] == "False/WakeOverdue"
+    assert conditions(late)["Ready"] == "False/WakeTimedOut"
     assert "its worker pod is starting" in message(late)
 
 

@@ -115,7 +115,7 @@ local function check_model(txn, slot, path, text)
 end
 
 local function no_memory(txn, slot)
-    answers.respond(txn, "queue_full_memory", { retry_after = slot.retry_after })
+    answers.respond(txn, "hold_full_memory", { retry_after = slot.retry_after })
 end
 
 -- Bytes of the body that have come and fit the buffer.
@@ -148,7 +148,7 @@ local function join(txn, slot, now, for_replicas, length, whose, deadline)
         return nil
     end
     if not room then
-        slots.count(slot, "queue_full")
+        slots.count(slot, "hold_full")
         no_memory(txn, slot)
     end
     keys.count_held(slot, whose, 1)
@@ -227,8 +227,8 @@ local function arrive(txn, slot, now, for_replicas)
         return nil
     end
     if crowded then
-        slots.count(slot, "queue_full")
-        answers.respond(txn, "queue_full_waking", { held = slot.held, retry_after = slot.retry_after })
+        slots.count(slot, "hold_full")
+        answers.respond(txn, "hold_full_waking", { held = slot.held, retry_after = slot.retry_after })
     end
     local whose = keys.check_held(txn, slot)
     return join(txn, slot, now, for_replicas, length, whose)
@@ -321,7 +321,7 @@ local function hold(txn)
         if falls_back(txn, slot, number) then
             return act.CONTINUE
         end
-        leave(txn, slot, number, "queue_full")
+        leave(txn, slot, number, "hold_full")
         no_memory(txn, slot)
     end
     local waits = place.waits

@@ -143,11 +143,11 @@ function keys.check_held(txn, slot)
     local held = slot.held_by and slot.held_by[whose] or 0
     local room = math.max(1, SPARE * (slot.max_held - slot.held))
     if not key and held >= room then
-        slots.count(slot, "queue_full")
-        answers.respond(txn, "queue_full_address", { held = held, retry_after = slot.retry_after })
+        slots.count(slot, "hold_full")
+        answers.respond(txn, "hold_full_address", { held = held, retry_after = slot.retry_after })
     end
     if key and held >= (key.held or others > 1 and room or ANY) then
-        refuse(txn, slot, key, "queue_full_key", { held = held, retry_after = slot.retry_after })
+        refuse(txn, slot, key, "hold_full_key", { held = held, retry_after = slot.retry_after })
     end
     return whose
 end
@@ -203,7 +203,7 @@ local function locked(txn)
     local brought = txn:get_var("txn.daybreak_digest")
     if brought and txn:get_var("txn.daybreak_access") == "unread" then
         slots.count(ring.slot, "keys_unread")
-        answers.respond(txn, "api_keys_unread")
+        answers.respond(txn, "api_keys_unavailable")
     end
     slots.count(ring.slot, "unauthorized")
     if not brought then

@@ -109,7 +109,7 @@ local function send_by(txn, chosen, name, from, to, match, tried, since)
         way, offer = ways.choose(txn, chosen, match, tried, since)
     end
     if not way then
-        answers.respond(txn, "no_backend", { model = name })
+        answers.respond(txn, "no_available_backend", { model = name })
     end
     rename.note(txn, way.model, from, to, model.FORMS[txn.sf:path()])
     if way.port == 0 then
@@ -126,7 +126,7 @@ end
 local function route(txn)
     local address = entered(txn)
     if address == false then
-        answers.respond(txn, "no_route")
+        answers.respond(txn, "route_not_ready")
     end
     local text = txn.sf:req_body()
     local name, well_formed, given_up, from, to

@@ -94,7 +94,7 @@ def _without_kuberay(seen: Observed) -> Verdict | None:
     if seen.kuberay_installed:
         return None
     message = "the API server knows no RayJob: install KubeRay"
-    return Verdict(JobPhase.PENDING, BatchReason.KUBERAY_MISSING, message, stalled=True)
+    return Verdict(JobPhase.PENDING, BatchReason.KUBERAY_NOT_INSTALLED, message, stalled=True)
 
 
 def _waits(seen: Observed, after: tuple[str, ...]) -> Verdict | None:

@@ -20,9 +20,9 @@ def without_service(seen: Observed) -> Verdict | None:
         return None
     if stays(seen):
         message += ". The job goes on trying, for up to an hour with each row: without resume nothing is kept"
-        return Verdict(seen.phase_before, BatchReason.SERVICE_MISSING, message, stalled=True)
+        return Verdict(seen.phase_before, BatchReason.SERVICE_NOT_FOUND, message, stalled=True)
     message += ". The batch goes on by itself when it is there"
-    return Verdict(JobPhase.PENDING, BatchReason.SERVICE_MISSING, message, stalled=True)
+    return Verdict(JobPhase.PENDING, BatchReason.SERVICE_NOT_FOUND, message, stalled=True)
 
 
 def stays(seen: Observed) -> bool:

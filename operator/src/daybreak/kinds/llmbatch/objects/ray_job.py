@@ -19,7 +19,7 @@ from daybreak.ray.quantities import whole_seconds
 COMPONENT = "batch"
 """Component label of a batch's objects."""
 ENTRYPOINT = "python -m daybreak_runtime.batch"
-_MAY_CHANGE = {"suspend", "active_deadline", "ttl_after_finished", "yields", "min_run"}
+_MAY_CHANGE = {"suspend", "active_deadline", "ttl_after_finished", "preemptible", "min_run_duration"}
 _PLENTY = "1000"
 """Of a resource that nothing uses up."""
 
@@ -60,7 +60,7 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
         "entrypoint": ENTRYPOINT,
         "shutdownAfterJobFinishes": True,
         "ttlSecondsAfterFinished": whole_seconds(spec.ttl_after_finished),
-        "backoffLimit": spec.retries,
+        "backoffLimit": spec.backoff_limit,
         "rayClusterSpec": cluster,
     }
     if spec.active_deadline is not None:

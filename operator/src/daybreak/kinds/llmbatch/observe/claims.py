@@ -32,8 +32,8 @@ def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
     waits = not goes and not answers
     made = parse_time(text(at(seen.job, "metadata").get("creationTimestamp")))
     asked_for = parse_time(text(at(seen.manifest, "metadata").get("creationTimestamp"))) or seen.now
-    gives_way = batch.spec.yields and batch.spec.resume and made is not None and not queued
-    shortest = timedelta(seconds=seconds(batch.spec.min_run))
+    gives_way = batch.spec.preemptible and batch.spec.resume and made is not None and not queued
+    shortest = timedelta(seconds=seconds(batch.spec.min_run_duration))
     claim = Claim(
         owner=f"{batch.namespace}/{batch.owner}",
         model=model.name,

@@ -66,7 +66,7 @@ class Observed(SeenJob[LLMBatch, Progress]):
     @property
     def after(self) -> list[str]:
         """Workloads that come before it, as the status says it."""
-        found = self.status.get("after")
+        found = self.status.get("queuedBehind")
         return [text(each) for each in found] if isinstance(found, list) else []
 
     @property

@@ -48,8 +48,8 @@ def report(seen: Observed, decision: Decision) -> LLMBatchStatus:
             "phase": BatchPhase(verdict.phase),
             "rows_per_second": said.rows_per_second if running and said is not None else None,
             "tokens_per_second": said.tokens_per_second if running and said is not None else None,
-            "eta": _eta(seen, before) if running else None,
-            "after": list(decision.after)[:MAX_AFTER] or None,
+            "expected_completion_time": _eta(seen, before) if running else None,
+            "queued_behind": list(decision.after)[:MAX_AFTER] or None,
         }
         | counted
     )
@@ -59,7 +59,7 @@ def events(before: LLMBatchStatus, after: LLMBatchStatus) -> list[Event]:
     """What has turned: the phase, or why somebody has to act."""
     now = {each.type: each for each in after.conditions}
     stalled = now.get(BatchConditionType.STALLED)
-    if after.after and not before.after and (stalled is None or stalled.status != "True"):
+    if after.queued_behind and not before.queued_behind and (stalled is None or stalled.status != "True"):
         message = now[BatchConditionType.RECONCILING].message
         return [Event(ACTION, False, BatchReason.WAITING_FOR_ACCELERATORS, message)]
     return status.events(ACTION, before, after)
@@ -68,7 +68,7 @@ def events(before: LLMBatchStatus, after: LLMBatchStatus) -> list[Event]:
 def _eta(seen: Observed, before: LLMBatchStatus) -> str | None:
     said = seen.progress
     if said is None or not said.rows_per_second:
-        return before.eta
+        return before.expected_completion_time
     end = seen.now + timedelta(seconds=(said.total - said.done) / min(said.rows_per_second, 1e9))
     return written(datetime.fromtimestamp(round(end.timestamp() / _ETA_STEP) * _ETA_STEP, end.tzinfo))
 

@@ -40,7 +40,7 @@ def decide(seen: Observed) -> Decision:
 def _between_runs(seen: Observed, when: Turn | None) -> Decision | None:
     """What is decided while no run of a schedule is under way; None: there is one, or no schedule."""
     scheduled = seen.subject is not None and seen.subject.spec.schedule is not None
-    begun, may = text(seen.status.get("job")), not seen.deleting
+    begun, may = text(seen.status.get("jobHash")), not seen.deleting
     if when is None:
         if not (scheduled and seen.finished):
             return None
@@ -128,7 +128,7 @@ def _fields(seen: Observed) -> Mapping[str, PodFields]:
     reference = spec.service_ref if spec is not None else None
     if reference is None:
         fields = OF_MODEL
-    elif reference.where is Where.SERVICE:
+    elif reference.mode is Where.SERVICE:
         fields = HEAD
     else:
         fields = replace(OF_MODELS, owner=f"LLMService {reference.name}")
@@ -163,7 +163,7 @@ def _ended(seen: Observed) -> Verdict | None:
 def _without_service(seen: Observed, missing: str) -> Verdict | None:
     if not missing or seen.job is not None:
         return None
-    return Verdict(JobPhase.PENDING, BenchmarkReason.SERVICE_MISSING, missing, stalled=True)
+    return Verdict(JobPhase.PENDING, BenchmarkReason.SERVICE_NOT_FOUND, missing, stalled=True)
 
 
 def _under_way(said: Progress | None) -> Verdict:

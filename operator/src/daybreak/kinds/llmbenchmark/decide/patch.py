@@ -51,9 +51,9 @@ class PatchDecision:
 def decide(seen: SeenPatch) -> PatchDecision | None:
     """Decide; None: nothing is to be done or said."""
     status = seen.status
-    if seen.benchmark.spec.apply_to is not ApplyTo.PATCH or status.phase is not BenchmarkPhase.SUCCEEDED:
+    if seen.benchmark.spec.apply_mode is not ApplyTo.PATCH or status.phase is not BenchmarkPhase.SUCCEEDED:
         return None
-    if status.finished is None:
+    if status.completion_time is None:
         return None
     patch = status.patch
     if patch is None:
@@ -75,20 +75,20 @@ def _begun(seen: SeenPatch) -> PatchStatus:
     def nothing(why: str) -> PatchStatus:
         message = f"nothing is written: {why}"
         return PatchStatus(
-            state=PatchState.NOT_WRITTEN, service=name, at=written(seen.now), message=message[:2000]
+            state=PatchState.NOT_WRITTEN, service=name, start_time=written(seen.now), message=message[:2000]
         )
 
     if not args:
         return nothing("the service's own arguments are the best that was measured")
     exceeded = _exceeded_limit(seen.status)
-    if not exceeded and (gain is None or not gain.certain):
+    if not exceeded and (gain is None or not gain.significant):
         return nothing(f"{words(args)} is not better beyond noise")
     try:
         found = target(seen.benchmark, seen.service)
     except TargetMissing as error:
         return nothing(str(error))
     service = seen.service
-    if service is None or found.model is None or measured(found) != seen.status.measured:
+    if service is None or found.model is None or measured(found) != seen.status.engine_hash:
         return nothing(f"LLMService {name} is not any more what was measured; make a new LLMBenchmark")
     before = found.model.engine.args
     return PatchStatus(
@@ -97,8 +97,8 @@ def _begun(seen: SeenPatch) -> PatchStatus:
         uid=service.uid,
         model=found.model.name,
         args=args,
-        before={key: before[key] for key in args if key in before},
-        at=written(seen.now),
+        previous_args={key: before[key] for key in args if key in before},
+        start_time=written(seen.now),
         message=f"{words(args)} is about to be written into model {found.model.name}{exceeded}"[:2000],
     )
 
@@ -120,7 +120,7 @@ def _to_write(seen: SeenPatch, patch: PatchStatus) -> PatchDecision:
         return PatchDecision(_ended(patch, PatchState.NOT_WRITTEN, "the service, or its model, is gone"))
     if there == patch.args:
         return PatchDecision(is_written(patch, seen.service.generation))
-    if there != patch.before:
+    if there != patch.previous_args:
         message = f"somebody else has set {words(there)} meanwhile; nothing is written"
         return PatchDecision(_ended(patch, PatchState.OVERWRITTEN, message))
     return PatchDecision(patch, write=True)
@@ -129,7 +129,7 @@ def _to_write(seen: SeenPatch, patch: PatchStatus) -> PatchDecision:
 def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
     """How the service's own rollout of it goes."""
     there = arguments(seen.service, patch)
-    was = f"before: {words(patch.before) if patch.before else 'not set'}"
+    was = f"before: {words(patch.previous_args) if patch.previous_args else 'not set'}"
     if seen.service is None or there is None:
         return _ended(patch, PatchState.OVERWRITTEN, f"the service, or its model, is gone; {was}")
     if seen.service.generation < (patch.generation or 0):
@@ -160,7 +160,7 @@ def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
 
 def is_written(patch: PatchStatus, generation: int) -> PatchStatus:
     """The status once it stands in the service, in that generation of it."""
-    was = words(patch.before) if patch.before else "not set"
+    was = words(patch.previous_args) if patch.previous_args else "not set"
     message = f"{words(patch.args)} is written into model {patch.model}; before: {was}"
     update = {"state": PatchState.ROLLING_OUT, "generation": generation, "message": message[:2000]}
     return patch.model_copy(update=update)
@@ -169,7 +169,7 @@ def is_written(patch: PatchStatus, generation: int) -> PatchStatus:
 def refused(patch: PatchStatus, why: str, *, forbidden: bool) -> PatchStatus:
     """The status once the API server has refused it."""
     hint = " (the chart's value benchmarks.patchServices gives the right)" if forbidden else ""
-    return _ended(patch, PatchState.PATCH_REFUSED, f"nothing is written{hint}: {why}")
+    return _ended(patch, PatchState.PATCH_REJECTED, f"nothing is written{hint}: {why}")
 
 
 def fields(patch: PatchStatus) -> dict[str, Any]:

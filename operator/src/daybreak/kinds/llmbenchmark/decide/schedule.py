@@ -1,7 +1,7 @@
 """When a benchmark with a schedule runs: a pure function of its spec, its status and the time.
 
-`status.nextRun` is the memory: a run begins when that has come, and the status says so, with the start after
-it, before there is a Job. So no start is taken twice, whenever the operator dies.
+`status.nextScheduleTime` is the memory: a run begins when that has come, and the status says so, with the
+start after it, before there is a Job. So no start is taken twice, whenever the operator dies.
 """
 
 from dataclasses import dataclass
@@ -42,15 +42,17 @@ def turn(seen: Observed) -> Turn | None:
     if seen.subject is None or seen.problems or seen.subject.spec.schedule is None:
         return None
     schedule, status = seen.subject.spec.schedule, known_status(LLMBenchmarkStatus, seen.status)
-    run, latest = _moment(status.scheduled_run), seen.now - parse_duration(schedule.starting_deadline)
+    run, latest = _moment(status.last_schedule_time), seen.now - parse_duration(schedule.starting_deadline)
     ended = run if seen.finished else None
     if seen.subject.spec.suspend:
         return Turn(ended, None)
-    if not seen.finished and (status.job or (run is not None and run >= latest)):
-        deadline = None if status.job or run is None else run + parse_duration(schedule.starting_deadline)
+    if not seen.finished and (status.job_hash or (run is not None and run >= latest)):
+        deadline = (
+            None if status.job_hash or run is None else run + parse_duration(schedule.starting_deadline)
+        )
         # What comes during a run is left out.
         return Turn(run, next_start(schedule, seen.now), left_out=deadline)
-    planned = _moment(status.next_run) if status.schedule == words(schedule) else None
+    planned = _moment(status.next_schedule_time) if status.schedule == words(schedule) else None
     if planned is None:
         return Turn(ended, next_start(schedule, seen.now))
     due = planned if planned >= latest else next_start(schedule, latest)

@@ -26,7 +26,7 @@ COMMAND = ["python", "-m", "daybreak_runtime.benchmark"]
 RETRIES = 2
 """How often a pod that was lost is made anew; the benchmark then begins anew."""
 _GRACE_SECONDS = 60
-_MAY_CHANGE = {"suspend", "schedule", "apply_to", "ttl_after_finished"}
+_MAY_CHANGE = {"suspend", "schedule", "apply_mode", "ttl_after_finished"}
 
 
 def job_digest(benchmark: LLMBenchmark) -> str:
@@ -75,7 +75,7 @@ def _template(benchmark: LLMBenchmark, target: Target, platform: Platform) -> di
 
 def _places(benchmark: LLMBenchmark) -> list[Place]:
     """Where the report goes, and recorded lengths come from."""
-    output, recorded = benchmark.spec.output, benchmark.spec.load.recorded_from
+    output, recorded = benchmark.spec.output, benchmark.spec.load.trace_from
     uris = (output.uri if output is not None else None, recorded.uri if recorded is not None else None)
     found = claim_places(uri for uri in uris if uri is not None)
     if recorded is not None and recorded.config_map_key_ref is not None:

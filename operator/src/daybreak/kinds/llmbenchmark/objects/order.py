@@ -40,7 +40,7 @@ def order(benchmark: LLMBenchmark, target: Target) -> str:
         "stop": spec.stop.model_dump(mode="json"),
         "budget": {
             "seconds": None if budget.time is None else as_seconds(budget.time),
-            "gpu_seconds": budget.gpu_seconds,
+            "gpu_seconds": budget.accelerator_seconds,
             "engine_starts": min(starts, budget.engine_starts or starts),
         },
         "output": in_pod(spec.output.uri) if spec.output is not None else None,
@@ -70,16 +70,16 @@ def _load(load: Load) -> dict[str, Any]:
         "burstiness": load.burstiness,
         "prompt_tokens": _lengths(load.prompt_tokens),
         "output_tokens": _lengths(load.output_tokens),
-        "recorded": [[each.prompt, each.output] for each in load.recorded],
+        "recorded": [[each.prompt, each.output] for each in load.trace],
         "prefix_tokens": 0 if prefix is None else prefix.tokens,
         "prefixes": 1 if prefix is None else prefix.count,
-        "seconds": as_seconds(load.window),
-        "windows": load.windows,
-        "ramp_seconds": as_seconds(load.ramp),
+        "seconds": as_seconds(load.window_duration),
+        "windows": load.window_count,
+        "ramp_seconds": as_seconds(load.warmup_duration),
         "seed": load.seed,
     }
-    if load.recorded_from is not None:
-        found["recorded_from"] = _recorded_from(load.recorded_from)
+    if load.trace_from is not None:
+        found["recorded_from"] = _recorded_from(load.trace_from)
     return found
 
 

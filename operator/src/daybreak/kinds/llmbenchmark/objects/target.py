@@ -54,7 +54,7 @@ def target(benchmark: LLMBenchmark, service: LLMService | None, why: str = "") -
         raise TargetMissing(why or f"the spec of LLMService {name} is invalid, as its status says")
     models = {each.name: each for each in service.spec.models}
     wanted = reference.model or service.spec.models[0].name
-    asked = reference.where is Where.SERVICE
+    asked = reference.mode is Where.SERVICE
     there = [*models, *(_adapters(service) if asked else ())]
     if wanted not in there:
         raise TargetMissing(f"LLMService {service.name} has no model {wanted}; {choice(wanted, there)}")

@@ -18,7 +18,7 @@ _WARNINGS = (
     PatchState.ROLLED_BACK,
     PatchState.ROLLOUT_FAILED,
     PatchState.OVERWRITTEN,
-    PatchState.PATCH_REFUSED,
+    PatchState.PATCH_REJECTED,
 )
 
 

@@ -23,14 +23,14 @@ def report(seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
     before = known_status(LLMBenchmarkStatus, seen.status)
     update, verdict = status.update(seen, before, decision, _held(seen)), decision.verdict
     if verdict is not None:
-        update["measured"] = before.measured or _measured_now(seen)
+        update["engine_hash"] = before.engine_hash or _measured_now(seen)
         update["phase"] = BenchmarkPhase(verdict.phase)
         update["progress"] = verdict.message[:256] if verdict.phase is JobPhase.RUNNING else None
         if seen.progress is not None:
             update |= _measured(seen.progress)
             update["report"] = kept(seen) if verdict.final and not seen.finished else before.report
     after = before.model_copy(update=update | scheduled(seen, decision.turn))
-    if verdict is None or not verdict.final or seen.finished or after.scheduled_run is None:
+    if verdict is None or not verdict.final or seen.finished or after.last_schedule_time is None:
         return after
     return after.model_copy(update={"runs": remembered(before, after, verdict)})
 
@@ -50,7 +50,7 @@ def _measured(said: Progress) -> dict[str, object]:
         "noise": said.noise,
         "recommended": best.settings if best is not None else None,
         "recommendation": words(best.settings) if best is not None else None,
-        "stopped": said.stopped or None,
+        "stop_reason": said.stopped or None,
         "engine_starts": said.engine_starts,
     }
 

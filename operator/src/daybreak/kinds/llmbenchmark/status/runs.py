@@ -14,16 +14,16 @@ _OF_A_RUN = (
     "baseline",
     "gain",
     "noise",
-    "stopped",
+    "stop_reason",
     "engine_starts",
     "steps",
-    "started",
-    "finished",
-    "gpus",
-    "gpu_seconds",
-    "gpu_seconds_until",
-    "job",
-    "measured",
+    "start_time",
+    "completion_time",
+    "accelerators",
+    "accelerator_seconds",
+    "accelerator_seconds_time",
+    "job_hash",
+    "engine_hash",
 )
 """Fields that are of one run: they are as in a new benchmark when the next one begins."""
 _MESSAGE_LIMIT = 500
@@ -40,8 +40,8 @@ def scheduled(seen: Observed, turn: Turn | None) -> dict[str, object]:
         return {}
     run, following = (turn.run, turn.next) if turn is not None else (None, None)
     return found | {
-        "scheduled_run": written(run) if run is not None else None,
-        "next_run": written(following) if following is not None else None,
+        "last_schedule_time": written(run) if run is not None else None,
+        "next_schedule_time": written(following) if following is not None else None,
         "schedule": words(schedule) if schedule is not None else None,
     }
 
@@ -49,14 +49,14 @@ def scheduled(seen: Observed, turn: Turn | None) -> dict[str, object]:
 def remembered(before: LLMBenchmarkStatus, after: LLMBenchmarkStatus, verdict: Verdict) -> list[RunStatus]:
     """The runs, with the one that has ended this moment."""
     ended = RunStatus(
-        scheduled=after.scheduled_run,
-        started=after.started,
-        finished=after.finished,
+        schedule_time=after.last_schedule_time,
+        start_time=after.start_time,
+        completion_time=after.completion_time,
         phase=BenchmarkPhase(verdict.phase),
         reason=verdict.reason.value,
         message=verdict.message[:_MESSAGE_LIMIT] or None,
         best=after.best,
         gain=after.gain,
-        gpu_seconds=after.gpu_seconds,
+        accelerator_seconds=after.accelerator_seconds,
     )
     return [ended, *before.runs][:RUN_LIMIT]

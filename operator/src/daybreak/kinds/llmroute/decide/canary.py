@@ -65,7 +65,7 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
     """
     if before is None or _which(before) != _which(spec):
         return _enter(spec, 1, seen, now)
-    if before.phase is CanaryPhase.RETURNED:
+    if before.phase is CanaryPhase.ROLLED_BACK:
         return Move(before, moved=False)
     step = min(before.step, len(spec.steps))
     if before.phase is CanaryPhase.PROMOTED and before.step >= len(spec.steps):
@@ -76,13 +76,13 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
     if step != before.step or spec.steps[step - 1].weight != before.weight:
         return _enter(spec, step, seen, now, before)
     if seen.state is BackendState.FAILED:
-        return _end(before, CanaryPhase.RETURNED, 0, f"in step {step} it could not start", now)
+        return _end(before, CanaryPhase.ROLLED_BACK, 0, f"in step {step} it could not start", now)
     # At weight 100 the others answer nothing: only their earlier results are known.
     alone = before.weight == 100
     stable = seen.stable + _earlier(before) if alone else seen.stable
     if found := worse(spec.analysis, seen.canary, stable, alone=alone):
         at = f"in step {step}, at {before.weight} %: {found.figures}"
-        return _end(before, CanaryPhase.RETURNED, 0, at, now)
+        return _end(before, CanaryPhase.ROLLED_BACK, 0, at, now)
     if not _passed(spec, before, now) or not _enough(spec, step, seen):
         return _stay(spec, before, seen, now)
     if has_too_many_errors(spec.analysis, seen.canary):
@@ -104,15 +104,15 @@ def weights(backends: Sequence[RouteBackend], spec: Canary, percent: int) -> tup
 
 
 def _which(canary: Canary | CanaryStatus) -> tuple[str, str, str, str]:
-    return canary.kind, canary.service, canary.model, canary.run
+    return canary.kind, canary.service, canary.model, canary.run_id
 
 
 def _since(status: CanaryStatus, now: datetime) -> datetime:
-    return parse_time(status.since) or now
+    return parse_time(status.start_time) or now
 
 
 def _until(spec: Canary, status: CanaryStatus, now: datetime) -> datetime:
-    length: timedelta = parse_duration(spec.steps[status.step - 1].for_)
+    length: timedelta = parse_duration(spec.steps[status.step - 1].duration)
     return _since(status, now) + length
 
 
@@ -131,7 +131,7 @@ def _earlier(before: CanaryStatus | None) -> Tally:
     kept = before.stable if before is not None else None
     if kept is None:
         return Tally()
-    first, whole = Histogram.read(kept.first_byte), Histogram.read(kept.whole)
+    first, whole = Histogram.read(kept.first_byte_buckets), Histogram.read(kept.latency_buckets)
     return Tally(kept.answered, kept.answered, kept.errors, first, whole)
 
 
@@ -141,8 +141,8 @@ def _baseline(stable: Tally) -> CanaryBaseline | None:
     return CanaryBaseline(
         answered=stable.answered,
         errors=stable.errors,
-        first_byte=stable.first.written(),
-        whole=stable.whole.written(),
+        first_byte_buckets=stable.first.written(),
+        latency_buckets=stable.whole.written(),
     )
 
 
@@ -155,11 +155,11 @@ def _enter(spec: Canary, step: int, seen: Seen, now: datetime, before: CanarySta
         kind=spec.kind,
         service=spec.service,
         model=spec.model,
-        run=spec.run,
+        run_id=spec.run_id,
         phase=CanaryPhase.PROGRESSING,
         step=step,
         weight=weight,
-        since=written(now),
+        start_time=written(now),
         stable=_baseline(_earlier(before) + seen.stable) if keeps else None,
     )
     staying = _stay(spec, entered, seen, now)
@@ -170,7 +170,7 @@ def _stay(spec: Canary, status: CanaryStatus, seen: Seen, now: datetime) -> Move
     """Not a word of it changes with each request: else each one would be written."""
     until, needed = _until(spec, status, now), spec.analysis.min_requests
     words = f"step {status.step} of {len(spec.steps)}: {status.weight} % of the requests; "
-    if seen.skipped and seen.state is BackendState.HELD:
+    if seen.skipped and seen.state is BackendState.HOLDING:
         words += "waits for requests, of which it gets none: it sleeps, and the route has asleep: Skip"
     elif now < until:
         words += f"goes on at {written(until)} if it is not worse by then and {needed} answers have come"
@@ -183,7 +183,7 @@ def _stay(spec: Canary, status: CanaryStatus, seen: Seen, now: datetime) -> Move
 
 
 def _end(before: CanaryStatus, phase: CanaryPhase, weight: int, words: str, now: datetime) -> Move:
-    update = {"phase": phase, "weight": weight, "since": written(now), "message": words}
+    update = {"phase": phase, "weight": weight, "start_time": written(now), "message": words}
     return Move(before.model_copy(update=update), moved=weight != before.weight)
 
 

@@ -50,23 +50,23 @@ def count(status: Manifest, backends: Collection[str], told: Sequence[Told]) -> 
     before = counts_before(status)
     if before is None:
         return None
-    ended, gone = {_key(each): _tally(each) for each in before.ended}, before.gone
+    ended, gone = {_key(each): _tally(each) for each in before.ended}, before.terminated_gateways
     totals = dict(ended)
     for each in told:
-        if each.tally.since != before.since or each.gateway in before.gone:
+        if each.tally.since != before.start_time or each.gateway in before.terminated_gateways:
             continue
         mine = {name: tally for name, tally in each.tally.backends.items() if name in backends}
         _add(totals, mine)
         if each.gone and mine:
             _add(ended, mine)
             gone = [*gone, each.gateway]
-    return Counted(before.since, totals, ended, tuple(gone[-MOST_GONE:]))
+    return Counted(before.start_time, totals, ended, tuple(gone[-MOST_GONE:]))
 
 
 def anew(status: Manifest, now: datetime) -> Counted:
     """Nothing yet: it is counted from now, or a little later. No two counts of a route begin at one time."""
     before = counts_before(status)
-    last = parse_time(before.since) if before is not None else None
+    last = parse_time(before.start_time) if before is not None else None
     return Counted(written(now if last is None else max(now, last + timedelta(seconds=1))))
 
 
@@ -95,8 +95,8 @@ def _key(each: EndedCounts) -> str:
 
 
 def _tally(each: EndedCounts) -> Tally:
-    first, whole = Histogram.read(each.first_byte), Histogram.read(each.whole)
-    return Tally(each.sent, each.answered, each.errors, first, whole, each.passed_on)
+    first, whole = Histogram.read(each.first_byte_buckets), Histogram.read(each.latency_buckets)
+    return Tally(each.sent, each.answered, each.errors, first, whole, each.fallback_requests)
 
 
 def counts(counted: Counted, now: datetime) -> RouteCounts:
@@ -114,9 +114,14 @@ def counts(counted: Counted, now: datetime) -> RouteCounts:
                 sent=tally.sent,
                 answered=tally.answered,
                 errors=tally.errors,
-                passed_on=tally.passed_on,
-                first_byte=tally.first.written(),
-                whole=tally.whole.written(),
+                fallback_requests=tally.passed_on,
+                first_byte_buckets=tally.first.written(),
+                latency_buckets=tally.whole.written(),
             )
         )
-    return RouteCounts(since=counted.since, at=written(now), gone=list(counted.gone), ended=ended)
+    return RouteCounts(
+        start_time=counted.since,
+        update_time=written(now),
+        terminated_gateways=list(counted.gone),
+        ended=ended,
+    )

@@ -77,7 +77,7 @@ def _one(
         return Decision(unaccepted=(Problem(RouteReason.INVALID_SPEC, each.problem),))
     if not seen.gateway:
         off = "gateways are switched off (the chart's value gateway.enabled), and they carry out routes"
-        return Decision(unaccepted=(Problem(RouteReason.GATEWAY_OFF, off),))
+        return Decision(unaccepted=(Problem(RouteReason.GATEWAY_DISABLED, off),))
     route = each.route
     states = tuple(_state(backend, seen.services) for backend in route.spec.every())
     shares = _shares(each, route, states, now)
@@ -130,14 +130,14 @@ def _seen(route: LLMRoute, canary: Canary, states: Sequence[BackendState], count
     # A model that only gets what others do not take is nothing to compare with.
     others = (one for one in route.spec.backends if one.weight > 0 and not route.spec.is_canary(one))
     stable = together(totals.get(one.counted_as, Tally()) for one in others)
-    return Seen(mine, stable, state, skipped=route.spec.asleep is Asleep.SKIP)
+    return Seen(mine, stable, state, skipped=route.spec.sleeping_backends is Asleep.SKIP)
 
 
 def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
     for name in route.spec.names:
         if owner := owners.get(name):
             yield Problem(
-                RouteReason.NAME_TAKEN, f"the name {name} is that of the {owner}, which gets its requests"
+                RouteReason.NAME_CONFLICT, f"the name {name} is that of the {owner}, which gets its requests"
             )
 
 
@@ -147,17 +147,17 @@ def _address(address: OwnAddress | None) -> Iterator[Problem]:
         return
     if address.foreign:
         said = f"{address.foreign} belongs to somebody else: remove it, or rename the LLMRoute"
-        yield Problem(RouteReason.ADDRESS_TAKEN, said)
+        yield Problem(RouteReason.ADDRESS_CONFLICT, said)
     elif address.port is None:
         first, last = names.GATEWAY_ROUTE_PORTS
         said = f"the namespace's gateway has {last - first + 1} own addresses for routes, and all are taken"
-        yield Problem(RouteReason.ADDRESS_TAKEN, said)
+        yield Problem(RouteReason.ADDRESS_CONFLICT, said)
     elif address.leaving:
         said = "the Service of a route that had this name before is still there"
-        yield Problem(RouteReason.ADDRESS_TAKEN, said, waits=True)
+        yield Problem(RouteReason.ADDRESS_CONFLICT, said, waits=True)
     elif address.refusal:
         said = f"the API server refused {excerpt(address.refusal, _REFUSAL_LIMIT)}"
-        yield Problem(RouteReason.ADDRESS_REFUSED, said)
+        yield Problem(RouteReason.ADDRESS_REJECTED, said)
 
 
 def _keys(route: LLMRoute, keys: Mapping[ServiceName, Collection[str]]) -> Iterator[Problem]:
@@ -169,13 +169,13 @@ def _keys(route: LLMRoute, keys: Mapping[ServiceName, Collection[str]]) -> Itera
             if name not in there:
                 wants = f"match {number} asks for the API key {name}"
                 said = f"{wants}, and no service that it leads to has one of that name ({_names(services)})"
-                yield Problem(RouteReason.KEY_UNKNOWN, said)
-    if route.spec.sticky is not None and route.spec.sticky.api_key:
+                yield Problem(RouteReason.KEY_NOT_FOUND, said)
+    if route.spec.session_affinity is not None and route.spec.session_affinity.api_key:
         every = map(service_of, route.spec.every())
         services = dict.fromkeys(service for service in every if service in keys)
         if services and not any(keys[service] for service in services):
             sticks = "sticky.apiKey: no service that the route leads to has API keys"
-            yield Problem(RouteReason.KEY_UNKNOWN, f"{sticks} ({_names(services)})")
+            yield Problem(RouteReason.KEY_NOT_FOUND, f"{sticks} ({_names(services)})")
 
 
 def _names(services: Iterable[ServiceName]) -> str:
@@ -202,7 +202,7 @@ def _of_backend(
             f"there is no {service.words}; {service.name} is an LLMRoute, and a route leads to models only",
         )
     elif models is None:
-        yield Problem(RouteReason.BACKEND_MISSING, f"there is no {service.words}{_meant(service, seen)}")
+        yield Problem(RouteReason.BACKEND_NOT_FOUND, f"there is no {service.words}{_meant(service, seen)}")
     elif protocol := seen.protocols.get(service):
         said = f"{service.words} has protocol {protocol}, and a route leads to models of OpenAI's API only"
         yield Problem(RouteReason.BACKEND_PROTOCOL, said)
@@ -215,7 +215,7 @@ def _of_backend(
     elif state is BackendState.MISSING:
         there = ", ".join(sorted(models)) or "none"
         said = f"{service.words} has no model {model}; there is: {there}"
-        yield Problem(RouteReason.BACKEND_MISSING, said)
+        yield Problem(RouteReason.BACKEND_NOT_FOUND, said)
 
 
 def _meant(service: ServiceName, seen: Observed) -> str:

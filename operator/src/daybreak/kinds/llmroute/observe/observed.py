@@ -15,7 +15,7 @@ from daybreak.protocol.tallies import Told
 
 _STATES = {
     GateState.OPEN: BackendState.OPEN,
-    GateState.CLOSED: BackendState.HELD,
+    GateState.CLOSED: BackendState.HOLDING,
     GateState.FAILED: BackendState.FAILED,
 }
 
@@ -125,7 +125,7 @@ def models(service: Manifest) -> dict[str, BackendState]:
         return found
     for entry in mappings(at(service, "status", "gate").get("models")):
         # A state of a newer operator that is unknown here: requests are held.
-        state = _STATES.get(text(entry.get("state")), BackendState.HELD)  # type: ignore[call-overload]
+        state = _STATES.get(text(entry.get("state")), BackendState.HOLDING)  # type: ignore[call-overload]
         found |= dict.fromkeys(served_models.of_gate(entry), state)
     return found
 

@@ -83,7 +83,7 @@ class Observer:
             OwnerKey(LLM_ROUTES.kind, namespace, each.name): each
             for each in routes
             # What a spec asks for that cannot be used, nobody knows: what it has stays.
-            if self._gateway and (each.route is None or each.route.spec.address is Address.OWN)
+            if self._gateway and (each.route is None or each.route.spec.address is Address.DEDICATED)
         }
         for owner in self._ports.given(namespace):
             if owner not in asking:

@@ -18,8 +18,8 @@ WRITE_SECONDS = 30.0
 _FIELDS = {
     "requests": "requests",
     "errors": "errors",
-    "passed_on": "passedOn",
-    "got": "got",
+    "fallback_requests": "fallbackRequests",
+    "observed_share": "observedShare",
     "ttft_p95": "ttftP95",
     "latency_p99": "latencyP99",
 }
@@ -40,14 +40,14 @@ def got(status: Manifest, counted: Counted, now: datetime) -> tuple[Got, RouteCo
 def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
     """In how many seconds there is something to write; None: it is written."""
     before = counts_before(status)
-    if before is None or before.since != counted.since:
+    if before is None or before.start_time != counted.since:
         return 0.0
     fresh, said = _fresh(counted), _said(status)
-    if fresh == said and tuple(before.gone) == counted.gone:
+    if fresh == said and tuple(before.terminated_gateways) == counted.gone:
         return None
     if any(_sent(fresh.get(name, {})) < _sent(fields) for name, fields in said.items()):
         return None  # not all gateways have been heard yet
-    at = parse_time(before.at)
+    at = parse_time(before.update_time)
     passed = (now - at).total_seconds() if at is not None else WRITE_SECONDS
     return max(0.0, WRITE_SECONDS - passed) if passed >= 0 else 0.0
 
@@ -62,15 +62,15 @@ def _kept(tally: Tally) -> int:
 
 
 def _sent(fields: Mapping[str, Any]) -> int:
-    return whole(fields.get("requests")) + whole(fields.get("passed_on"))
+    return whole(fields.get("requests")) + whole(fields.get("fallback_requests"))
 
 
 def _of(tally: Tally, every: int) -> dict[str, Any]:
     found = {
         "requests": _kept(tally),
         "errors": tally.errors,
-        "passed_on": tally.passed_on,
-        "got": round(_kept(tally) / every, 4) if every else 0.0,
+        "fallback_requests": tally.passed_on,
+        "observed_share": round(_kept(tally) / every, 4) if every else 0.0,
         "ttft_p95": _seconds(tally.first, 0.95),
         "latency_p99": _seconds(tally.whole, 0.99),
     }

@@ -24,7 +24,7 @@ from daybreak.problems.events import Event
 
 ACTION = "Route"
 """Of every event of a route."""
-_THERE = (BackendState.OPEN, BackendState.HELD, BackendState.FAILED)
+_THERE = (BackendState.OPEN, BackendState.HOLDING, BackendState.FAILED)
 
 
 def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus:
@@ -43,9 +43,13 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
         "fallback": spec.fallback,
         "external_fallback": _external(spec, {}),
         "mirror": spec.mirror,
-        "sticky_header": spec.sticky.header if spec.sticky is not None else None,
-        "sticky_key": True if spec.sticky is not None and spec.sticky.api_key else None,
-        "asleep": spec.asleep,
+        "session_affinity_header": spec.session_affinity.header
+        if spec.session_affinity is not None
+        else None,
+        "session_affinity_key": True
+        if spec.session_affinity is not None and spec.session_affinity.api_key
+        else None,
+        "sleeping_backends": spec.sleeping_backends,
         **_address(seen),
     }
     if decision.counted is not None:
@@ -81,7 +85,7 @@ def events(before: Any, after: LLMRouteStatus) -> list[Event]:
     for each in after.conditions:
         was = condition(before, each.type)
         if each.type == RouteConditionType.STALLED and each.status == "True":
-            told = each.reason == RouteReason.CANARY_RETURNED  # with the canary's own condition
+            told = each.reason == RouteReason.CANARY_ROLLED_BACK  # with the canary's own condition
             if not told and (was.get("status"), was.get("reason")) != (each.status, each.reason):
                 found.append(Event(ACTION, True, each.reason, each.message))
         elif each.type == RouteConditionType.READY and each.status == "True" and was.get("status") != "True":
@@ -118,7 +122,9 @@ def _external(spec: LLMRouteSpec, found: Got) -> ExternalStatus | None:
     if external is None:
         return None
     fields = {
-        name: value for name, value in found.get(external.counted_as, {}).items() if name != "passed_on"
+        name: value
+        for name, value in found.get(external.counted_as, {}).items()
+        if name != "fallback_requests"
     }
     return ExternalStatus(**dict(external), **fields)
 
@@ -134,7 +140,7 @@ def _conditions(decision: Decision) -> list[Made]:
     canary = _canary(decision)
     wrong = [each for each in (*decision.unaccepted, *decision.unready) if not each.waits]
     if canary is not None and not canary.holds:
-        wrong.append(Problem(RouteReason.CANARY_RETURNED, canary.message))
+        wrong.append(Problem(RouteReason.CANARY_ROLLED_BACK, canary.message))
     stalled = Made(
         RouteConditionType.STALLED,
         bool(wrong),
@@ -155,10 +161,10 @@ def _canary(decision: Decision) -> Made | None:
         case CanaryPhase.PROMOTED:
             reason = RouteReason.CANARY_PROMOTED
             words = f"{name} keeps {status.weight} % of the requests: {status.message}"
-        case CanaryPhase.RETURNED:
-            reason = RouteReason.CANARY_RETURNED
+        case CanaryPhase.ROLLED_BACK:
+            reason = RouteReason.CANARY_ROLLED_BACK
             words = f"{name} gets no requests any more: {status.message}"
-    return Made(RouteConditionType.CANARY, status.phase is not CanaryPhase.RETURNED, reason, words)
+    return Made(RouteConditionType.CANARY, status.phase is not CanaryPhase.ROLLED_BACK, reason, words)
 
 
 def _made(kind: RouteConditionType, problems: Sequence[Problem], good: str) -> Made:

@@ -21,11 +21,11 @@ MESSAGE_LIMIT = 1000
 
 _STATES = {
     "Loaded": AdapterState.READY,
-    "Refused": AdapterState.REFUSED,
+    "Rejected": AdapterState.REJECTED,
     "Failed": AdapterState.FAILED,
 }
 """What a replica says, in words of the status; anything else is on its way."""
-_WORST = (AdapterState.REFUSED, AdapterState.FAILED, AdapterState.PENDING, AdapterState.READY)
+_WORST = (AdapterState.REJECTED, AdapterState.FAILED, AdapterState.PENDING, AdapterState.READY)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def askable(snapshot: Snapshot, adapters: Adapters, *, open_to_all: bool) -> lis
     return [
         adapter.name
         for adapter in adapters.of or ()
-        if adapter.state is not AdapterState.REFUSED
+        if adapter.state is not AdapterState.REJECTED
         and (not open_to_all or adapter.state in there or adapter.name in named)
     ]
 
@@ -67,7 +67,7 @@ def in_the_way(adapters: Iterable[Adapters]) -> list[str]:
         f"adapter {adapter.name} of model {each.model} is {adapter.state.lower()}: {adapter.message}"
         for each in adapters
         for adapter in each.of or ()
-        if adapter.state in (AdapterState.REFUSED, AdapterState.FAILED)
+        if adapter.state in (AdapterState.REJECTED, AdapterState.FAILED)
     ]
 
 
@@ -118,7 +118,7 @@ def _now(
 ) -> _State:
     if asleep:
         # Why it was refused stays true: nobody shall wake the model for it.
-        return known if known.state is AdapterState.REFUSED else _State(AdapterState.ASLEEP)
+        return known if known.state is AdapterState.REJECTED else _State(AdapterState.ASLEEP)
     said = [report[adapter.name] for report in reports if adapter.name in report]
     current = [report for report in said if report.id == identity(adapter)]
     if not current:

@@ -14,7 +14,7 @@ def answers(snapshot: Snapshot, models: Sequence[ModelHealth]) -> Said:
     """Return whether every one of these models answers, and what is waited for."""
     silent = [model for model in models if not model.answering]
     if not silent:
-        return "True", Reason.ANSWERING, _answering(snapshot, models)
+        return "True", Reason.SERVING, _answering(snapshot, models)
     if all(model.state is ModelState.ASLEEP for model in models):
         return "False", Reason.ASLEEP, "scaled to 0: nothing answers until spec.replicas is above 0"
     found = in_the_way(snapshot, silent)
@@ -25,7 +25,7 @@ def answers(snapshot: Snapshot, models: Sequence[ModelHealth]) -> Said:
         return "Unknown", Reason.FILLING_CACHE, doing
     lost = snapshot.before.ready.get("status") in ("True", "False")
     if lost and snapshot.ray.active and not snapshot.ray.ready:
-        return "False", Reason.NOT_ANSWERING, "the Ray cluster takes no requests at the moment"
+        return "False", Reason.PROBE_FAILED, "the Ray cluster takes no requests at the moment"
     if snapshot.ray.upgrading or any(model.state is ModelState.UPDATING for model in silent):
         return "Unknown", Reason.UPDATING, doing
     return "Unknown", Reason.PROGRESSING, doing

@@ -106,13 +106,13 @@ def _judged(
 ) -> CacheView:
     status = mapping(job.get("status"))
     started = text(status.get("startTime")) or None
-    found = empty.model_copy(update={"started_at": started})
+    found = empty.model_copy(update={"start_time": started})
     running = any(_running(pod) for pod in pods)
     if condition(status, "Complete").get("status") == "True" and not running:
         told = _told(pods)
         done = {
             "phase": CachePhase.COMPLETE,
-            "completed_at": text(status.get("completionTime")) or None,
+            "completion_time": text(status.get("completionTime")) or None,
             "bytes": whole(told.get("bytes")) or None,
             "copied": None,
             "percent": None,
@@ -122,7 +122,7 @@ def _judged(
     problem = next((each for pod in pods if (each := _problem(pod)) is not None), None)
     if rejection and not pods:
         message = with_fix(f"cache: no pod can be made: {excerpt(rejection)}", fix(rejection, FIELDS))
-        problem = Problem(Reason.REFUSED, message, rejects(rejection))
+        problem = Problem(Reason.OBJECT_REJECTED, message, rejects(rejection))
     if problem is not None and problem.reason is Reason.CACHE_FAILED:
         phase = CachePhase.FAILED
     else:

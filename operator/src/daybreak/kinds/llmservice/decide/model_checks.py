@@ -69,7 +69,7 @@ class Case:
     @property
     def before(self) -> Fingerprint | None:
         """As what it has answered, by the status."""
-        return Fingerprint.parse(text(self.said.get("answered")))
+        return Fingerprint.parse(text(self.said.get("probedConfigurationHash")))
 
     @property
     def said(self) -> Mapping[str, Any]:
@@ -276,7 +276,7 @@ def asked(case: Case) -> Judgement:
     else:
         # Being asked. What it last said stands until it says something else.
         said = case.snapshot.before.silence(case.model.name)
-    problem = Problem(Reason.NOT_ANSWERING, said, stalled=False) if said else None
+    problem = Problem(Reason.PROBE_FAILED, said, stalled=False) if said else None
     return Judgement(
         case.changing, case.before, ask=True, problem=problem, errors_since=_errors_since(case, answer)
     )
@@ -294,7 +294,7 @@ def _errors_since(case: Case, answer: Answer | None) -> datetime | None:
     not run yet, which explains whatever it says."""
     if not case.runs or (answer is not None and not answer.erred):
         return None
-    before = parse_time(text(case.said.get("errorsSince")))
+    before = parse_time(text(case.said.get("errorsStartTime")))
     return before or (case.snapshot.now if answer is not None else None)
 
 

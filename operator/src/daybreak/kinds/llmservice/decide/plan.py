@@ -150,7 +150,7 @@ def _stays(seen: Observed) -> bool:
 def _ahead(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
     """What a revision needs that waits to take the place of another one: copies of its weights."""
     target, state = seen.target, seen.rollout
-    if target is None or state is None or state.target is None:
+    if target is None or state is None or state.target_revision is None:
         return []
     views = caches(seen, target)
     return [*cache_jobs.claims(target), *cache_jobs.jobs(target, platform, unfilled(views))]

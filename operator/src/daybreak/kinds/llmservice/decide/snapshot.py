@@ -48,7 +48,7 @@ class Before:
     def silence(self, model: str) -> str:
         """What came when the model was asked last; empty when an answer came, or none was asked for."""
         said = self.models.get(model, {})
-        return text(said.get("message")) if said.get("reason") == Reason.NOT_ANSWERING else ""
+        return text(said.get("message")) if said.get("reason") == Reason.PROBE_FAILED else ""
 
 
 @dataclass(frozen=True)

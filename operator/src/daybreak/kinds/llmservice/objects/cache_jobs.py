@@ -166,7 +166,7 @@ def _place(svc: LLMService, model: Model, wanted: ModelCache) -> dict[str, Any]:
         found["tolerations"] = [each.model_dump(by_alias=True, exclude_none=True) for each in tolerations]
     if tied:
         # The volume may be on a node already, with the weights of before.
-        beside = {names.SERVICE_LABEL: svc.name, names.MODEL_LABEL: names.worker_group(model.name)}
+        beside = {**names.owner_labels(svc.name), names.MODEL_LABEL: names.worker_group(model.name)}
         term = {"labelSelector": {"matchLabels": beside}, "topologyKey": "kubernetes.io/hostname"}
         preferred = [{"weight": 100, "podAffinityTerm": term}]
         found["affinity"] = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}

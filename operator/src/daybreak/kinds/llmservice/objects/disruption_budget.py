@@ -28,7 +28,7 @@ def disruption_budget(svc: LLMService) -> dict[str, Any]:
                 replica_range(svc.workload, model).min * pods_per_replica(model) for model in svc.spec.models
             ),
             "selector": {
-                "matchLabels": {names.SERVICE_LABEL: svc.name},
+                "matchLabels": names.owner_labels(svc.name),
                 # Not the pods of Jobs.
                 "matchExpressions": [{"key": names.RAY_NODE_TYPE_LABEL, "operator": "Exists"}],
             },

@@ -20,7 +20,7 @@ PAUSE_SECONDS = (1.0, 30.0)
 """First and longest pause before a replica is asked again that is not done with its adapters."""
 BODY_LIMIT = 256 * 1024
 REASON_LIMIT = 1000
-_FINAL = ("Loaded", "Refused")
+_FINAL = ("Loaded", "Rejected")
 
 
 @dataclass(frozen=True)

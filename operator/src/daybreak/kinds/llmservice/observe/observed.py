@@ -32,7 +32,7 @@ class AdapterReport:
     id: str
     """Digest of what was asked for."""
     state: str
-    """`Loading`, `Loaded`, `Refused` or `Failed`."""
+    """`Loading`, `Loaded`, `Rejected` or `Failed`."""
     reason: str = ""
     """Why it cannot be used."""
 

@@ -50,9 +50,9 @@ class Observer(observer.Observer[Observed]):
         owner = self.owner(key_of(manifest))
         written, known = service, kept_revisions(self._cache, owner, metadata["uid"])
         decided = state_of(manifest.get("status") or {})
-        if written is not None and decided is not None and decided.answered is not None:
+        if written is not None and decided is not None and decided.last_successful_revision is not None:
             # Before anything has answered there is nothing to go back to: it is built as it is written.
-            service = applied(written, decided.revision, known) or written
+            service = applied(written, decided.current_revision, known) or written
         return Observed(
             manifest=manifest,
             subject=service,

@@ -40,7 +40,7 @@ def restarting(ready: Said, revision: str, built: str, changes: Mapping[str, Cha
 
 def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
     """Reconciling, and the adapters that replicas are taking up where nothing else is on the way."""
-    if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.STEADY:
+    if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.RECONCILED:
         return reconciling
     return "True", Reason.UPDATING, f"replicas are taking up {', '.join(adapters)}"
 
@@ -81,7 +81,7 @@ def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> 
     """What is on its way to what the spec says, by the models and the Ray clusters."""
     ray = snapshot.ray
     if snapshot.asleep:
-        return "False", Reason.STEADY, "asleep, as it should be"
+        return "False", Reason.RECONCILED, "asleep, as it should be"
     if ray.upgrading:
         said = f"a new Ray cluster, {ray.pending}, is coming up beside {ray.active}"
         return _second_cluster(said, models, [snapshot.problem] if snapshot.problem else [])
@@ -101,7 +101,7 @@ def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> 
         return "True", Reason.PROGRESSING, said
     if not ray.observed or ray.application is None or not ray.application.settled:
         return "True", Reason.UPDATING, "a change is being carried out"
-    return "False", Reason.STEADY, "everything is as the spec says"
+    return "False", Reason.RECONCILED, "everything is as the spec says"
 
 
 def _second_cluster(said: str, models: Sequence[ModelHealth], problems: Sequence[Problem]) -> Said:

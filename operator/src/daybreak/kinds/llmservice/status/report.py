@@ -53,15 +53,15 @@ def status(view: View, outcome: Outcome) -> LLMServiceStatus:
     return LLMServiceStatus(
         observed_generation=generation,
         phase=phase or conditions.phase(snapshot, models, ready, view.to_act_on),
-        phase_since=gates.phase_since(phase) if phase else None,
-        asleep=sleep_policy.depth(states.values()),
+        phase_transition_time=gates.phase_transition_time(phase) if phase else None,
+        sleep_depth=sleep_policy.depth(states.values()),
         access=gates.access(),
         gate=_gate(snapshot, gates, lora),
         url=names.url(service.name, service.namespace),
         replicas=_replicas(service, models),
-        gpus=sum(model.gpus for model in models),
+        accelerators=sum(model.gpus for model in models),
         savings=gates.savings(),
-        selector=f"{names.SERVICE_LABEL}={service.name},{names.RAY_NODE_TYPE_LABEL}=worker",
+        selector=f"{names.owner_selector(service.name)},{names.RAY_NODE_TYPE_LABEL}=worker",
         defaults=chosen,
         rollout=record.said(change.state, seen.revisions, change.limit) if change is not None else None,
         head=_head(snapshot.problem),
@@ -82,7 +82,7 @@ def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
     ready = conditions.with_adapters(ready, adapters.in_the_way(lora.values()))
     if view.blocked is not None or change is None or change.state.strategy is not RolloutStrategy.IN_PLACE:
         return ready
-    built, revision = change.history.built, change.state.revision
+    built, revision = change.history.built, change.state.current_revision
     return conditions.restarting(ready, revision, built.name if built else revision, view.seen.changes)
 
 
@@ -143,11 +143,11 @@ def _model(model: ModelHealth, lora: Adapters, whole: Problem | None) -> ModelSt
         name=model.name,
         state=model.state,
         replicas=model.replicas,
-        gpus=model.gpus,
+        accelerators=model.gpus,
         reason=None if model.problem is None or model.problem is whole else model.problem.reason,
         message=(model.problem.message if model.problem else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
         lora=None if lora.of is None else list(lora.of),
-        answered=model.answered,
-        errors_since=written(model.errors_since) if model.errors_since is not None else None,
+        probed_configuration_hash=model.answered,
+        errors_start_time=written(model.errors_since) if model.errors_since is not None else None,
         cache=model.cache,
     )

@@ -49,7 +49,9 @@ def scaled(view: View, *, asleep: bool) -> AutoscalingStatus | None:
     before = _read(view.seen.status) or Scale(spec.replicas)
     after = step(before, spec, view.seen.traffic, view.seen.now) if gateway is not None else before
     since = None if after.since is None else written(after.since)
-    return AutoscalingStatus(replicas=after.replicas, wanted=after.wanted, since=since)
+    return AutoscalingStatus(
+        current_replicas=after.replicas, desired_replicas=after.wanted, desired_since_time=since
+    )
 
 
 def step(before: Scale, spec: ModelServerSpec, traffic: Traffic, now: datetime) -> Scale:
@@ -86,10 +88,10 @@ def _within(spec: ModelServerSpec, number: int) -> int:
 
 def _read(status: Manifest) -> Scale | None:
     found = at(status, "autoscaling")
-    if not whole(found.get("replicas")):
+    if not whole(found.get("currentReplicas")):
         return None
     return Scale(
-        whole(found.get("replicas")),
-        whole(found.get("wanted")) or None,
-        parse_time(text(found.get("since"))),
+        whole(found.get("currentReplicas")),
+        whole(found.get("desiredReplicas")) or None,
+        parse_time(text(found.get("desiredSinceTime"))),
     )

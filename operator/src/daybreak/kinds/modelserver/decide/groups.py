@@ -28,7 +28,7 @@ def crash(pods: Sequence[PodView], current: str, status: Manifest) -> CrashStatu
         status: What was said before.
     """
     before = as_before(status)
-    if before is not None and before.configuration != current:
+    if before is not None and before.configuration_hash != current:
         before = None
     for leader in pods:
         uid = text(at(leader.manifest, "metadata").get("uid"))
@@ -36,7 +36,9 @@ def crash(pods: Sequence[PodView], current: str, status: Manifest) -> CrashStatu
             continue
         said = next(filter(None, map(ended_by_itself, _group(leader, pods))), "")
         if said and (before is None or before.group != uid):
-            return CrashStatus(configuration=current, group=uid, again=before is not None, message=said)
+            return CrashStatus(
+                configuration_hash=current, group=uid, repeated=before is not None, message=said
+            )
     return before
 
 
@@ -46,9 +48,9 @@ def as_before(status: Manifest) -> CrashStatus | None:
     if not found:
         return None
     return CrashStatus(
-        configuration=text(found.get("configuration")),
+        configuration_hash=text(found.get("configurationHash")),
         group=text(found.get("group")),
-        again=found.get("again") is True,
+        repeated=found.get("repeated") is True,
         message=text(found.get("message")),
     )
 

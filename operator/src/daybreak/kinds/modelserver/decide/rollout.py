@@ -48,7 +48,10 @@ def unproven(state: RolloutState | RolloutStatus | None) -> bool:
     """Whether pods come beside others, and nothing like them has answered yet."""
     if state is None or state.strategy is not RolloutStrategy.BLUE_GREEN:
         return False
-    return state.answered is not None and state.answered != state.revision
+    return (
+        state.last_successful_revision is not None
+        and state.last_successful_revision != state.current_revision
+    )
 
 
 def _apart(view: View) -> str:

@@ -92,7 +92,7 @@ class View(view.View[Observed, ModelServer]):
         if self.current and self.ready_now and any(answer.answered for answer in self.seen.answers):
             return self.current
         # What has slept is asked anew.
-        return "" if self.seen.asleep else text(self.seen.status.get("answered"))
+        return "" if self.seen.asleep else text(self.seen.status.get("probedConfigurationHash"))
 
     @property
     def answering(self) -> bool:
@@ -141,10 +141,10 @@ class View(view.View[Observed, ModelServer]):
         if failed.get("status") == "True" and not self.current_pods:
             refusal = text(failed.get("message"))
             said = with_fix(f"no pod can be made: {excerpt(refusal)}", fix(refusal, FIELDS))
-            return Problem(Reason.REFUSED, said, stalled=True)
+            return Problem(Reason.OBJECT_REJECTED, said, stalled=True)
         found = [problem for pod in self.current_pods if (problem := pod_problem(pod)) is not None]
         if self.crash is not None:
-            found.append(Problem(Reason.CONTAINER_CRASHING, self.crash.message, stalled=self.crash.again))
+            found.append(Problem(Reason.CONTAINER_CRASHING, self.crash.message, stalled=self.crash.repeated))
         return self.told(found)
 
     @property

@@ -41,12 +41,12 @@ def _started(
     if words := filled(command, values):
         found["command"] = words
     arguments = filled([*own, *spread, *_of_model(server)], values)
-    match profile.flags:
+    match profile.flag_style:
         case Flags.VLLM:
             # What the engine is told, not what a pod of it is counted as.
             model = server.model.model_copy(update={"parallelism": server.spec.parallelism})
             arguments += flags(engine_kwargs(model, weights))
-        case Flags.PLAIN:
+        case Flags.DASHES:
             arguments += plain_flags(server.spec.engine_args or {}, "-")
         case Flags.UNDERSCORES:
             arguments += plain_flags(server.spec.engine_args or {}, "_")
@@ -81,16 +81,16 @@ def _of_model(server: ModelServer) -> list[str]:
     profile, model = server.profile, server.spec.model
     hub = ModelSource.parse(model.source).scheme is Scheme.HUGGING_FACE
     return [
-        *(profile.of_hub if hub else profile.of_path),
-        *(profile.of_revision if model.revision is not None else ()),
-        *(profile.of_remote_code if model.trust_remote_code else ()),
+        *(profile.hub_args if hub else profile.path_args),
+        *(profile.revision_args if model.revision is not None else ()),
+        *(profile.remote_code_args if model.trust_remote_code else ()),
     ]
 
 
 def _of_metrics(server: ModelServer) -> list[str]:
     """Arguments that turn its metrics on, where nobody says something else of them."""
     given = {f"--{flag_name(name)}" for name in server.spec.engine_args or {}}
-    words = server.profile.of_metrics
+    words = server.profile.metrics_args
     return [] if any(word.partition("=")[0] in given for word in words) else list(words)
 
 

@@ -14,7 +14,7 @@ def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, An
 
     It leads to the gateway's port for the server, or without a gateway to the pods.
     """
-    to_pods = {names.SERVICE_LABEL: server.owner, names.COMPONENT_LABEL: names.SERVER_COMPONENT}
+    to_pods = {**names.owner_labels(server.owner), names.COMPONENT_LABEL: names.SERVER_COMPONENT}
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -85,8 +85,12 @@ def as_built(seen: Observed, known: Sequence[Revision], engines: Engines) -> Obs
     own, every = with_own(written, known)
     history = History(seen.manifest, written.spec.rollout, own, every)
     decided, built = history.state, None
-    if decided is not None and decided.answered is not None and decided.revision != own.name:
-        present = history.named(decided.revision)
+    if (
+        decided is not None
+        and decided.last_successful_revision is not None
+        and decided.current_revision != own.name
+    ):
+        present = history.named(decided.current_revision)
         built = built_of(written, present, engines) if present is not None else None
     history = replace(history, as_written=built is None)
     wanted = history.wanted or own

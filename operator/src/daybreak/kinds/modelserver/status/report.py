@@ -21,16 +21,16 @@ def status(view: View, outcome: Outcome) -> ModelServerStatus:
         cluster=server.owner,
         port=server.profile.port,
         health_path=server.readiness_path,
-        configuration=proven or None,
+        configuration_hash=proven or None,
     )
     return ModelServerStatus(
         **report.common(view, outcome, [pods]).fields(),
         url=view.url,
         replicas=len(view.ready),
         autoscaling=autoscaling.scaled(view, asleep=asleep),
-        gpus=view.gpus,
-        selector=f"{names.SERVICE_LABEL}={server.owner}",
-        answered=None if asleep else view.answered or None,
+        accelerators=view.gpus,
+        selector=names.owner_selector(server.owner),
+        probed_configuration_hash=None if asleep else view.answered or None,
         crash=view.crash,
         rollout=None if rolled is None else record.said(rolled.state, rolled.history.revisions, rolled.limit),
     )

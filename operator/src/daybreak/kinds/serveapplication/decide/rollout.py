@@ -72,11 +72,15 @@ def _answers(view: View, history: History, built: Revision) -> bool:
     runs = ray.application is not None and ray.application.status == RUNNING
     if not runs or not view.answering or ray.upgrading:
         return False
-    if state is None or state.revision != built.name or state.answered == state.revision:
+    if (
+        state is None
+        or state.current_revision != built.name
+        or state.last_successful_revision == state.current_revision
+    ):
         return True
     if state.strategy is RolloutStrategy.BLUE_GREEN:
         wanted = Marks.wanted(view.application, files_of(built))
         serving = [each for each in view.seen.ray_clusters if each["metadata"]["name"] == ray.active]
         return any(not Marks.of(each).to(wanted).pods for each in serving)
-    soon = state.started is not None and now - state.started < SETTLE
+    soon = state.start_time is not None and now - state.start_time < SETTLE
     return not (soon and state.strategy is RolloutStrategy.IN_PLACE)

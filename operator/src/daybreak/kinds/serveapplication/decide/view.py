@@ -85,7 +85,7 @@ class View(view.View[Observed, ServeApplication]):
         running = self.ray.application is not None and self.ray.application.status == RUNNING
         if running and self.ray.ready and not self.ray.upgrading and self._replicas_are_back:
             return self.ray.active
-        before = text(self.seen.status.get("answered"))
+        before = text(self.seen.status.get("probedConfigurationHash"))
         return before if before and before == self.ray.active else ""
 
     @property
@@ -156,7 +156,9 @@ class View(view.View[Observed, ServeApplication]):
         if content is None or not content.missing or code is None:
             return None
         where = f"which spec.code names, is not in namespace {self.application.namespace}"
-        return Problem(Reason.CODE_MISSING, f"ConfigMap {code.config_map}, {where}: create it", stalled=True)
+        return Problem(
+            Reason.CODE_NOT_FOUND, f"ConfigMap {code.config_map}, {where}: create it", stalled=True
+        )
 
     @property
     def missing(self) -> str:

@@ -53,7 +53,7 @@ def _disruption_budget(application: ServeApplication, fewest: int) -> dict[str, 
         "spec": {
             "minAvailable": fewest,
             "selector": {
-                "matchLabels": {names.SERVICE_LABEL: application.owner},
+                "matchLabels": names.owner_labels(application.owner),
                 "matchExpressions": [{"key": names.RAY_NODE_TYPE_LABEL, "operator": "Exists"}],
             },
         },

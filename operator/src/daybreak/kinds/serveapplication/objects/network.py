@@ -13,7 +13,7 @@ _HEAD = "head"
 
 def front_service(application: ServeApplication, gateway_port: int | None) -> dict[str, Any]:
     """The Service that clients use: to the gateway's port for it, or without a gateway to the Ray head."""
-    to_head = {names.SERVICE_LABEL: application.owner, names.RAY_NODE_TYPE_LABEL: _HEAD}
+    to_head = {**names.owner_labels(application.owner), names.RAY_NODE_TYPE_LABEL: _HEAD}
     return {
         "apiVersion": "v1",
         "kind": "Service",

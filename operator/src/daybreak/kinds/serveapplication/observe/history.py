@@ -67,9 +67,9 @@ def _built(written: ServeApplication, history: History) -> ServeApplication | No
     what is written is all that is known.
     """
     state = history.state
-    if state is None or state.answered is None or state.revision not in history.known:
+    if state is None or state.last_successful_revision is None or state.current_revision not in history.known:
         return None
-    found = history.named(state.revision)
+    found = history.named(state.current_revision)
     return built_of(written, found) if found is not None and found != history.own else None
 
 
@@ -92,7 +92,7 @@ def _own(
     if content.digest:
         return with_own(written, content.digest, kept)
     state = state_of(mapping(manifest.get("status")))
-    present = next((each for each in kept if state is not None and each.name == state.revision), None)
+    present = next((each for each in kept if state is not None and each.name == state.current_revision), None)
     if present is not None and config_map_of(present) == name:
         return with_own(written, files_of(present), kept)
     if not content.missing and not content.awaited:
@@ -117,7 +117,7 @@ def _serving(
 ) -> frozenset[str]:
     """Digests of the files that the Ray clusters have read that are there, and need not be made again."""
     gates = gates_before(mapping(manifest.get("status"))).values()
-    if any(gate.asleep is not None for gate in gates):
+    if any(gate.sleep_depth is not None for gate in gates):
         return frozenset()
     ray = ray_view(ray_service)
     named = {ray.active} - {""}

@@ -25,9 +25,9 @@ def status(view: View, outcome: Outcome) -> ServeApplicationStatus:
         url=view.url,
         ray_cluster=active or None,
         deployments=[DeploymentStatus(name=name, status=said[name].status) for name in sorted(said)][:_MOST],
-        gpus=view.gpus,
+        accelerators=view.gpus,
         rollout=_rollout(view, rolled),
-        answered=None if asleep else view.answered or None,
+        probed_configuration_hash=None if asleep else view.answered or None,
     )
 
 
