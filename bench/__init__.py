@@ -1,1 +1,1 @@
-"""Measurements, each with its goals, written to bench/results/*.json."""
+"""Measurements with goals, written to `bench/results/*.json`."""

@@ -1,6 +1,7 @@
-"""`python -m bench [NAME …]`: run the measurements named, or all of them.
+"""Command line `python -m bench [NAME …]`: run the named measurements, or all of them.
 
-`--without-cluster` stands for all that start what they need, `--with-cluster` for those that need Daybreak's.
+`--without-cluster` selects all measurements that start what they need, `--with-cluster` those that need the
+cluster with Daybreak.
 """
 
 import importlib
@@ -12,7 +13,7 @@ GROUPS = {"--without-cluster": WITHOUT_CLUSTER, "--with-cluster": WITH_CLUSTER}
 
 
 def main(arguments: list[str]) -> int:
-    """Run each measurement's `main()`; the result files are in bench/results/."""
+    """Run `main()` of each measurement; the result files are in `bench/results/`."""
     names = [name for argument in arguments for name in GROUPS.get(argument, (argument,))]
     unknown = [name for name in names if name not in NAMES]
     if unknown:

@@ -1,4 +1,4 @@
-"""The measurements, in the order in which they run. `make bench` runs all of them, and each has a result."""
+"""Measurements in the order in which they run: `make bench` runs all of them, and each has a result."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ WITHOUT_CLUSTER: Mapping[str, str] = {
     "direct": "bench.ray.direct",
     "serving_v2": "bench.serving.v2",
 }
-"""The module of each that starts what it needs, by the name of its result."""
+"""Module of each measurement that starts what it needs, by the name of its result."""
 
 WITH_CLUSTER: Mapping[str, str] = {
     "overhead": "bench.cluster.overhead",
@@ -24,7 +24,7 @@ WITH_CLUSTER: Mapping[str, str] = {
     "turns-real": "bench.cluster.turns_real",
     "canary": "bench.cluster.canary",
 }
-"""The same of those that need the cluster with Daybreak."""
+"""Module of each measurement that needs the cluster with Daybreak, by the name of its result."""
 
 NAMES: Mapping[str, str] = {**WITHOUT_CLUSTER, **WITH_CLUSTER}
-"""The module of each, by the name of its result."""
+"""Module of each measurement, by the name of its result."""

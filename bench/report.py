@@ -1,4 +1,4 @@
-"""The one form of a result: what was run, with what, what came out, and what was wanted."""
+"""Common form of a result: command, versions, measures and goals."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from daybreak import versions
 RESULTS = Path(__file__).resolve().parent / "results"
 
 Goal = Mapping[str, float]
-"""`{"max": n}` or `{"min": n}`."""
+"""Goal of a measure: `{"max": n}` or `{"min": n}`."""
 
 
 def write(
@@ -25,11 +25,11 @@ def write(
     notes: str = "",
     more_versions: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write bench/results/<name>.json, print each measure beside its goal, and return the file.
+    """Write `bench/results/<name>.json`, print each measure with its goal, and return the file.
 
-    `more_versions` are those of what only this measurement runs.
+    `more_versions` are the versions of programs that only this measurement runs.
 
-    Raises ValueError when a goal speaks of a measure that was not taken.
+    Raises ValueError if a goal names a missing measure.
     """
     missing = set(goals) - set(measures)
     if missing:
@@ -52,12 +52,12 @@ def write(
 
 
 def met(value: float, goal: Goal) -> bool:
-    """Whether a measure meets its goal."""
+    """Return True if a measure meets its goal."""
     return value <= goal.get("max", float("inf")) and value >= goal.get("min", float("-inf"))
 
 
 def median(values: Sequence[float]) -> float:
-    """The middle value, which one slow run on a noisy machine does not move."""
+    """Return the median, which one slow run on a noisy machine does not move."""
     return statistics.median(values)
 
 

@@ -1,6 +1,6 @@
-"""The embedded cluster: a real Kubernetes on one Linux machine, built from package registries alone.
+"""Embedded cluster: a real Kubernetes on one Linux machine, built from package registries alone.
 
-`python -m cluster --help` says what it does; `ControlPlane` is the part that tests start for themselves.
+`python -m cluster --help` lists the commands. Tests start a `ControlPlane` directly.
 """
 
 from cluster.build import kuberay_crds

@@ -1,4 +1,4 @@
-"""What runs in the cluster as ordinary pods: CoreDNS and KubeRay's operator."""
+"""Addons that run in the cluster as ordinary pods: CoreDNS and KubeRay's operator."""
 
 import os
 from collections.abc import Sequence
@@ -15,20 +15,20 @@ from cluster.tools.programs import run
 
 DNS_NAMESPACE, DNS = "kube-system", "coredns"
 _DNS_PORTS = {"dns": ("UDP", 5353), "dns-tcp": ("TCP", 5353)}
-"""Protocol and container port of CoreDNS' ports, by name."""
+"""Protocol and container port of each CoreDNS port, by name."""
 KUBERAY_NAMESPACE, KUBERAY = "kuberay-system", "kuberay-operator"
 
 
 @dataclass(frozen=True)
 class Addon:
-    """Something to install.
+    """Addon to install.
 
     Attributes:
-        namespace: Where its Deployment is.
-        deployment: The Deployment that must become available.
+        namespace: Namespace of the Deployment.
+        deployment: Deployment that must become available.
         manifests: All objects, as YAML documents.
-        cluster_objects: Objects outside namespaces, as kubectl takes them, whose presence tells that it is
-            installed.
+        cluster_objects: Objects outside namespaces, in kubectl's notation. The addon counts as installed if
+            they exist.
     """
 
     namespace: str
@@ -38,32 +38,32 @@ class Addon:
 
 
 def coredns(upstream: bool) -> Addon:
-    """CoreDNS; `upstream` says whether the machine has a name server for names outside the cluster."""
+    """Return the addon CoreDNS; `upstream` is True if the machine has a name server for external names."""
     return Addon(DNS_NAMESPACE, DNS, coredns_manifests(upstream), [f"clusterrole/system:{DNS}"])
 
 
 def kuberay() -> Addon:
-    """KubeRay's operator with its CustomResourceDefinitions."""
+    """Return the addon KubeRay: its operator and CustomResourceDefinitions."""
     files = sorted(build.kuberay_crds().glob("ray.io_*.yaml"))
     crds = [f"crd/{file.stem.removeprefix('ray.io_')}.ray.io" for file in files]
     return Addon(KUBERAY_NAMESPACE, KUBERAY, kuberay_manifests(), crds)
 
 
 def coredns_image() -> StaticImage:
-    """CoreDNS alone."""
+    """Return the image that contains only CoreDNS."""
     return StaticImage(COREDNS_IMAGE, paths.BIN / "coredns", "/coredns")
 
 
 def kuberay_image() -> StaticImage:
-    """KubeRay's operator at the path that its own manifests call."""
+    """Return the image of KubeRay's operator, with the program at the path that KubeRay's manifests call."""
     return StaticImage(KUBERAY_IMAGE, paths.BIN / "kuberay-operator", "/manager")
 
 
 def corefile(upstream: bool) -> str:
-    """CoreDNS' configuration.
+    """Return CoreDNS' configuration.
 
     Args:
-        upstream: Whether the machine has a name server for names outside the cluster.
+        upstream: True if the machine has a name server for names outside the cluster.
     """
     forward = "    forward . /etc/resolv.conf\n" if upstream else ""
     return (
@@ -84,7 +84,7 @@ def corefile(upstream: bool) -> str:
 
 
 def coredns_manifests(upstream: bool) -> str:
-    """Objects of CoreDNS as YAML: account, rights, configuration, Deployment and the Service kube-dns."""
+    """Return CoreDNS' objects as YAML: account, permissions, configuration, Deployment and Service."""
     meta = {"name": DNS, "namespace": DNS_NAMESPACE}
     labels = {"k8s-app": "kube-dns"}
     objects: list[dict[str, Any]] = [
@@ -118,7 +118,7 @@ def coredns_manifests(upstream: bool) -> str:
 
 
 def _coredns_access(meta: dict[str, str]) -> list[dict[str, Any]]:
-    """Return CoreDNS' account and its rights."""
+    """Return CoreDNS' service account and its permissions."""
     rules = [
         {
             "apiGroups": [""],
@@ -186,7 +186,7 @@ def _coredns_pod() -> dict[str, Any]:
 
 
 def kuberay_manifests() -> str:
-    """Objects of KubeRay as YAML: its own kustomization with our image and a namespace of its own."""
+    """Return KubeRay's objects as YAML: its kustomization with the local image in a dedicated namespace."""
     folder = paths.CLUSTER / "manifests" / "kuberay"
     folder.mkdir(parents=True, exist_ok=True)
     name, _, tag = KUBERAY_IMAGE.rpartition(":")
@@ -203,6 +203,6 @@ def kuberay_manifests() -> str:
         recipe.write_text(text)
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KUBERAY_NAMESPACE}}
         rendered = run([paths.BIN / "kubectl", "kustomize", folder])
-        # Not parsed: PyYAML needs ten seconds for KubeRay's definitions, kubectl needs four.
+        # The result is not parsed: PyYAML needs 10 s for KubeRay's definitions, kubectl needs 4 s.
         result.write_text(f"{yaml.safe_dump(namespace)}---\n{rendered}")
     return result.read_text()

@@ -1,8 +1,8 @@
-"""Builds every program of the cluster from Go modules, at the versions of the go.mod under `go/`.
+"""Build the cluster's programs from Go modules, at the versions of the go.mod files under `go/`.
 
-They share most of what they are made of, and with one version of each package it is compiled once, not once
-for each program (docs/decisions/0021-one-go-module.md). A binary is built again only when the module's files,
-the program's own or the flags changed.
+The programs share most of their dependencies. With one version of each package, Go compiles it once instead
+of once per program (docs/decisions/0021-one-go-module.md). A binary is rebuilt only if the module's files,
+the program's own files or the flags changed.
 """
 
 import hashlib
@@ -27,14 +27,15 @@ _VERSION = "k8s.io/component-base/version"
 
 @dataclass(frozen=True)
 class Binary:
-    """One program.
+    """Program to build.
 
     Attributes:
         name: File in `.daybreak/bin`.
-        package: Go package to build; one that begins with `./` is ours, a folder of the module.
+        package: Go package to build. A package that begins with `./` is a folder of the module.
         links: Other names of the same file.
-        variables: Go variables set at link time (`-X`), mostly the version that the program tells.
-        minutes: How long a first build takes on two cores, after those before it, for the progress line.
+        variables: Go variables set at link time (`-X`), mostly the version that the program reports.
+        minutes: Expected minutes of a first build on two cores, after the binaries before it, for the
+            progress line.
         module: Folder with the go.mod and go.sum.
     """
 
@@ -101,17 +102,18 @@ SETS: dict[str, tuple[Binary, ...]] = {
     "cluster": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, HELM),
     "all": (ETCD, KUBERNETES, *CONTAINERD, PAUSE, COREDNS, KUBERAY, KWOK, HELM, KUBECONFORM),
 }
-"""What is built for what."""
+"""Programs to build, by purpose."""
 
 
 def build(binaries: Iterable[Binary], report: Report) -> None:
-    """Build what is missing or out of date, and copy KubeRay's manifests and kwok's stages out of their
-    modules.
+    """Build missing and outdated binaries, and copy KubeRay's manifests and kwok's stages.
+
+    The manifests and stages are in the modules of KubeRay and kwok.
     """
     wanted = list(binaries)
     paths.BIN.mkdir(parents=True, exist_ok=True)
     for binary in wanted:
-        # Each has a lock of its own: `make lint` needs Helm, and need not wait until Kubernetes is built.
+        # Each binary has its own lock: `make lint` needs Helm and must not wait until Kubernetes is built.
         with lock(f"build-{binary.name}"):
             _build_one(binary, report)
     with lock("build"):
@@ -122,7 +124,7 @@ def build(binaries: Iterable[Binary], report: Report) -> None:
 
 
 def _build_one(binary: Binary, report: Report) -> None:
-    """Build a program unless it is there and up to date, and make the links to it."""
+    """Build a program unless its binary is up to date, and create the links to it."""
     for _, key in _outdated([binary]):
         version = go_version()
         with report.step(f"build {binary.name}", expect_seconds=binary.minutes * 60):
@@ -134,18 +136,18 @@ def _build_one(binary: Binary, report: Report) -> None:
 
 
 def check_go(binaries: Iterable[Binary]) -> None:
-    """Raise when one of these is still to be built and there is no Go for it."""
+    """Raise an error if a binary must be built and Go is missing or too old."""
     if _outdated(binaries):
         go_version()
 
 
 def _outdated(wanted: Iterable[Binary]) -> list[tuple[Binary, str]]:
-    """The binaries to build, each with the key that it will have."""
+    """Return the binaries to build, each with its future key."""
     return [(binary, key) for binary in wanted if (key := _key(binary)) != _built(binary)]
 
 
 def go_version() -> str:
-    """Version of the installed Go; raises when there is none or an old one."""
+    """Return the version of the installed Go, or raise an error if Go is missing or too old."""
     go = shutil.which("go")
     wanted = ".".join(map(str, MINIMUM_GO))
     if go is None:
@@ -158,13 +160,13 @@ def go_version() -> str:
 
 
 def parse_go_version(text: str) -> tuple[int, int, int]:
-    """Major, minor and patch out of `go1.26.8`, `go1.27rc1` or the like; zeros for anything else."""
+    """Parse major, minor and patch from `go1.26.8`, `go1.27rc1` and the like; return zeros for other text."""
     found = re.match(r"go(\d+)\.(\d+)(?:\.(\d+))?", text)
     return (int(found[1]), int(found[2]), int(found[3] or 0)) if found else (0, 0, 0)
 
 
 def key(files: Sequence[tuple[str, bytes]], flags: Sequence[str]) -> str:
-    """A hash that changes with the module's files and the flags."""
+    """Return a hash of the module's files and the flags."""
     digest = hashlib.sha256("\0".join([*flags, platform.machine()]).encode())
     for name, content in sorted(files):
         digest.update(f"\0{name}\0{len(content)}\0".encode() + content)
@@ -172,7 +174,7 @@ def key(files: Sequence[tuple[str, bytes]], flags: Sequence[str]) -> str:
 
 
 def kuberay_manifests() -> Path:
-    """KubeRay's `config/` folder (CRDs and kustomize), copied out of its Go module; needs no build."""
+    """Copy KubeRay's `config/` folder (CRDs and kustomize) out of its Go module, without a build."""
     target = paths.SHARE / f"kuberay-{pins.KUBERAY}"
     if not target.exists():
         _copy_tree(_module_directory(KUBERAY.module, KUBERAY.package) / "config", target)
@@ -180,7 +182,7 @@ def kuberay_manifests() -> Path:
 
 
 def kuberay_crds() -> Path:
-    """The folder with KubeRay's CustomResourceDefinitions."""
+    """Return the folder with KubeRay's CustomResourceDefinitions."""
     return kuberay_manifests() / "crd" / "bases"
 
 
@@ -196,7 +198,7 @@ def _key_file(binary: Binary) -> Path:
 
 
 def _built(binary: Binary) -> str | None:
-    """Key of the present binary, if it is complete."""
+    """Return the key of the existing binary, or None if the binary is missing or incomplete."""
     if not (paths.BIN / binary.name).exists() or not _key_file(binary).exists():
         return None
     return _key_file(binary).read_text().split()[0]
@@ -204,21 +206,21 @@ def _built(binary: Binary) -> str | None:
 
 def _flags(binary: Binary) -> list[str]:
     variables = "".join(f" -X {variable}" for variable in binary.variables)
-    # What debuggers read is left out by the linker (-s -w); not even to make it saves a twelfth of the time.
+    # The linker omits debug information (-s -w); omitting it in the compiler saves a twelfth of the time.
     return ["-trimpath", "-buildvcs=false", "-gcflags=all=-dwarf=false", f"-ldflags=-s -w{variables}"]
 
 
 def _build(binary: Binary) -> None:
     target = paths.BIN / binary.name
     partial = target.with_name(f".{binary.name}.partial")
-    # `go run` keeps what it has linked in Go's cache, `go build` links anew each time: for Kubernetes 16 s
-    # instead of 1.5 s.
+    # `go run` keeps its link result in Go's cache, `go build` links again each time. For Kubernetes, that
+    # is 1.5 s instead of 16 s.
     _go(binary.module, "run", *_flags(binary), "-exec", "cp", binary.package, str(partial))
     partial.replace(target)
 
 
 def _go(module: Path, *arguments: str) -> str:
-    """Run go in a module of ours. Without C: the programs then run in images that hold nothing else."""
+    """Run go in one of the local modules, without cgo: the programs then run in images with nothing else."""
     environment = {"CGO_ENABLED": "0", "GOWORK": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
     return run(
         ["go", *arguments],
@@ -246,7 +248,7 @@ def _copy_stages() -> None:
 
 
 def _copy_tree(source: Path, target: Path) -> None:
-    """Copy out of Go's module cache, whose files are read-only, and let the copy be deleted again."""
+    """Copy a folder out of Go's read-only module cache, and make the copy deletable."""
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(source, partial, copy_function=shutil.copyfile)

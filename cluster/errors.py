@@ -1,7 +1,5 @@
-"""The one exception of this package: its text is the line that the user sees."""
+"""Exception of this package; the user sees its text as one line."""
 
 
 class ClusterError(Exception):
-    """Something about the machine or a part of the cluster is wrong; the message says what and the nearest
-    fix.
-    """
+    """Problem of the machine or of a part of the cluster; the message has the problem and the nearest fix."""

@@ -1,7 +1,7 @@
-"""The full cluster: a control plane, one real node, CoreDNS and KubeRay, on this machine.
+"""Full cluster on this machine: a control plane, one real node, CoreDNS and KubeRay.
 
-Each step looks at what is there first, so `up` goes on where an earlier one stopped and is quick when all
-runs.
+Each step first checks the current state. `up` therefore continues after an interrupted run and is fast if
+everything runs.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _NODE_SECONDS = 120.0
 
 
 class ClusterControlPlane(ControlPlane):
-    """The control plane of the full cluster: reached by pods at the node's address."""
+    """Control plane of the full cluster; pods reach it at the node's address."""
 
     def __init__(self) -> None:
         super().__init__(paths.CLUSTER, controllers=True, scheduler=True)
@@ -48,15 +48,16 @@ class ClusterControlPlane(ControlPlane):
 
 
 def up(report: Report) -> None:
-    """Bring everything up."""
+    """Start the whole cluster."""
     prepare(report)
     start(report)
 
 
 def prepare(report: Report) -> None:
-    """See that the machine can have the cluster, and install the packages that it and its images need.
+    """Check that the machine can run the cluster, and install the required packages.
 
-    Whatever a person must put right is found here, before anything that takes long begins. Safe to repeat.
+    The packages include those for the images. All problems that a person must fix are reported here, before
+    any long step. The function can be repeated safely.
     """
     requirements.check_platform()
     requirements.check_root()
@@ -69,7 +70,7 @@ def prepare(report: Report) -> None:
 
 
 def start(report: Report) -> None:
-    """Start what does not run yet, on a machine that `prepare` has seen to."""
+    """Start all components that do not run yet, on a machine prepared by `prepare`."""
     build.build(build.SETS["cluster"], report)
     host.remember()
     with report.step("network and control groups"):
@@ -83,10 +84,10 @@ def start(report: Report) -> None:
 
 
 def down(report: Report) -> None:
-    """Stop and remove everything of the full cluster, whatever state it is in."""
+    """Stop and remove the full cluster completely, in any state."""
     with report.step("cluster removed"):
         plane = ClusterControlPlane()
-        # The kubelet first: it would start again what is killed below.
+        # The kubelet first: it would restart the containers that are killed below.
         for name in (kubelet.KUBELET, *reversed(plane.processes.recorded())):
             plane.processes.stop(name, grace=3.0)
         if network.other_owner() is None:
@@ -98,7 +99,7 @@ def down(report: Report) -> None:
 
 
 def _check_owner() -> None:
-    """Raise when another checkout's cluster runs here; clear away what a deleted checkout left running."""
+    """Raise an error if another checkout's cluster runs here, and remove the rest of a deleted checkout."""
     owner = network.other_owner()
     if owner is None:
         return
@@ -110,7 +111,7 @@ def _check_owner() -> None:
 
 
 def _clear_machine(state: Path, run_directory: Path) -> None:
-    """End whatever runs in our control groups, and undo mounts, network and groups."""
+    """Kill the processes in the cluster's cgroups, and undo mounts, network and cgroups."""
     cgroups.kill()
     host.restore(state, run_directory)
     network.remove()
@@ -204,7 +205,7 @@ def _install(plane: ClusterControlPlane, image: StaticImage, addon: Addon) -> No
 
 
 def _apply(plane: ClusterControlPlane, addon: Addon) -> None:
-    """Apply the addon unless the very same was applied and is still there."""
+    """Apply the addon unless the same manifests were applied and its objects still exist."""
     digest = hashlib.sha256(addon.manifests.encode()).hexdigest()
     note = plane.directory / "manifests" / f"{addon.deployment}.applied"
     if note.exists() and note.read_text() == digest:

@@ -1,8 +1,8 @@
-"""Where the cluster keeps its files: all of them under the repository's `.daybreak/`, sockets under `/run`.
+"""Paths of the cluster's files: all under the repository's `.daybreak/`, sockets under `/run`.
 
-Sockets and containerd's runtime state are in `/run/daybreak-<hash of the repository's path>`, because a unix
-socket's path ends at 107 characters (containerd's shims allow only 42 for their directory) and because they
-must be gone after a reboot. `cluster down` removes that directory.
+Sockets and containerd's runtime state are in `/run/daybreak-<hash of the repository's path>`, for two
+reasons. The path of a Unix socket has at most 107 characters (containerd's shims allow only 42 for their
+directory), and the files must disappear at a reboot. `cluster down` removes that directory.
 """
 
 import hashlib
@@ -12,12 +12,12 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 DAYBREAK = REPOSITORY / ".daybreak"
 
 GO_MODULE = Path(__file__).resolve().parent / "go"
-"""The Go module whose go.mod has the versions of all that the binaries are built from."""
+"""Go module whose go.mod has the versions of all sources of the binaries."""
 BIN = DAYBREAK / "bin"
 SHARE = DAYBREAK / "share"
-"""Files that come with the Go modules: KubeRay's manifests and kwok's stages."""
+"""Files from the Go modules: KubeRay's manifests and kwok's stages."""
 KUBECONFIG = DAYBREAK / "kubeconfig"
-"""Administrator of the full cluster."""
+"""Kubeconfig of the administrator of the full cluster."""
 
 CLUSTER = DAYBREAK / "cluster"
 """State of the full cluster: certificates, etcd's data, containerd's images and snapshots, kubelet, logs."""
@@ -27,18 +27,18 @@ POD_LOGS = CLUSTER / "pod-logs"
 CNI_CONFIG = CLUSTER / "cni" / "net.d"
 CNI_DATA = CLUSTER / "cni" / "networks"
 HOST_STATE = CLUSTER / "host.json"
-"""What the machine looked like before `up`, so that `down` can put it back."""
+"""State of the machine before `up`, which `down` restores."""
 
 CONTROL_PLANE = DAYBREAK / "control-plane"
 """State of the control plane without nodes that `up --control-plane` starts."""
 NAMED_CONTROL_PLANES = DAYBREAK / "control-planes"
-"""One folder for each control plane that was started with a name."""
+"""Folder of the control planes with a name, one subfolder each."""
 PORTS = DAYBREAK / "ports.json"
-"""Which control plane holds which loopback ports."""
+"""Record of the loopback ports that each control plane has reserved."""
 
 
 def run_directory(repository: Path) -> Path:
-    """Folder for the sockets of the cluster of that checkout."""
+    """Return the folder for the sockets of that checkout's cluster."""
     return Path("/run") / f"daybreak-{hashlib.sha256(str(repository).encode()).hexdigest()[:8]}"
 
 
@@ -48,9 +48,9 @@ CONTAINERD_STATE = RUN / "containerd"
 SHIM_SOCKETS = RUN / "s"
 
 CNI_PLUGINS = Path("/usr/lib/cni")
-"""Where Debian's containernetworking-plugins puts them."""
+"""Folder of the plugins in Debian's package containernetworking-plugins."""
 
 
 def control_plane(name: str = "") -> Path:
-    """Directory of the control plane of that name, or of the one without a name."""
+    """Return the directory of the named control plane, or of the one without a name."""
     return NAMED_CONTROL_PLANES / name if name else CONTROL_PLANE

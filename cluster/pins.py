@@ -1,6 +1,6 @@
-"""The versions of the cluster's parts, read from the operator's `versions.py`, the one place for them.
+"""Versions of the cluster's components, from their single source, the operator's `versions.py`.
 
-Read by path, not imported: the cluster is started before the operator's package is installed anywhere.
+The file is run by its path and not imported: the cluster starts before the operator's package is installed.
 """
 
 import runpy

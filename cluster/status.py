@@ -1,4 +1,4 @@
-"""What runs: servers with version and memory, pods, control planes, and what the machine has left."""
+"""Status report: servers with version and memory, pods, control planes, and free resources of the machine."""
 
 import json
 import shutil
@@ -16,16 +16,16 @@ from cluster.tools import ports
 from cluster.tools.processes import Processes
 
 _VERSIONS = {"etcd": pins.ETCD, "containerd": pins.CONTAINERD, "kwok": pins.KWOK}
-"""Versions of the servers that are not Kubernetes' own."""
+"""Versions of the servers that are not part of Kubernetes."""
 
 
 def status() -> str:
-    """The whole report as text."""
+    """Return the whole report as text."""
     return "\n".join([*_full_cluster(), *_control_planes(), *_rest()])
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Lines of a table with left-aligned columns."""
+    """Return the lines of a table with left-aligned columns."""
     cells = [list(header), *(list(row) for row in rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     return [
@@ -35,12 +35,12 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
 
 
 def size(count: int) -> str:
-    """A number of bytes in MiB or GiB."""
+    """Format a number of bytes in MiB or GiB."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"
 
 
 def pod_rows(pods: dict[str, Any], memory: dict[str, int]) -> list[list[str]]:
-    """Rows for the pods of a PodList; `memory` is what each uses in bytes, by uid."""
+    """Return rows for the pods of a PodList; `memory` is each pod's use in bytes, by uid."""
     rows = []
     for pod in pods["items"]:
         meta, state = pod["metadata"], pod.get("status", {})
@@ -109,5 +109,5 @@ def _rest() -> list[str]:
 
 
 def _pod_memory(uid: str) -> int | None:
-    """Memory of a pod by its control group, in bytes."""
+    """Return the memory of a pod's cgroup in bytes, or None if the pod has no cgroup."""
     return cgroups.memory_bytes(f"pod{uid}")

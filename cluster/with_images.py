@@ -1,4 +1,4 @@
-"""The full cluster with all its images: what `make up` and `make e2e` begin with."""
+"""Full cluster with all its images, the first step of `make up` and `make e2e`."""
 
 from collections.abc import Callable
 
@@ -10,21 +10,20 @@ from cluster.tools.report import Report
 
 
 def up(report: Report, then: Callable[[], None] = lambda: None) -> None:
-    """Bring the cluster up and put all images into it.
+    """Start the cluster and load all images into it.
 
     Args:
-        report: Where progress is told.
-        then: What is done as soon as the cluster has Daybreak's own images, which are there long before
-            Ray's.
+        report: Output of progress.
+        then: Function to call when the cluster has Daybreak's own images, long before Ray's.
     """
     # The images need it too: their builder is one of the packages.
     full.prepare(report)
-    # Images are built while the cluster starts: the one uses the disk while the other waits.
+    # Images are built while the cluster starts: one of the two uses the disk while the other waits.
     with alongside(lambda: catalog.build(report=report)) as built:
         with lock("cluster"):
             full.start(report)
         if built.done():
-            built.result()  # what has failed already is not tried a second time below
+            built.result()  # a failed build is not repeated below
         catalog.ensure(catalog.OURS, report)
         then()
         built.result()

@@ -41,7 +41,7 @@ WIDTH = 110
 
 
 class _Plain(yaml.SafeDumper):
-    """YAML without anchors, which people and Helm both read badly."""
+    """YAML dumper without anchors, which are hard to read for people and for Helm."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -80,22 +80,22 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/comparison.md": comparison_md,
     "docs/decisions/README.md": decisions_md,
     "README.md": readme_md,
-    # After the CRD, which is part of what helm renders.
+    # After the CRD, which is an input of helm.
     "manifests/base/crds.yaml": kustomize_base.crds_yaml,
     "manifests/base/operator.yaml": kustomize_base.operator_yaml,
     "manifests/argocd/argocd-cm.yaml": argocd.argocd_cm_yaml,
     **sboms.FILES,
     "charts/daybreak/README.md": values_table.readme_md,
-    # Last, since it counts what the others write.
+    # Last, because it counts findings in the other files.
     "scripts/prose/baseline.json": prose.baseline_json,
 }
-"""Every generated file, from the repository's root, and what makes its text."""
+"""Function that returns the text of each generated file, by path from the repository's root."""
 RENDERED_BY_HELM = ("manifests/base/crds.yaml", "manifests/base/operator.yaml")
-"""Left out of --check where helm is not built yet; a test in tests/chart compares them too."""
+"""Files omitted from --check if helm is not built yet; a test in tests/chart compares them too."""
 
 
 def main() -> int:
-    """Write what differs; with --check write nothing and fail when something does."""
+    """Write the files that differ; with --check, write nothing and fail if any differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="only say what is stale")
     check: bool = parser.parse_args().check

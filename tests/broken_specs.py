@@ -24,7 +24,7 @@ BY_RULE = [
                 ]
             }
         ),
-        "every API key that has a name needs one of its own",
+        "names of API keys must be unique",
     ),
     Broken(
         "name of 42 characters",
@@ -49,7 +49,7 @@ BY_RULE = [
         manifest(name="llm"),
         "metadata.name must not be llm: the address of all models of a namespace has that name",
     ),
-    Broken("two models of one name", manifest(models=_TWO_MODELS), "every model needs a name of its own"),
+    Broken("two models of one name", manifest(models=_TWO_MODELS), "names of models must be unique"),
     Broken(
         "CPU and GPU in one service",
         manifest(models=_CPU_AND_GPU),
@@ -274,7 +274,7 @@ BY_RULE = [
     Broken(
         "the cluster after all of it",
         manifest(sleep={"depth": "Cluster", "clusterAfterIdle": "4h"}),
-        "sleep.clusterAfterIdle goes with depth Workers: with Cluster all is given back at once",
+        "sleep.clusterAfterIdle requires depth Workers, because Cluster releases everything at once",
         "spec.sleep",
     ),
     Broken(
@@ -334,7 +334,7 @@ BY_RULE = [
     Broken(
         "way out of a claim",
         with_model(source="pvc://models/../other"),
-        "'..' may not stand in a path",
+        "a path must not contain '..'",
         "spec.models[0].source",
     ),
 ]

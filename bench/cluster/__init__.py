@@ -1,1 +1,1 @@
-"""What needs the embedded cluster with Daybreak."""
+"""Measurements on the embedded cluster with Daybreak."""

@@ -1,14 +1,15 @@
-"""A canary under load: which share it really gets, and how soon it gets nothing when it fails.
+"""Request share of a canary, and its rollback after a failure
 
-Two ModelServers and an LLMRoute with the second one as its canary, on the embedded cluster, with two
-gateways. The engines are stand-ins that answer at once with their name (`canary_engine`): what is measured is
-the route. Requests come at a steady pace, over connections that stay open, at the namespace's address `llm`.
+Two ModelServers and an LLMRoute, with the second one as its canary, run on the embedded cluster with two
+gateways. The simulated engines answer at once with their name (`canary_engine`), so the route itself is
+measured. Requests arrive at a steady pace, over kept-alive connections, at the namespace's address `llm`.
 
-First the canary does as well as the other one, and goes through two steps: the share of a step is counted
-from the requests that were sent while the status said its weight, without the first and the last second. Then
-it is begun anew, and its engine is told in the middle of a step to answer 500.
+First, the canary is as good as the other model, and passes two steps. The share of a step counts the requests
+that were sent while the status showed its weight, without the first and the last second. Then the canary
+restarts, and in the middle of a step its engine begins to answer 500.
 
-Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
+The measurement needs the embedded cluster with Daybreak installed (`make up`), and removes the sample while
+it runs.
 """
 
 import argparse
@@ -36,16 +37,16 @@ from tests.api.admin import Admin, eventually
 ROUTE, STABLE, CANARY = "bench-canary", "bench-stable", "bench-next"
 ENGINE = Path(__file__).with_name("canary_engine.py")
 PYTHON = "/opt/daybreak/bin/python"
-"""In the gateway's image."""
+"""Path of Python in the gateway's image."""
 STEPS = (10, 50)
-"""Percent."""
+"""Weights of the canary's steps in percent."""
 STEP_SECONDS = 30
 FAILING_STEP = 20
-"""Percent that the canary has when it begins to fail."""
+"""Weight in percent of the step in which the canary begins to fail."""
 CALM_SECONDS = 15.0
-"""In that step before it fails."""
+"""Seconds in that step before the failure."""
 PACE = 100
-"""Requests a second."""
+"""Requests per second."""
 EDGE_SECONDS = 1.0
 LOOK_SECONDS = 0.2
 _FAILED = "failed"
@@ -60,22 +61,22 @@ GOALS: dict[str, report.Goal] = {
 @dataclass(frozen=True)
 class _Answer:
     sent: float
-    """On the monotonic clock."""
+    """Time of sending on the monotonic clock."""
     who: str
-    """The engine's name; `failed`; or what else was wrong."""
+    """Name of the engine, or `failed`, or another error."""
 
 
 @dataclass(frozen=True)
 class _Look:
     at: float
-    """On the monotonic clock."""
+    """Time on the monotonic clock."""
     phase: str
     weight: int
-    """The canary's, in percent, as the status says."""
+    """Weight of the canary in percent, according to the status."""
 
 
 def main(pace: int = PACE) -> None:
-    """Measure and write bench/results/canary.json."""
+    """Measure and write `bench/results/canary.json`."""
     admin, progress = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE), Report()
     with room(admin), _servers(admin, progress):
         try:
@@ -161,7 +162,7 @@ def _route(admin: Admin, run: str, steps: Sequence[dict[str, Any]]) -> None:
 
 
 def _fail(admin: Admin) -> None:
-    """Tells the canary's engine, past the gateway, to answer 500 from now on."""
+    """Make the canary's engine answer 500 from now on, with a request that bypasses the gateway."""
     (pod,) = admin.list(
         "Pod", labelSelector=f"daybreak.dev/owner-kind=ModelServer,daybreak.dev/owner-name={CANARY}"
     )
@@ -173,7 +174,7 @@ def _fail(admin: Admin) -> None:
 
 
 def _is_listed(base: str) -> bool:
-    """Whether a gateway answers at the address, and has the route."""
+    """Return True if a gateway answers at the address and has the route."""
     try:
         with urllib.request.urlopen(f"{base}/models", timeout=10) as answer:  # noqa: S310 -- a Service of ours
             return ROUTE in answer.read().decode()
@@ -184,7 +185,7 @@ def _is_listed(base: str) -> bool:
 async def _asked(
     admin: Admin, run: str, pace: int, until: str, in_the_middle: Callable[[], None]
 ) -> tuple[list[_Answer], list[_Look]]:
-    """Requests until the canary is there, and for some seconds more."""
+    """Send requests, call `in_the_middle` during the rollout, and stop soon after the phase is `until`."""
     base = f"http://{admin.get('Service', 'llm')['spec']['clusterIP']}/v1"
     url = f"{base}/completions"
     await asyncio.to_thread(eventually, "the route is listed", lambda: _is_listed(base), seconds=60)
@@ -253,7 +254,7 @@ def _look(admin: Admin, run: str) -> _Look:
 
 
 def _share(answers: Sequence[_Answer], looks: Sequence[_Look], weight: int) -> tuple[float, int]:
-    """The canary's part of the requests while it had this weight in a step, and how many they were."""
+    """Return the canary's share of the requests in a step with this weight, and the number of requests."""
     during = [look.at for look in looks if look.weight == weight and look.phase == "Progressing"]
     begin, end = during[0] + EDGE_SECONDS, during[-1] - EDGE_SECONDS
     there = [answer for answer in answers if begin <= answer.sent < end]

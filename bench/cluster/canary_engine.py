@@ -1,6 +1,6 @@
-"""A stand-in for an engine: answers completions at once with its own name, and with 500 once it was told to.
+"""Simulated engine: it answers completions at once with its name, or with 500 after a request to `/fail`.
 
-Run in a pod as `python -c`, with its name and port as arguments: nothing of Daybreak is imported.
+It runs in a pod as `python -c`, with its name and port as arguments, and imports nothing of Daybreak.
 """
 
 import json
@@ -11,18 +11,18 @@ NAME, PORT = sys.argv[1], int(sys.argv[2])
 
 
 class Handler(BaseHTTPRequestHandler):
-    """`POST /fail`: from now on every completion is answered 500."""
+    """Handler of the engine; after `POST /fail`, every completion receives 500."""
 
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     failing = False
 
     def do_GET(self) -> None:
-        """Its health, and its one model."""
+        """Answer the health check, and list the one model."""
         self._answer(200, {"object": "list", "data": [{"id": NAME, "object": "model"}]})
 
     def do_POST(self) -> None:
-        """A completion."""
+        """Answer a completion."""
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         if self.path == "/fail":
             Handler.failing = True
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
             self._answer(200, {**answer, "choices": [choice]})
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Log nothing."""
 
     def _answer(self, status: int, body: object) -> None:
         text = json.dumps(body).encode()

@@ -1,4 +1,4 @@
-"""Requests at a steady pace, whether or not the ones before were answered."""
+"""Requests at a steady pace, independent of the answers to earlier ones."""
 
 import asyncio
 import threading
@@ -10,23 +10,23 @@ from dataclasses import dataclass, field
 import aiohttp
 
 PACE_SECONDS = 0.5
-"""Between two requests."""
+"""Seconds between two requests."""
 PATIENCE_SECONDS = 900.0
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one request; times are of the monotonic clock."""
+    """Result of one request, with times of the monotonic clock."""
 
     sent: float
     seconds: float
     error: str = ""
-    """What was wrong; empty: a token came."""
+    """Error of the request; empty if a token arrived."""
 
 
 @dataclass
 class Load:
-    """A client that goes on until it is told to stop."""
+    """Client that sends requests until `end` is called."""
 
     url: str
     model: str
@@ -34,11 +34,11 @@ class Load:
     _over: threading.Event = field(default_factory=threading.Event)
 
     def within(self, begin: float, end: float) -> list[Answer]:
-        """Requests that were sent in a span."""
+        """Return the results of requests that were sent in a time span."""
         return [answer for answer in self.answers if begin <= answer.sent < end]
 
     async def run(self) -> None:
-        """Send, and in the end wait for every answer."""
+        """Send requests, and wait for every answer at the end."""
         limits = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=PATIENCE_SECONDS)
         asked: list[asyncio.Task[None]] = []
@@ -49,7 +49,7 @@ class Load:
             await asyncio.gather(*asked)
 
     def end(self) -> None:
-        """Send no more."""
+        """Stop sending."""
         self._over.set()
 
     async def _ask(self, session: aiohttp.ClientSession) -> None:
@@ -67,7 +67,7 @@ class Load:
 
 @contextmanager
 def asked(url: str, model: str) -> Iterator[Load]:
-    """Ask while the block lasts; afterwards every request has its answer."""
+    """Send requests during the block; after the block, every request has its answer."""
     load = Load(url, model)
     thread = threading.Thread(target=lambda: asyncio.run(load.run()), name="load")
     thread.start()
@@ -79,6 +79,6 @@ def asked(url: str, model: str) -> Iterator[Load]:
 
 
 def p99(answers: Sequence[Answer]) -> float:
-    """Seconds that no more than one in a hundred took longer than."""
+    """Return the 99th percentile in seconds."""
     seconds = sorted(answer.seconds for answer in answers)
     return seconds[min(len(seconds) - 1, int(0.99 * len(seconds)))]

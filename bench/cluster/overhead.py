@@ -1,11 +1,11 @@
-"""From `kubectl apply` to the first token: Daybreak against a hand-written RayService of the same content.
+"""Time from `kubectl apply` to the first token, compared with a hand-written RayService
 
-The hand-written one is the RayService that Daybreak makes of the tiny sample, saved to a file and applied by
-kubectl under another name, with its ServiceAccount: the same pods, Serve configuration and KubeRay. A client
-polls each from the moment of `kubectl apply` and stops its clock at the first streamed token. Runs alternate
-(Daybreak, hand, hand, Daybreak, …), so that a slow spell of the machine meets both.
+The hand-written RayService is the one that Daybreak creates for the tiny sample. It is saved to a file with
+its ServiceAccount, and applied by kubectl under another name. Both have the same pods, Serve configuration
+and KubeRay. A client polls each service from `kubectl apply` on, and stops its clock at the first streamed
+token. Runs alternate (Daybreak, hand, hand, Daybreak, …), so that a slow period of the machine affects both.
 
-Needs the embedded cluster with Daybreak installed (`make up`).
+The measurement needs the embedded cluster with Daybreak installed (`make up`).
 """
 
 import argparse
@@ -25,7 +25,7 @@ from quickstart import install
 from quickstart.target import Target
 
 ROUNDS = 2
-"""Rounds of four starts each; a start takes about three minutes on two cores."""
+"""Number of rounds with four starts each; a start takes about three minutes on two cores."""
 TIMEOUT_SECONDS = 900
 POLL_SECONDS = 0.25
 NAMESPACE = "default"
@@ -33,7 +33,7 @@ MINE, HAND = "bench-daybreak", "bench-hand"
 
 
 def main(rounds: int = ROUNDS) -> None:
-    """Measure and write bench/results/overhead.json."""
+    """Measure and write `bench/results/overhead.json`."""
     target = Target(paths.KUBECONFIG, embedded=True)
     progress = Report()
     sample = yaml.safe_load(Path(install.SAMPLE).read_text())
@@ -70,7 +70,7 @@ def main(rounds: int = ROUNDS) -> None:
 
 
 def _hand_written(target: Target, mine: Mapping[str, Any], progress: Report) -> list[dict[str, Any]]:
-    """The RayService that Daybreak makes of the sample, and its ServiceAccount, as saved by a person."""
+    """Return the sample's RayService and its ServiceAccount as a user would save them."""
     with progress.step("take Daybreak's RayService as the hand-written one"):
         _apply(target, [mine])
         deadline = time.monotonic() + 60
@@ -88,7 +88,7 @@ def _hand_written(target: Target, mine: Mapping[str, Any], progress: Report) -> 
 
 
 def _first_token(target: Target, manifests: list[Any], service: str, port: int, model: str) -> float:
-    """Seconds from before `kubectl apply` to the first streamed token."""
+    """Return the seconds from just before `kubectl apply` to the first streamed token."""
     begin = time.monotonic()
     _apply(target, manifests)
     address = ""
@@ -103,7 +103,7 @@ def _first_token(target: Target, manifests: list[Any], service: str, port: int, 
 
 
 def _token(address: str, port: int, model: str) -> bool:
-    """Whether a streamed completion brings a token; a refusal or an error means not yet."""
+    """Return True if a streamed completion brings a token; a rejection or an error means not yet."""
     connection = http.client.HTTPConnection(address, port, timeout=TIMEOUT_SECONDS)
     body = {"model": model, "prompt": "Good morning", "max_tokens": 1, "stream": True}
     try:
@@ -122,7 +122,7 @@ def _apply(target: Target, manifests: list[Any]) -> None:
 
 
 def _remove(target: Target, manifests: list[Any]) -> None:
-    """Delete and wait until the pods are gone: what still stops would slow the next run."""
+    """Delete the objects, and wait until their pods are gone, because stopping pods slow the next run."""
     target.kubectl(
         "delete", "-n", NAMESPACE, "-f", "-", "--ignore-not-found", stdin=yaml.safe_dump_all(manifests)
     )
@@ -134,7 +134,7 @@ def _remove(target: Target, manifests: list[Any]) -> None:
 
 
 def _pods(target: Target) -> list[str]:
-    """The Ray pods of both ways; the sample's stay."""
+    """Return the Ray pods of both services; the pods of the sample stay."""
     listed = target.kubectl("get", "pods", "-n", NAMESPACE, "-l", "ray.io/cluster", "-o", "name")
     return [name for name in listed.split() if name.startswith((f"pod/{MINE}-", f"pod/{HAND}-"))]
 

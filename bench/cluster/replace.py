@@ -1,17 +1,18 @@
-"""An update that needs new pods, under load: Daybreak beside KubeRay's own, without and with spare room.
+"""Updates that need new pods, under load, compared with KubeRay's own
 
-The one of Daybreak is the tiny sample, with `rollout.strategy: Replace` where the node has room for one
-worker, and `BlueGreen` where it has room for two. The one of KubeRay is the RayService that Daybreak makes of
-the same sample, under another name and by hand (as in `waking`), with KubeRay's own `upgradeStrategy:
-NewCluster`. Room is a resource of the node that each worker asks for one of. The update is another
-environment variable of all pods. Requests come at a steady pace over connections that stay open, and whoever
-is held, or lost, holds up no other.
+Daybreak's service is the tiny sample. It uses `rollout.strategy: Replace` if the node has capacity for one
+worker, and `BlueGreen` if it has capacity for two. KubeRay's service is the RayService that Daybreak creates
+for the same sample, managed by hand under another name (as in `waking`). It uses KubeRay's own
+`upgradeStrategy: NewCluster`. Capacity is a resource of the node; each worker requests one unit. The update
+changes an environment variable of all pods. Requests arrive at a steady pace over kept-alive connections, and
+a held or lost request delays no other.
 
-Each update is measured from the change until the new pods serve and the old ones have gone; the 99th
-percentile of the requests sent meanwhile is compared with that of half a minute before. KubeRay's without
-spare room cannot end, and is watched for three minutes.
+Each update is measured from the change until the new pods serve and the old pods are gone. The 99th
+percentile of the requests sent during the update is compared with that of the half minute before. KubeRay's
+update without spare capacity cannot end, and is observed for three minutes.
 
-Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
+The measurement needs the embedded cluster with Daybreak installed (`make up`), and removes the sample while
+it runs.
 """
 
 import argparse
@@ -33,11 +34,11 @@ from tests.api.admin import Admin, eventually
 
 MINE, HAND = "bench-mine", "bench-hand"
 CALM_SECONDS = 30.0
-"""Of load before the change."""
+"""Seconds of load before the change."""
 AFTER_SECONDS = 5.0
-"""Of load after it."""
+"""Seconds of load after the update."""
 WATCHED_SECONDS = 180.0
-"""How long an update is waited for that cannot end."""
+"""Seconds for which an update that cannot end is observed."""
 
 GOALS: dict[str, report.Goal] = {
     "daybreak_replace_failed": {"max": 0},
@@ -45,13 +46,13 @@ GOALS: dict[str, report.Goal] = {
     "daybreak_replace_added_p99_to_seconds": {"max": 1},
     "daybreak_blue_green_failed": {"max": 0},
     "daybreak_blue_green_ended": {"min": 1},
-    # The other side of the comparison: if this one ends, the node has had room.
+    # Validity of the comparison: if this update ends, the node had spare capacity.
     "kuberay_without_room_ended": {"max": 0},
 }
 
 
 def main(watched: float = WATCHED_SECONDS) -> None:
-    """Measure and write bench/results/replace.json."""
+    """Measure and write `bench/results/replace.json`."""
     admin, progress = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE), Report()
     found: dict[str, dict[str, Any]] = {}
     with room(admin), slots(admin, 1):
@@ -106,7 +107,7 @@ def _updated(
     gone: Callable[[], bool],
     patience: float,
 ) -> dict[str, Any]:
-    """An update under load, and what it cost."""
+    """Update a service under load, and return the measures."""
     with asked(url, _model()) as load:
         began = time.monotonic()
         time.sleep(CALM_SECONDS)
@@ -146,12 +147,12 @@ def _within(seconds: float, look: Callable[[], bool]) -> bool:
 
 @contextmanager
 def _mine(admin: Admin, progress: Report) -> Iterator[Any]:
-    """The LLMService, awake. Gives the spec of its RayService."""
+    """Run the LLMService awake, and yield the spec of its RayService."""
     manifest = {**sample_manifest(), "metadata": {"name": MINE}}
     slot = {"name": "ray", "resources": {"limits": {SLOT: 1}}}
     (model,) = manifest["spec"]["models"]
     model["podTemplate"] = {"spec": {"containers": [slot]}}
-    # Two of each have to fit beside each other.
+    # Two Ray clusters must fit on the node at once.
     model["resources"]["memory"] = "4Gi"
     manifest["spec"]["runtime"]["head"]["resources"]["memory"] = "3Gi"
     try:
@@ -167,10 +168,10 @@ def _mine(admin: Admin, progress: Report) -> Iterator[Any]:
 
 @contextmanager
 def _hand(admin: Admin, spec: Any, progress: Report) -> Iterator[None]:
-    """The same as a RayService of its own."""
+    """Run the service as a hand-managed RayService until the block ends."""
     spec = json.loads(json.dumps(spec).replace(MINE, HAND))
     spec["serveConfigV2"] = with_rays_class(spec["serveConfigV2"])
-    # Daybreak takes an old Ray cluster away itself; KubeRay's own time for that is a minute.
+    # Daybreak deletes an old Ray cluster itself; KubeRay's own delay for that is a minute.
     spec.pop("rayClusterDeletionDelaySeconds", None)
     account = spec["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"]
     try:
@@ -198,7 +199,7 @@ def _rolled_out(admin: Admin, number: int) -> bool:
 
 
 def _edit_by_hand(admin: Admin, value: str) -> None:
-    """Another variable of all pods, in the RayService itself."""
+    """Change an environment variable of all pods in the RayService itself."""
     cluster = admin.get("RayService", HAND)["spec"]["rayClusterConfig"]
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         container = group["template"]["spec"]["containers"][0]

@@ -1,4 +1,4 @@
-"""A resource of the embedded cluster's node, of which a measurement says how many there are."""
+"""Resource of the embedded cluster's node whose amount a measurement sets."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ SLOT = "bench.daybreak.dev/slot"
 
 @contextmanager
 def slots(admin: Admin, count: int) -> Iterator[None]:
-    """So many of it, on the one node there is, until the block ends."""
+    """Give the single node this amount of the resource until the block ends."""
     set_slots(admin, count)
     try:
         yield
@@ -19,7 +19,7 @@ def slots(admin: Admin, count: int) -> Iterator[None]:
 
 
 def set_slots(admin: Admin, count: int | None) -> None:
-    """So many from now on; None: the node does not have it."""
+    """Set the amount of the resource, or remove it if `count` is None."""
     (node,) = admin.list("Node")
     amount = {SLOT: None if count is None else str(count)}
     status = {"status": {"capacity": amount, "allocatable": amount}}

@@ -1,11 +1,11 @@
-"""A storm across 1 → 0 → 1 on the real thing, and its counts.
+"""Counts of a request storm across 1 → 0 → 1 on the real cluster
 
-At least 1,000 requests to the tiny sample, sent while it is awake, as its gate closes, while it sleeps, while
-it wakes and as the gate opens, over connections that are kept alive all the time. Each answer is matched to
-its request by the number in it; and how often each request reached the model's server is counted there, in
-the access logs of the replicas and of Ray Serve's ingress. The end-to-end tests run the same storm.
+The storm sends at least 1,000 requests to the tiny sample in every state: awake, with a closing gate, asleep,
+waking, and with an opening gate. The connections stay open all the time. Each answer is matched to its
+request by the number in it. The access logs of the replicas and of Ray Serve's ingress show how often each
+request reached the model's server. The end-to-end tests run the same storm.
 
-Needs the embedded cluster with Daybreak and the sample (`make up`).
+The measurement needs the embedded cluster with Daybreak and the sample (`make up`).
 """
 
 import argparse
@@ -36,7 +36,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 def main(requests: int = REQUESTS) -> None:
-    """Measure and write bench/results/storm.json."""
+    """Measure and write `bench/results/storm.json`."""
     kubernetes = Kubernetes(Target(paths.KUBECONFIG, embedded=True))
     sample = yaml.safe_load(Path(install.SAMPLE).read_text())
     name, model = sample["metadata"]["name"], sample["spec"]["models"][0]["name"]

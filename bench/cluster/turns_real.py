@@ -1,14 +1,15 @@
-"""Three tiny models on the embedded cluster, where one of them has room: requests in random order.
+"""Three tiny models that share one accelerator on the embedded cluster
 
-Two LLMServices, one of them with two models. Each model asks for an accelerator of a resource of which the
-node has one. The accelerator is a name only: the models compute on CPUs, by real vLLM in real Ray, and all
-else is as in every cluster. Clients send the requests one after the other each, over connections that stay
-open; which model is asked by each request is decided by a seeded generator. There are far fewer clients than
-requests: a model has its turn until all clients wait for the other two, yields, and comes back when it is
-asked again. A held request waits for two other models' turns. Each answer is matched to its request by the
+There are two LLMServices, one of them with two models. Each model requests one accelerator, and the node has
+one. The accelerator is only a named resource: the models compute on CPUs with real vLLM in real Ray, and
+everything else is as in every cluster. Each client sends its requests one after the other over a kept-alive
+connection; a seeded generator selects the model of each request. There are far fewer clients than requests. A
+model therefore has its turn until all clients wait for the other two, yields, and wakes again with its next
+request. A held request waits for the turns of two other models. Each answer is matched to its request by the
 number in it.
 
-Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
+The measurement needs the embedded cluster with Daybreak installed (`make up`), and removes the sample while
+it runs.
 """
 
 import argparse
@@ -37,21 +38,24 @@ from tests.api.admin import Admin, eventually
 REQUESTS = 300
 SEED = 18
 CLIENTS = 40
-"""Few enough that each model yields and comes back, so many that a turn is worth its wake of 35 s."""
+"""Number of clients: few enough that each model yields and wakes again, and many enough for long turns.
+
+A turn must be worth its wake of 35 s.
+"""
 SERVICES = {"bench-turns-0": ("red", "green"), "bench-turns-1": ("blue",)}
-"""The models of each LLMService."""
+"""Models of each LLMService."""
 MODELS = {model: service for service, models in SERVICES.items() for model in models}
-"""The LLMService of each model."""
+"""LLMService of each model."""
 MIN_AWAKE = "5s"
 WATCH_SECONDS = 2
-"""How long one watch lasts; the next one begins where it ended, so no turn is missed."""
+"""Seconds of one watch; the next one begins at its end, so that no turn is missed."""
 
 GOALS: dict[str, report.Goal] = {
     "sent": {"min": REQUESTS},
     "lost": {"max": 0},
     "answered_wrongly": {"max": 0},
     "most_models_with_room": {"max": 1},
-    # Each model has yielded, and come back.
+    # Each model must have yielded and woken again.
     "turns": {"min": 2 * len(MODELS)},
 }
 
@@ -61,17 +65,17 @@ class _Tally:
     lost: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    """Of each request."""
+    """Duration of each request."""
     awake: list[str] = field(default_factory=list)
-    """The models that were awake, one after the other."""
+    """Awake models in the order of their turns."""
     has_room: set[tuple[str, str]] = field(default_factory=set)
-    """Names of the pods that have a node now, with their models."""
+    """Names of the pods that currently have a node, with their models."""
     most: int = 0
-    """Most models at once that had a pod on the node."""
+    """Maximum number of models that had a pod on the node at once."""
 
 
 def main(requests: int = REQUESTS, seed: int = SEED, clients: int = CLIENTS) -> None:
-    """Measure and write bench/results/turns-real.json."""
+    """Measure and write `bench/results/turns-real.json`."""
     admin, progress = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE), Report()
     with room(admin), slots(admin, 1):
         try:
@@ -114,7 +118,7 @@ def _wait_for_cluster(admin: Admin, name: str) -> None:
 
 
 def _order(requests: int, seed: int) -> list[str]:
-    """Which model each request asks: each as often as the others."""
+    """Return the model of each request; all models have the same number of requests."""
     models = list(MODELS)
     order = [models[number % len(models)] for number in range(requests)]
     random.Random(seed).shuffle(order)  # noqa: S311 -- made up
@@ -122,7 +126,7 @@ def _order(requests: int, seed: int) -> list[str]:
 
 
 def _manifest(name: str) -> dict[str, Any]:
-    """The tiny sample once for each model of a service, with an accelerator in name."""
+    """Return the tiny sample with all models of a service, and the simulated accelerator."""
     manifest = sample_manifest()
     (tiny,) = manifest["spec"]["models"]
     accelerator = {"kind": "gpu", "resource": SLOT}
@@ -181,7 +185,7 @@ async def _ask(session: aiohttp.ClientSession, base: str, number: int, model: st
 
 
 async def _watch(admin: Admin, kind: str, see: Callable[[dict[str, Any]], None]) -> None:
-    """Report every change of a kind in its order; what is there at the beginning first."""
+    """Report every change of a kind in order, starting with the existing objects."""
     path = admin.path(kind)
     listed = await asyncio.to_thread(admin.request, "GET", path)
     for item in listed["items"]:
@@ -194,7 +198,7 @@ async def _watch(admin: Admin, kind: str, see: Callable[[dict[str, Any]], None])
 
 
 def _see_gates(tally: _Tally, progress: Report, event: dict[str, Any]) -> None:
-    """Note which model is awake."""
+    """Record the awake models."""
     service = event["object"]
     if service["metadata"]["name"] not in SERVICES:
         return
@@ -205,7 +209,7 @@ def _see_gates(tally: _Tally, progress: Report, event: dict[str, Any]) -> None:
 
 
 def _see_pod(tally: _Tally, event: dict[str, Any]) -> None:
-    """Note how many models have worker pods on the node."""
+    """Record how many models have worker pods on the node."""
     pod = event["object"]
     labels = pod["metadata"].get("labels", {})
     if names.labelled_owner(labels) not in SERVICES or labels.get(names.RAY_NODE_TYPE_LABEL) != "worker":

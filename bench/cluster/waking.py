@@ -1,18 +1,19 @@
-"""From a request at zero to its first token: Daybreak against the same wake by hand.
+"""Time from a request to a sleeping model to the first token, compared with a wake by hand
 
-The one by hand is the RayService that Daybreak makes of the tiny sample, under another name: the same
-image, Serve configuration and KubeRay, and nothing of ours in between. Its replicas are of Ray's own class
-instead of Daybreak's, and its PATH leads to Ray's own `ray`, without the shortcuts that our images have. To
-wake it, a person sets `min_replicas` in `serveConfigV2` and asks Serve's proxy on the Ray head, where the
-request waits for a replica. A third way, by hand as well, raises `minReplicas` of the running RayCluster's
-worker group too: what that alone gains. Both Ray heads run all the time; only one model is awake at a time.
-The ways take turns in a rotating order.
+The service woken by hand is the RayService that Daybreak creates for the tiny sample, under another name. It
+has the same image, Serve configuration and KubeRay, and no part of Daybreak in between. Its replicas use
+Ray's own class instead of Daybreak's. Its PATH leads to Ray's own `ray`, without the shortcuts of Daybreak's
+images. To wake it, a user sets `min_replicas` in `serveConfigV2` and sends the request to Serve's proxy on
+the Ray head. There the request waits for a replica. A third way, also by hand, raises `minReplicas` of the
+running RayCluster's worker group as well, to show the gain of that change alone. Both Ray heads run all the
+time; only one model is awake at a time. The order of the ways rotates.
 
-Each run also takes the seconds that KubeRay's init container took, those until the RayService's status called
-the model healthy (what somebody would wait for who watches KubeRay), and how soon after falling asleep the
-worker pod was gone.
+Each run also measures the seconds of KubeRay's init container, and the seconds until the RayService's status
+reported the model as healthy. That is how long a user who watches KubeRay would wait. It also measures how
+soon after falling asleep the worker pod was gone.
 
-Needs the embedded cluster with Daybreak installed (`make up`); its sample goes away for so long.
+The measurement needs the embedded cluster with Daybreak installed (`make up`), and removes the sample while
+it runs.
 """
 
 import argparse
@@ -46,13 +47,13 @@ HEAD_PORT = 8000
 WORKERS = "ray.io/node-type=worker"
 LOOK_BACK_SECONDS = 35.0
 PATH = "/opt/ray/bin:/usr/local/bin:/usr/bin:/bin"
-"""Without our images' own `ray`."""
+"""PATH without the `ray` of Daybreak's images."""
 
 GOALS: dict[str, report.Goal] = {"ratio": {"max": 0.5}}
 
 
 def main(rounds: int = ROUNDS) -> None:
-    """Measure and write bench/results/waking.json."""
+    """Measure and write `bench/results/waking.json`."""
     admin = Admin(paths.KUBECONFIG, install.SAMPLE_NAMESPACE)
     progress = Report()
     runs: list[dict[str, Any]] = []
@@ -93,14 +94,14 @@ def _measures(runs: list[dict[str, Any]]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Mine:
-    """The LLMService: asleep between two runs."""
+    """The LLMService, which is asleep between two runs."""
 
     admin: Admin
     model: str
     address: str
 
     def run(self) -> dict[str, Any]:
-        """Wake it with a request, and wait until it sleeps again."""
+        """Wake the service with a request, and wait until it sleeps again."""
         seconds = _first_token(self.address, 80, self.model, time.monotonic())
         eventually("awake", lambda: self._status().get("phase") == "Awake", seconds=60)
         wake, init = self._status()["gate"]["models"][0]["wake"], _init_seconds(self.admin, MINE)
@@ -113,7 +114,7 @@ class _Mine:
         }
 
     def rest(self) -> float:
-        """Wait until it sleeps and its worker is gone. Returns the seconds between the two."""
+        """Wait until the service sleeps and its worker is gone, and return the seconds between the two."""
         eventually("asleep", lambda: self._status().get("sleepDepth"), seconds=PATIENCE_SECONDS)
         return _until_gone(self.admin, MINE)
 
@@ -123,20 +124,20 @@ class _Mine:
 
 @dataclass(frozen=True)
 class _Hand:
-    """The RayService without Daybreak: at zero replicas between two runs."""
+    """The RayService without Daybreak, which has zero replicas between two runs."""
 
     admin: Admin
     model: str
     awake: str
-    """Its serveConfigV2 with a replica."""
+    """`serveConfigV2` with one replica."""
     asleep: str
-    """The same without."""
+    """`serveConfigV2` without replicas."""
 
     def run(self, *, workers: bool) -> dict[str, Any]:
-        """Wake it by hand, ask, and let it go back to zero.
+        """Wake the service by hand, send a request, and scale it to zero again.
 
         Args:
-            workers: Whether the worker group of the running RayCluster is raised as well.
+            workers: True to raise the worker group of the running RayCluster as well.
         """
         with ThreadPoolExecutor(1) as pool:
             began = time.monotonic()
@@ -155,8 +156,8 @@ class _Hand:
         }
 
     def rest(self) -> float:
-        """Back to zero. Returns the seconds until the worker is gone."""
-        # Serve remembers the requests of its look-back period, and would start the replica anew for them.
+        """Scale to zero, and return the seconds until the worker is gone."""
+        # Serve counts the requests of its look-back period, and would start the replica again for them.
         time.sleep(LOOK_BACK_SECONDS)
         self._configure(self.asleep)
         self._bound(0)
@@ -180,7 +181,10 @@ class _Hand:
         return address
 
     def _healthy(self) -> bool:
-        """Whether KubeRay says that the model runs. At zero replicas Serve calls it healthy too."""
+        """Return True if KubeRay reports that the model runs.
+
+        At zero replicas, Serve reports the model as healthy too.
+        """
         cluster = self._active().get("rayClusterName")
         pods = self.admin.list("Pod", labelSelector=f"ray.io/cluster={cluster},{WORKERS}")
         statuses = [
@@ -193,7 +197,7 @@ class _Hand:
 
 
 def with_rays_class(text: str) -> str:
-    """The configuration with Ray's own class of replicas."""
+    """Return the configuration with Ray's own class of replicas."""
     document = yaml.safe_load(text)
     for application in document["applications"]:
         for config in application["args"]["llm_configs"]:
@@ -208,7 +212,7 @@ def sample_manifest() -> dict[str, Any]:
 
 @contextmanager
 def room(admin: Admin) -> Iterator[None]:
-    """Without the sample that `make up` leaves: the node has room for two Ray heads and one worker."""
+    """Remove the sample of `make up`: the node has capacity for two Ray heads and one worker."""
     sample = sample_manifest()
     name = sample["metadata"]["name"]
     there = admin.get("LLMService", name) is not None
@@ -239,7 +243,7 @@ def _mine(admin: Admin, progress: Report) -> Iterator[_Mine]:
 
 @contextmanager
 def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
-    """The same as a RayService of its own; the LLMService falls asleep on the way."""
+    """Run the service as a hand-managed RayService, and put the LLMService to sleep on entry."""
 
     def spec() -> Any:
         text = json.dumps(admin.get("RayService", MINE)["spec"])
@@ -276,7 +280,7 @@ def _hand(admin: Admin, progress: Report) -> Iterator[_Hand]:
 
 
 def _first_token(address: str, port: int, model: str, began: float) -> float:
-    """Seconds since `began` until the first streamed token of one request that is sent once and waits."""
+    """Return the seconds from `began` to the first streamed token of one request, sent once."""
     connection = http.client.HTTPConnection(address, port, timeout=PATIENCE_SECONDS)
     body = {"model": model, "prompt": "Good morning", "max_tokens": 1, "stream": True}
     try:
@@ -291,7 +295,7 @@ def _first_token(address: str, port: int, model: str, began: float) -> float:
 
 
 def _until_gone(admin: Admin, name: str) -> float:
-    """Seconds until no worker pod is there."""
+    """Return the seconds until no worker pod exists."""
     began = time.monotonic()
     eventually(
         "no worker",
@@ -302,7 +306,7 @@ def _until_gone(admin: Admin, name: str) -> float:
 
 
 def _init_seconds(admin: Admin, name: str) -> int:
-    """Seconds of the init container that waits for the GCS, of the worker that is there."""
+    """Return the seconds of the current worker's init container, which waits for the GCS."""
     (pod,) = (pod for pod in admin.list("Pod", labelSelector=WORKERS) if _is_of(pod, name))
     (ended,) = (each["state"]["terminated"] for each in pod["status"]["initContainerStatuses"])
     took = datetime.fromisoformat(ended["finishedAt"]) - datetime.fromisoformat(ended["startedAt"])

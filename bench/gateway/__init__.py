@@ -1,1 +1,1 @@
-"""The gateway: what it costs while models are awake, asleep and under attack."""
+"""Costs of the gateway while models are awake, asleep and under attack."""

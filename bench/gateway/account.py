@@ -1,4 +1,4 @@
-"""A service account, as a pod has it: a program that is given a kubeconfig loads more, to read it."""
+"""Service account with the environment of a pod, because a program with a kubeconfig loads more code."""
 
 import base64
 from pathlib import Path
@@ -14,7 +14,7 @@ _SECONDS = 24 * 3600
 
 
 def service_account(kubeconfig: Path, namespace: str, folder: Path) -> dict[str, str]:
-    """Make one that may do anything in a namespace. Returns the environment of its pods."""
+    """Create a service account with all rights in a namespace, and return the environment of its pods."""
     admin = Admin(kubeconfig, namespace)
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": namespace}
@@ -30,7 +30,7 @@ def service_account(kubeconfig: Path, namespace: str, folder: Path) -> dict[str,
         try:
             admin.create({**manifest, "metadata": {"name": NAME}})
         except Refused as error:
-            if error.status != 409:  # made before
+            if error.status != 409:  # exists already
                 raise
     asked = {
         "apiVersion": "authentication.k8s.io/v1",

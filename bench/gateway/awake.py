@@ -1,7 +1,7 @@
-"""A thousand LLMServices that are awake: what the gateway uses while nobody asks.
+"""Gateway cost of a thousand awake, idle LLMServices
 
-The control plane is etcd and kube-apiserver with Daybreak's CRD, and one gateway (agent and HAProxies) has
-processes of its own. Played: the operator's part (each service's gate is open), and one head pod for each
+The control plane is etcd and kube-apiserver with Daybreak's CRD. One gateway (agent and HAProxies) runs in
+separate processes. The benchmark simulates the operator (each service's gate is open) and one head pod per
 service. All heads are one HAProxy on this machine, which answers the gateway's health checks.
 """
 
@@ -29,7 +29,7 @@ from tests.api.playing.kuberay import head_labels, play_pod
 SERVICES = 1000
 IDLE_SECONDS = 60.0
 SETTLE_SECONDS = 20.0
-"""What is still on its way is not idle."""
+"""Seconds before the idle measurement, so that work in progress does not count as idle."""
 
 GOALS: dict[str, report.Goal] = {
     "haproxy_idle_cpu_percent": {"max": 2},
@@ -39,7 +39,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 def main(services: int = SERVICES, seconds: float = IDLE_SECONDS) -> None:
-    """Measure and write bench/results/awake.json."""
+    """Measure and write `bench/results/awake.json`."""
     planes = ControlPlane(paths.control_plane("bench-awake"), crds=[CRDS])
     with planes as plane, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -68,7 +68,7 @@ def main(services: int = SERVICES, seconds: float = IDLE_SECONDS) -> None:
 
 
 def _open(admin: Admin, index: int) -> None:
-    """One service whose gate is open, and its head pod."""
+    """Create a service with an open gate, and its head pod."""
     manifest = service(index)
     name, model = manifest["metadata"]["name"], manifest["spec"]["models"][0]["name"]
     admin.create(manifest)
@@ -81,7 +81,7 @@ def _open(admin: Admin, index: int) -> None:
 
 
 def _served() -> int:
-    """Services whose server answers, as the gateway says."""
+    """Return the number of services whose server answers, according to the gateway."""
     url = f"http://127.0.0.1:{names.GATEWAY_HTTP_PORT}/metrics"
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:

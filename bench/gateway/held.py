@@ -1,9 +1,9 @@
-"""Ten thousand requests of 100 KB for a service that sleeps: how many are held, and what memory it takes.
+"""Ten thousand held requests of 100 KB: number and memory
 
-One gateway (three HAProxies) with the settings that it has in a pod; the engine is a stand-in. The clients
-are a process of their own, with so many addresses that none of them uses up its share. Who finds no room is
-to hear so at once (429 with Retry-After); then the service wakes, and everybody who was held is to be
-answered.
+One gateway (three HAProxies) runs with the settings that it has in a pod; the engine is simulated. The
+clients run in a separate process and use enough addresses that no address uses up its share. Requests beyond
+the gateway's capacity should receive 429 with `Retry-After` immediately. Then the service wakes, and every
+held request should receive its answer.
 """
 
 import argparse
@@ -27,9 +27,9 @@ REQUESTS = 10_000
 BODY_BYTES = 100_000
 ADDRESSES = 100
 HELD_SECONDS = 60
-"""For how long they are held once all have come."""
+"""Seconds for which the requests are held after all have arrived."""
 COME_SECONDS = 180
-"""How long they may take to come."""
+"""Maximum time in seconds until all requests have arrived."""
 LOOK_SECONDS = 0.5
 
 GOALS: dict[str, report.Goal] = {
@@ -40,7 +40,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 async def _client(number: int, port: int, turn: asyncio.Semaphore) -> str:
-    """One request. Returns its status and whether it is to be tried again, or what was wrong."""
+    """Send one request, and return its status with whether to retry, or the error."""
     body = json.dumps({"model": "open", "messages": [{"role": "user", "content": "x" * BODY_BYTES}]}).encode()
     head = (
         "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
@@ -48,7 +48,7 @@ async def _client(number: int, port: int, turn: asyncio.Semaphore) -> str:
     )
     address = f"127.0.2.{number % ADDRESSES + 1}"
     try:
-        async with turn:  # a second's worth of connections at a time
+        async with turn:  # limits the connections per second
             reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
             writer.write(head.encode() + body)
             await asyncio.sleep(0.1)
@@ -77,7 +77,7 @@ def _many_files() -> None:
 
 
 async def measure(requests: int) -> tuple[dict[str, float], list[dict[str, object]]]:
-    """All come, are held, and are answered."""
+    """Send all requests, hold them, and wait for their answers."""
     context = multiprocessing.get_context("spawn")
     wire, theirs = context.Pipe()
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +126,7 @@ async def measure(requests: int) -> tuple[dict[str, float], list[dict[str, objec
 
 
 def main(requests: int = REQUESTS) -> None:
-    """Measure and write bench/results/held.json."""
+    """Measure and write `bench/results/held.json`."""
     _many_files()
     measures, runs = asyncio.run(measure(requests))
     report.write(

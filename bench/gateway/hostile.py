@@ -1,11 +1,11 @@
-"""Hostile connections of each kind beside honest clients: what the honest ones get, and what memory it takes.
+"""Honest clients and gateway memory under hostile connections
 
-One gateway (three HAProxies) with a service that needs a key and an open one; what answers is a stand-in.
-Honest clients have the key, and ask at the service's own address and at the common one. Beside them, from
-other addresses of the loopback and without the key: heads that never end, bodies that are declared and do not
-come, bodies that drip, clients of the open service that do not read their large answers, and connections that
-are kept idle. Each comes again a second after it was cut. Once with the service awake, and once asleep: then
-it is woken at the end.
+One gateway (three HAProxies) has a service that needs an API key and an open one; the backends are simulated.
+Honest clients have the key, and send requests to the service's own address and to the common one. Hostile
+clients use other loopback addresses and no key. They send heads that never end, declared bodies that do not
+arrive, and bodies that drip. They also do not read large answers of the open service, and keep connections
+idle. Each reconnects one second after it was cut. The attack runs once while the service is awake, and once
+while it is asleep; at the end of the second run, the service wakes.
 """
 
 import argparse
@@ -43,11 +43,11 @@ HONEST = 50
 SECONDS = 600
 CALM_SECONDS = 20
 SETTLE_SECONDS = 10
-"""After the first hostile connection."""
+"""Seconds after the first hostile connection until the measurement begins."""
 PAUSE_SECONDS = 0.2
 ANSWER = 2**20
 MEMORY_LIMIT_MIB = 1024
-"""Of a gateway's pod, by the chart."""
+"""Memory limit of a gateway pod in the chart, in MiB."""
 HONEST_ADDRESS = "127.0.0.3"
 KEY = "sk-honest"
 
@@ -67,24 +67,24 @@ KINDS: dict[str, tuple[bytes, bytes]] = {
     "readers": (_HEAD + b'Content-Length: 17\r\n\r\n{"model": "open"}', b""),
     "idle": (b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n", b""),
 }
-"""What each kind sends at first, and then every two seconds."""
+"""First bytes from each kind of hostile client, and the bytes that follow every two seconds."""
 
 
 @dataclass
 class Honest:
-    """What honest clients got."""
+    """Results of the honest clients."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
 
     @property
     def answered(self) -> float:
-        """Part of the requests that were answered with 200."""
+        """Return the share of requests that received 200."""
         return self.statuses["200"] / max(1, self.statuses.total())
 
 
 class Scene:
-    """A gateway with both services, awake."""
+    """Gateway with both services, awake."""
 
     def __init__(self, gateway: Gateway, router: Router, serve: FakeServe) -> None:
         self.gateway = gateway
@@ -95,13 +95,13 @@ class Scene:
         self.most_rss = 0
 
     async def gate(self, gate: Gate, epoch: int) -> None:
-        """Set the gate of the service with a key."""
+        """Set the gate of the service that needs a key."""
         key = ApiKey("honest", hashlib.sha256(KEY.encode()).hexdigest())
         keyed = Slot(service="keyed", gate=gate, epoch=epoch, models=("keyed",), keys=(key,))
         await self.gateway.set_gate("s0", keyed)
 
     async def watch(self) -> None:
-        """Look at memory until cancelled."""
+        """Sample the memory until canceled."""
         while True:
             now = resident(self.gateway.pid, self.router.pid, self.router.late_pid)
             self.most_rss = max(self.most_rss, now)
@@ -110,7 +110,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(folder: Path, large: Server) -> AsyncIterator[Scene]:
-    """Start it all. `large` answers for the open service."""
+    """Start the gateway and both services; `large` answers for the open service."""
     port = free_ports(3)
     router = Router(RouterConfig(folder=folder, address="127.0.0.1", port=port))
     late = router.config.late_socket
@@ -138,7 +138,7 @@ async def scene(folder: Path, large: Server) -> AsyncIterator[Scene]:
 
 
 async def honest(found: Scene, seconds: float) -> Honest:
-    """Let honest clients ask for so long."""
+    """Let honest clients send requests for a number of seconds."""
     got = Honest()
     until = time.monotonic() + seconds
     connector = aiohttp.TCPConnector(limit=0, local_addr=(HONEST_ADDRESS, 0))
@@ -166,7 +166,7 @@ async def honest(found: Scene, seconds: float) -> Honest:
 
 
 async def _hostile(crowd: Crowd, opening: bytes, drop: bytes) -> None:
-    """One hostile client: comes again when it was cut."""
+    """Run one hostile client, which reconnects after it was cut."""
     loop = asyncio.get_running_loop()
     while True:
         one = await crowd.join(opening)
@@ -183,7 +183,7 @@ async def _hostile(crowd: Crowd, opening: bytes, drop: bytes) -> None:
 
 
 def _ended(one: socket.socket, opening: bytes) -> bool:
-    """Whether the other side has closed. Who does not read never knows."""
+    """Return True if the other side has closed the connection; a client that does not read never notices."""
     if opening == KINDS["readers"][0]:
         return False
     with suppress(BlockingIOError):
@@ -192,7 +192,7 @@ def _ended(one: socket.socket, opening: bytes) -> bool:
 
 
 async def _hostile_side(connections: int, wire: Connection) -> None:
-    """What a process of its own does: answers for the open service, then attacks until it is ended."""
+    """Answer for the open service, then attack until this process is ended."""
     async with FakeServe() as serve:
         serve.answer_bytes = ANSWER
         wire.send(serve.address)
@@ -211,7 +211,7 @@ def _hostile_process(connections: int, wire: Connection) -> None:
 
 
 async def measure(connections: int, seconds: int) -> tuple[dict[str, float], list[dict[str, object]]]:
-    """Calm, then awake and asleep beside hostile ones."""
+    """Measure without an attack, then under attack while awake and while asleep."""
     context = multiprocessing.get_context("spawn")
     wire, theirs = context.Pipe()
     hostile = context.Process(target=_hostile_process, args=(connections, theirs), daemon=True)
@@ -253,7 +253,7 @@ def _phases(calm: Honest, awake: Honest, asleep: Honest) -> list[tuple[str, Hone
 
 
 def main(connections: int = CONNECTIONS, seconds: int = SECONDS) -> None:
-    """Measure and write bench/results/hostile.json."""
+    """Measure and write `bench/results/hostile.json`."""
     measures, runs = asyncio.run(measure(connections, seconds))
     report.write(
         "hostile",

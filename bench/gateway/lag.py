@@ -1,11 +1,12 @@
-"""The gateway's own lag: from "the model is ready" to the first byte that reaches it.
+"""Gateway lag from a ready model to the first forwarded byte
 
-`lag`: requests are held while the server is up; the clock starts when the agent's part that programs HAProxy
-is told to open the gate, and stops when the model's stand-in, a process of its own, reads the first byte of
-the first of them. `all_100_released` is the same for the last of them: they are released at a given pace.
+`lag`: requests are held while the server is up. The clock starts when the part of the agent that programs
+HAProxy gets the order to open the gate. It stops when the simulated model, a separate process, reads the
+first byte of the first request. `all_100_released` is the time until the first byte of the last request; the
+gateway releases requests at a limited pace.
 
-`from_status`: the same with the whole agent and a real API server. The clock starts before the status is
-written, so the write, the watch and the agent are in it. For information.
+`from_status` uses the whole agent and a real API server. The clock starts before the status is written, so
+the write, the watch and the agent are included. It is for information only.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from tests.gateway.ports import free_ports
 
 ROUNDS = 60
 MANY = 100
-"""Requests that are held at a time, in the second measure."""
+"""Number of requests held at once in the second measure."""
 STATUS_ROUNDS = 20
 REQUEST = (
     b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"
@@ -46,7 +47,7 @@ GOALS: dict[str, report.Goal] = {"lag_p99_ms": {"max": 50}}
 
 
 def main(rounds: int = ROUNDS, status_rounds: int = STATUS_ROUNDS) -> None:
-    """Measure and write bench/results/lag.json."""
+    """Measure and write `bench/results/lag.json`."""
     one, many = asyncio.run(_lags(rounds))
     runs = [{"held": 1, "first_ms": [first for first, _ in one]}]
     runs.append(
@@ -81,7 +82,7 @@ def _summary(name: str, values: Sequence[float]) -> dict[str, float]:
 
 @asynccontextmanager
 async def _backend() -> AsyncIterator[int]:
-    """The stand-in's port."""
+    """Yield the port of the simulated model."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -98,7 +99,7 @@ async def _backend() -> AsyncIterator[int]:
 
 
 async def _ask(port: int) -> int:
-    """Send one request; returns when its first byte reached the stand-in, in ns."""
+    """Send one request, and return the time in ns at which its first byte reached the simulated model."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(REQUEST)
@@ -111,7 +112,7 @@ async def _ask(port: int) -> int:
 
 
 async def _lags(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Lags of the first and of the last one released, in ms: with one held, and with many."""
+    """Return the lags of the first and the last released request in ms, with one held and with many."""
     with tempfile.TemporaryDirectory() as folder:
         config = GatewayConfig(
             folder=Path(folder) / "gateway", address="127.0.0.1", first_port=free_ports(SLOTS), slots=SLOTS
@@ -145,7 +146,7 @@ async def _lag(gateway: Gateway, held: int) -> tuple[float, float]:
     await _set(gateway, Gate.CLOSED)
     asking = [asyncio.create_task(_ask(gateway.config.first_port)) for _ in range(held)]
     await _until(gateway, lambda state: state.held == held)
-    # Held requests look again every few ms: the gate opens at any moment between two looks.
+    # Held requests poll every few ms, so the gate must open at a random moment between two polls.
     await asyncio.sleep(0.1 + random.random() / 10)  # noqa: S311
     began = time.monotonic_ns()
     await _set(gateway, Gate.OPEN)
@@ -154,7 +155,7 @@ async def _lag(gateway: Gateway, held: int) -> tuple[float, float]:
 
 
 def _from_status(rounds: int) -> list[float]:
-    """From the write of the gate to the first byte, in ms, by the whole agent."""
+    """Return the times in ms from the write of the gate to the first byte, with the whole agent."""
     with (
         ControlPlane(paths.control_plane("bench-lag"), crds=[CRDS]) as plane,
         tempfile.TemporaryDirectory() as folder,

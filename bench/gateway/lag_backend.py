@@ -1,7 +1,7 @@
-"""A model's stand-in for `lag`: answers each request with the moment at which its first byte arrived.
+"""Simulated model for `lag`: it answers each request with the time at which the first byte arrived.
 
-A process of its own, so that nothing of the client delays it. CLOCK_MONOTONIC is the same for all processes
-of a machine.
+It runs in a separate process, so that no work of the client delays it. CLOCK_MONOTONIC is the same for all
+processes of a machine.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ class Backend(asyncio.Protocol):
         self._first = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody has connected."""
+        """Keep the transport of a new connection."""
         assert isinstance(transport, asyncio.Transport)  # noqa: S101 -- it is one of TCP
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """Answer once the request is here."""
+        """Answer once the request is complete."""
         if not self._text:
             self._first = time.monotonic_ns()
         self._text += data
@@ -37,7 +37,7 @@ class Backend(asyncio.Protocol):
 
 
 async def main() -> None:
-    """Listen at a free port, and say which one."""
+    """Listen on a free port, and print it."""
     server = await asyncio.get_running_loop().create_server(Backend, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()

@@ -1,4 +1,4 @@
-"""Memory of several processes together, as the kernel charges it to a pod: what they share counts once."""
+"""Memory of a group of processes as the kernel charges it to a pod: shared pages count once."""
 
 import re
 from collections.abc import Iterable
@@ -7,14 +7,14 @@ from pathlib import Path
 import psutil
 
 _MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ \S+ (\S+) (\S+) (\d+)")
-"""Of a mapping's first line: offset, device and inode."""
+"""Offset, device and inode in the first line of a mapping."""
 
 
 def pod_mib(processes: Iterable[psutil.Process]) -> float:
-    """MiB of their anonymous memory, and of the pages of files that any of them has.
+    """Return the MiB of the processes' anonymous memory, and of the file pages that any of them has mapped.
 
-    A file's mapping counts with the most that one process has of it. (PSS would also share with processes
-    that are none of the pod's, which run from the same files on this machine.)
+    The mapping of a file counts with the maximum that one process has of it. PSS would also divide by
+    processes outside the pod that run from the same files on this machine.
     """
     anonymous, files = 0, dict[tuple[str, ...], int]()
     for process in processes:

@@ -1,4 +1,4 @@
-"""A gateway as a process of its own, with the guards and the number of services that it has in a cluster."""
+"""Gateway in separate processes, with the guards and the number of services that it has in a cluster."""
 
 import os
 import subprocess
@@ -19,14 +19,14 @@ _POD = """
 trap 'kill $haproxy $agent; wait $haproxy; wait $agent; exit' TERM
 wait
 """
-"""Both programs of a pod, told to end together."""
+"""Shell script that runs both programs of a pod, and ends them together."""
 
 
 @contextmanager
 def process(
     command: list[str], environment: Mapping[str, str], log: Path, seconds: float = 0
 ) -> Iterator[psutil.Process]:
-    """Run a program until the block ends; then it has so many seconds to end by itself."""
+    """Run a program until the block ends, then give it a number of seconds to end by itself."""
     with log.open("ab") as output:
         started = subprocess.Popen(  # noqa: S603 -- this package's own commands
             command, env=dict(environment), stdout=output, stderr=output
@@ -43,15 +43,17 @@ def process(
 
 
 def parts(gateway: psutil.Process) -> dict[str, list[psutil.Process]]:
-    """A gateway's processes: those in Python (supervisor, keeper and agent), and its three HAProxies."""
+    """Return the Python processes (supervisor, keeper and agent) and the three HAProxies of the gateway."""
     children = gateway.children(recursive=True)
     haproxies = [child for child in children if child.name() == "haproxy"]
     return {"agent": [child for child in children if child not in haproxies], "haproxy": haproxies}
 
 
 def _without(folder: Path) -> Path:
-    """A folder that hides packages which the gateway's image does not have: `structlog` loads rich, of 7 MiB,
-    where it is there: 7 MiB."""
+    """Return a folder that hides packages which the gateway's image lacks.
+
+    If rich is installed, `structlog` loads it, which takes 7 MiB.
+    """
     found = folder / "as-in-the-image"
     found.mkdir(exist_ok=True)
     (found / "rich.py").write_text("raise ImportError('the image has none')\n")
@@ -60,8 +62,10 @@ def _without(folder: Path) -> Path:
 
 @contextmanager
 def gateway(kubeconfig: Path, namespace: str, folder: Path, **more: str) -> Iterator[psutil.Process]:
-    """Our gateway at the ports that it has in a cluster, unless `more` of its environment says otherwise: the
-    parent of its two programs."""
+    """Run the gateway on the ports that it has in a cluster, and yield the parent of its two programs.
+
+    `more` overrides variables of its environment.
+    """
     first, last = names.GATEWAY_PORTS
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("KUBE")},

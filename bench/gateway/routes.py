@@ -1,10 +1,10 @@
-"""What a route costs beside a model's own name, and how exact shares are over two gateways.
+"""Cost of a route, and exact shares over two gateways
 
-In each round the same model is asked at the common address: by its own name, by a route with two
-backends (the body is rewritten, and what each gets is counted), and by one with matches by header and by
-`user` that do not hold; the order turns from round to round. All share this machine's cores, so the CPU
-time of the gateway's HAProxies for a request is what is compared. A single answer that is no 200 voids
-the whole run.
+In each round, clients send requests for the same model to the common address in three ways. They use its own
+name, a route with two backends, and a route with matches by header and by `user` that do not apply. With two
+backends, the gateway rewrites the body and counts the requests of each backend. The order rotates from round
+to round. All processes share this machine's cores, so the comparison uses the CPU time per request of the
+gateway's HAProxies. A single answer other than 200 voids the whole run.
 """
 
 import argparse
@@ -38,9 +38,9 @@ SECONDS = 5.0
 CLIENTS = 32
 SHARES = (99, 1)
 REQUESTS = 10_000
-"""Over both gateways, for the shares."""
+"""Number of requests over both gateways for the shares."""
 BODIES = {"": "", "_100k": "-100k"}
-"""How a measure ends, and the requests that it is of."""
+"""Suffix of a measure, and the suffix of the requests that it uses."""
 NAMES = ("own", "route", "matches")
 GOALS: dict[str, report.Goal] = {
     "route_cpu_ratio": {"max": 1.5},
@@ -51,7 +51,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 class Pair:
-    """The HAProxies of one gateway: the one that holds, and those of the common address."""
+    """HAProxies of one gateway: the one that holds, and those of the common address."""
 
     def __init__(self, gateway: Gateway, router: Router) -> None:
         self.router = router
@@ -59,13 +59,13 @@ class Pair:
         self._processes = [psutil.Process(pid) for pid in (gateway.pid, router.pid, router.late_pid)]
 
     def cpu_seconds(self) -> float:
-        """User and system time that they have used up to now."""
+        """Return the user and system time that the HAProxies have used so far."""
         return sum(sum(each.cpu_times()[:2]) for each in self._processes)
 
 
 @asynccontextmanager
 async def pair(folder: Path, port: int) -> AsyncIterator[Pair]:
-    """One gateway with two services, both of which are the model at a port."""
+    """Start one gateway with two services, both backed by the model on a port."""
     first = free_ports(3)
     router = Router(RouterConfig(folder=folder, address="127.0.0.1", port=first))
     config = GatewayConfig(folder=folder, address="127.0.0.1", first_port=first + 1, slots=2)
@@ -100,7 +100,7 @@ def _shares(first_port: int) -> list[Share]:
 async def measured(
     folder: Path, port: int, rounds: int, seconds: float
 ) -> tuple[list[dict[str, Any]], float]:
-    """All runs, and the largest error of a share, as a part of it."""
+    """Return all runs, and the largest error of a share as a fraction of the share."""
     async with AsyncExitStack() as stack:
         pairs = [await stack.enter_async_context(pair(folder / str(number), port)) for number in range(2)]
         runs = []
@@ -135,7 +135,7 @@ def _run(one: Pair, folder: Path, name: str, size: str, seconds: float) -> dict[
 
 
 async def _share_error(pairs: Sequence[Pair], folder: Path) -> float:
-    """Of requests of many clients, two in three of which come to one of the gateways."""
+    """Send two thirds of the requests to one gateway, and return the error of the shares."""
     body, before = _body(folder, "route", ""), [await each.router.shares() for each in pairs]
     left = iter(range(REQUESTS))
     text = body.read_bytes()
@@ -160,7 +160,7 @@ async def _share_error(pairs: Sequence[Pair], folder: Path) -> float:
 
 
 def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
-    """Measure and write bench/results/routes.json."""
+    """Measure and write `bench/results/routes.json`."""
     build([BOMBARDIER], Report())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -183,7 +183,7 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
 
 
 def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Medians over the rounds."""
+    """Return the medians over the rounds."""
     rows = {(run["round"], run["path"]): run for run in runs}
     rounds = sorted({run["round"] for run in runs})
     found: dict[str, float] = {}

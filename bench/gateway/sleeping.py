@@ -1,9 +1,10 @@
-"""A thousand sleeping LLMServices: what the gateway and the operator use while nobody asks.
+"""Gateway and operator cost of a thousand sleeping LLMServices
 
-The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs; the operator and one gateway
-(agent and HAProxy) are processes of their own, and the operator listens to the gateway as it does in a
-cluster. Played: the gateway's Pod object, which says that it runs at 127.0.0.1. The services are put to sleep
-by `spec.state: Asleep`, which is then taken away: they sleep on, and a request would wake them.
+The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs. The operator and one gateway
+(agent and HAProxy) run in separate processes, and the operator listens to the gateway as it does in a
+cluster. The benchmark simulates the gateway's Pod object, which reports that it runs at 127.0.0.1.
+`spec.state: Asleep` puts the services to sleep and is then removed: they stay asleep, and a request would
+wake them.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from tests.api.playing.kuberay import play_pod
 SERVICES = 1000
 IDLE_SECONDS = 60.0
 ARRIVALS = 20
-"""Services that are asked at the end, one after the other: how soon each is on its way up."""
+"""Number of services that receive a request at the end, in sequence, to measure how soon each one wakes."""
 
 GOALS: dict[str, report.Goal] = {
     "gateway_rss_mib": {"max": 120},
@@ -40,7 +41,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 def main(services: int = SERVICES) -> None:
-    """Measure and write bench/results/sleeping.json."""
+    """Measure and write `bench/results/sleeping.json`."""
     planes = ControlPlane(paths.control_plane("bench-sleeping"), crds=[kuberay_crds(), CRDS])
     with planes as plane, tempfile.TemporaryDirectory() as folder:
         admin = Admin(plane.kubeconfig, NAMESPACE)
@@ -88,7 +89,7 @@ def _asleep(admin: Admin, gate: str) -> int:
 
 
 def _idle(operator: OperatorProcess, agent: psutil.Process) -> dict[str, float]:
-    time.sleep(10)  # what is still on its way is not idle
+    time.sleep(10)  # work in progress is not idle
     parts = {"operator": [psutil.Process(operator.pid)], **gateway_parts(agent)}
     before = {name: _cpu_seconds(part) for name, part in parts.items()}
     time.sleep(IDLE_SECONDS)
@@ -107,7 +108,7 @@ def _cpu_seconds(processes: list[psutil.Process]) -> float:
 
 
 def _arrivals(admin: Admin) -> dict[str, float]:
-    """Seconds from a request to a sleeping service until its status says that it wakes."""
+    """Return the seconds from a request to a sleeping service until its status reports the wake."""
     taken = []
     for index in range(ARRIVALS):
         name = service(index)["metadata"]["name"]

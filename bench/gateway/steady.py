@@ -1,8 +1,9 @@
-"""The steady path: what the gateway adds to a request while the model is awake, beside Knative's data path.
+"""Gateway overhead for an awake model, compared with Knative
 
-In each round every way to the model is asked by one client, for latencies, and by 32 clients, for throughput
-and CPU time; the order turns from round to round. All share this machine's cores, so the CPU time that a
-request costs says more than requests per second. A single answer that is no 200 voids the whole run.
+In each round, one client measures the latencies of every path to the model, and 32 clients measure its
+throughput and CPU time. The order rotates from round to round. All processes share this machine's cores, so
+the CPU time per request says more than the requests per second. A single answer other than 200 voids the
+whole run.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from tests.api.admin import eventually
 ROUNDS = 5
 SECONDS = 5.0
 MANY = 32
-"""Clients at once; the other load is one client."""
+"""Number of concurrent clients; the other load is one client."""
 _ANSWER_SECONDS = 10.0
 
 GOALS: dict[str, report.Goal] = {
@@ -57,7 +58,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
-    """Measure and write bench/results/steady.json."""
+    """Measure and write `bench/results/steady.json`."""
     build([BOMBARDIER, QUEUE, ACTIVATOR], Report())
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -126,9 +127,11 @@ def _round(
 
 
 def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """What the runs come to: medians over the rounds of what each path has beyond the direct one in the same
-    round, and of how much more our gateway does in a second of CPU time than each of Knative's parts. Paths
-    of long requests are compared with each other only.
+    """Return the medians over the rounds: overhead of each path, and ratios to Knative's parts.
+
+    The overhead is the difference to the direct path in the same round. The ratio is how much more Daybreak's
+    gateway does in a second of CPU time than each of Knative's parts. Paths with long requests are compared
+    only with each other.
     """
     rows = {(run["round"], run["path"], run["clients"]): run for run in runs}
     rounds = sorted({run["round"] for run in runs})
@@ -165,7 +168,7 @@ def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
 
 
 def _of_same_length(path: str, other: str) -> str:
-    """The path with requests as long as the other's."""
+    """Return the path's name for requests as long as those of the other path."""
     return path + size_of(other)
 
 

@@ -1,6 +1,6 @@
-"""Knative's activator, with the objects that it reads: a Revision that is awake, and where it can be reached.
+"""Knative's activator with the objects that it reads: an awake Revision and its endpoints.
 
-The activator asks for a healthy queue-proxy behind it, so its way to the model always has both.
+The activator requires a healthy queue-proxy behind it, so its path to the model always has both.
 """
 
 import json
@@ -19,16 +19,16 @@ from tests.gateway.ports import free_ports
 
 SYSTEM = "knative-serving"
 PORT = 8012
-"""Fixed in the program, as is 8013, on all of the machine's addresses."""
+"""Port that the program fixes, like 8013, on all addresses of the machine."""
 _HEADERS = (f"Knative-Serving-Namespace: {NAMESPACE}", "Knative-Serving-Revision: steady")
-"""Says whom a request is for; Knative's ingress adds them."""
+"""Headers that name the target of a request; Knative's ingress adds them."""
 
 
 @contextmanager
 def activator(plane: ControlPlane, folder: Path, queue: Way) -> Iterator[Way]:
-    """The activator as Knative deploys it, before that queue-proxy.
+    """Run the activator as Knative deploys it, in front of that queue-proxy.
 
-    No autoscaler listens to what it reports.
+    No autoscaler receives its reports.
     """
     plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": _objects(queue.port)}))
     environment = {
@@ -40,7 +40,7 @@ def activator(plane: ControlPlane, folder: Path, queue: Way) -> Iterator[Way]:
         "CONFIG_OBSERVABILITY_NAME": "config-observability",
         "GOGC": "500",
         "PROFILING_PORT": str(free_ports(1)),
-        # Names that end so are never looked up (RFC 7686): there is no autoscaler to be found.
+        # Names with this ending are never resolved (RFC 7686), so the activator finds no autoscaler.
         "CLUSTER_DOMAIN": "cluster.onion",
     }
     with process([str(BIN / "knative-activator")], environment, folder / "activator.log") as one:
@@ -48,7 +48,7 @@ def activator(plane: ControlPlane, folder: Path, queue: Way) -> Iterator[Way]:
 
 
 def _objects(queue_port: int) -> list[dict[str, Any]]:
-    """What Knative's controllers would have made, with its default settings."""
+    """Return the objects that Knative's controllers would create with their default settings."""
     port = {"name": "http", "port": queue_port, "protocol": "TCP"}
     labels = {
         "serving.knative.dev/revision": "steady",
@@ -91,9 +91,9 @@ def _objects(queue_port: int) -> list[dict[str, Any]]:
 
 
 def _own_address() -> str:
-    """An IPv4 address of this machine: Endpoints must not be on the loopback. What is sent to it stays here.
+    """Return an IPv4 address of this machine, because Endpoints must not be on the loopback.
 
-    Raises LookupError when it has none.
+    Traffic to the address stays on this machine. Raises LookupError if the machine has none.
     """
     for addresses in psutil.net_if_addrs().values():
         for each in addresses:

@@ -1,8 +1,8 @@
-"""The ways to the model that `steady` measures: each with its processes, and all with the same model.
+"""Paths to the model for `steady`: each has its own processes, and all lead to the same model.
 
-The model is a HAProxy that reads the whole request and answers at once, the fastest thing at hand. What is
-before it runs as it is deployed: our gateway with its agent (the operator's part, the gate, is written by
-hand), Knative's queue-proxy and activator with their default settings.
+The model is a HAProxy that reads the whole request and answers at once, which is the fastest available
+backend. The programs in front of it run as deployed. Daybreak's gateway has its agent, and the benchmark
+writes the gate in place of the operator. Knative's queue-proxy and activator have their default settings.
 """
 
 import json
@@ -26,10 +26,10 @@ from tests.gateway.ports import free_ports
 
 MODEL = "llama"
 SIZES = {"": 2_000, "-long": 24_000, "-100k": 100_000, "-1m": 1_000_000}
-"""How the name of a way ends, and about how many bytes its requests have."""
+"""Suffix of a path's name, and the approximate number of bytes of its requests."""
 KEY = "a-key-of-the-measurement"
 HAPROXIES = 3
-"""Of a gateway."""
+"""Number of HAProxies of a gateway."""
 CHAT = "/v1/chat/completions"
 NAMESPACE = "default"
 
@@ -54,46 +54,46 @@ listen model
 
 @dataclass(frozen=True)
 class Way:
-    """One way to the model."""
+    """One path to the model."""
 
     name: str
     port: int
     processes: Mapping[str, psutil.Process]
-    """What lies between client and model; with their children."""
+    """Processes between client and model, including their children."""
     headers: tuple[str, ...] = ()
-    """What a client's request needs beside its own headers."""
+    """Headers that a client's request needs in addition to its usual ones."""
     model: str = MODEL
-    """Name of the model that a client asks for."""
+    """Name of the model in a client's request."""
 
     @property
     def size(self) -> str:
-        """The end of its name that says how long its requests are."""
+        """Return the suffix of the path's name, which identifies the length of its requests."""
         return size_of(self.name)
 
     @property
     def url(self) -> str:
-        """Where chat completions are asked for."""
+        """Return the URL of chat completions."""
         return f"http://127.0.0.1:{self.port}{CHAT}"
 
     @property
     def request(self) -> bytes:
-        """What a client sends."""
+        """Return the request that a client sends."""
         return request(self.size, self.model)
 
     def cpu_seconds(self) -> dict[str, float]:
-        """User and system time that each of the processes has used up to now."""
+        """Return the user and system time that each process has used so far."""
         return {
             name: sum(map(_cpu, [one, *one.children(recursive=True)])) for name, one in self.processes.items()
         }
 
 
 def size_of(name: str) -> str:
-    """The end of a way's name that says how long its requests are."""
+    """Return the suffix of a path's name, which identifies the length of its requests."""
     return next((end for end in SIZES if end and name.endswith(end)), "")
 
 
 def _sized(name: str, *about: Any, **more: Any) -> Iterator["Way"]:
-    """A way for requests of each length."""
+    """Yield a path for each length of requests."""
     return (Way(name + end, *about, **more) for end in SIZES)
 
 
@@ -103,7 +103,7 @@ def _cpu(process: psutil.Process) -> float:
 
 
 def request(size: str = "", model: str = MODEL) -> bytes:
-    """A chat completion as clients send it: of 2 KB, or a longer one with a conversation of many turns."""
+    """Return a chat completion request of 2 KB, or a longer one with a conversation of many turns."""
     turns = [
         ("system", "You are a helpful assistant. Answer briefly, and say so when you do not know. " * 4),
         ("user", "How do I give a GPU back while nobody asks the model that it holds? " * 10),
@@ -119,7 +119,7 @@ def request(size: str = "", model: str = MODEL) -> bytes:
 
 
 def answer() -> bytes:
-    """A chat completion's answer of 1 KB."""
+    """Return the 1 KB answer to a chat completion."""
     message = {"role": "assistant", "content": "As long as its weights take to be read again. " * 16}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
     usage = {"prompt_tokens": 310, "completion_tokens": 160, "total_tokens": 470}
@@ -131,7 +131,7 @@ def answer() -> bytes:
 
 @contextmanager
 def model(folder: Path) -> Iterator[list[Way]]:
-    """The model itself, asked directly, with requests of each length."""
+    """Yield the direct paths to the model, one for each length of requests."""
     port = free_ports(1)
     (folder / "answer.json").write_bytes(answer())
     config = folder / "model.cfg"
@@ -143,11 +143,12 @@ def model(folder: Path) -> Iterator[list[Way]]:
 
 @contextmanager
 def gateway(kubeconfig: Path, folder: Path, replica_port: int) -> Iterator[list[Way]]:
-    """Our gateway, with requests of each length: a service's own port, that of a service that has API keys,
-    that of one whose bodies the gateway looks at itself, and the port that all models of a namespace share.
+    """Yield the paths through Daybreak's gateway, one for each port and length of requests.
 
-    The model stands for their replicas, and says at any path that it looks at bodies: what that costs
-    a replica is not measured.
+    Three ports belong to one service each: a plain one, one with API keys, and one with body inspection in
+    the gateway. The fourth is the common port of all models of a namespace. The model takes the place of
+    their replicas, and reports on any path that it inspects bodies. The cost of that inspection for a replica
+    is not measured.
     """
     first, _ = names.GATEWAY_PORTS
     router_port, keys = free_ports(1), folder / "keys"
@@ -162,7 +163,7 @@ def gateway(kubeconfig: Path, folder: Path, replica_port: int) -> Iterator[list[
     admin = Admin(kubeconfig, NAMESPACE)
     _open_gate(admin, "steady", MODEL, first)
     secret = {"secretRef": {"name": "clients", "key": "key"}}
-    behind_keys = f"{MODEL}-key"  # of its own, for at the shared port a name leads to one service
+    behind_keys = f"{MODEL}-key"  # a separate model, because a name leads to one service on the common port
     _open_gate(admin, "steady-key", behind_keys, first + 1, access={"apiKeys": [secret]})
     looked_at = f"{MODEL}-looks"
     _open_gate(admin, "steady-looks", looked_at, first + 2, access={"extraFields": ["of_a_client"]})
@@ -178,7 +179,7 @@ def gateway(kubeconfig: Path, folder: Path, replica_port: int) -> Iterator[list[
 
 
 def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any) -> None:
-    """A service that is awake, in name only, with `more` in its spec; and a replica, the model's place."""
+    """Create an awake service without pods, with `more` in its spec, and a replica at the model's port."""
     spec = {"models": [{"name": model_name, "source": "hf://org/llama"}], **more}
     kind = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMService"}
     admin.create(kind | {"metadata": {"name": name}, "spec": spec})
@@ -192,7 +193,7 @@ def _open_gate(admin: Admin, name: str, model_name: str, port: int, **more: Any)
 
 @contextmanager
 def queue_proxy(folder: Path, user_port: int) -> Iterator[list[Way]]:
-    """Knative's queue-proxy with the settings that Knative deploys it with, with requests of each length."""
+    """Yield the paths through Knative's queue-proxy with its deployed settings, one for each length."""
     port = free_ports(1)
     environment = {
         "CONTAINER_CONCURRENCY": "0",

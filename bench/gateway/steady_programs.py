@@ -1,4 +1,4 @@
-"""The programs of others that bench/gateway/steady.py runs, and what the load client says."""
+"""Third-party programs that `bench/gateway/steady.py` runs, and the report of the load client."""
 
 import json
 import re
@@ -11,24 +11,24 @@ from cluster.paths import BIN
 from cluster.tools.programs import run
 
 MODULES = Path(__file__).resolve().parents[1] / "go"
-# With modules of their own: what is measured are these programs as their projects release them.
+# Separate Go modules, so that the programs are measured as their projects release them.
 _KNATIVE = MODULES / "knative"
 QUEUE = Binary("knative-queue", "knative.dev/serving/cmd/queue", minutes=3, module=_KNATIVE)
 ACTIVATOR = Binary("knative-activator", "knative.dev/serving/cmd/activator", minutes=2, module=_KNATIVE)
 BOMBARDIER = Binary("bombardier", "github.com/codesenberg/bombardier", minutes=0.3, module=MODULES / "load")
 
 _PATIENCE_SECONDS = 10
-"""How long the load client waits for an answer; longer is an error."""
+"""Seconds that the load client waits for an answer; a longer wait is an error."""
 _OTHERS = ("req1xx", "req3xx", "req4xx", "req5xx", "others")
 
 
 class Failed(Exception):
-    """A request was not answered with 200, so the run says nothing."""
+    """Request without the answer 200, which voids the run."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What a load client saw."""
+    """Results of a load client."""
 
     requests: int
     seconds: float
@@ -37,10 +37,9 @@ class Load:
 
 
 def load(url: str, headers: Sequence[str], body: Path, clients: int, seconds: float) -> Load:
-    """POST the body from so many clients, each over its own kept-alive connection and with one request at a
-    time.
+    """POST the body from a number of clients, each with one request at a time over its kept-alive connection.
 
-    Raises Failed when an answer was not a 200 in time.
+    Raises Failed if an answer is not a 200 in time.
     """
     command: list[str | Path] = [BIN / BOMBARDIER.name, "-c", str(clients), "-d", f"{seconds}s"]
     command += ["-t", f"{_PATIENCE_SECONDS}s", "-m", "POST", "-f", body, "-o", "json", "-p", "r", "-l"]
@@ -50,7 +49,10 @@ def load(url: str, headers: Sequence[str], body: Path, clients: int, seconds: fl
 
 
 def parse(text: str) -> Load:
-    """What bombardier printed, whose latencies are in µs. Raises Failed when an answer was not a 2xx."""
+    """Return the result that bombardier printed, with latencies in µs.
+
+    Raises Failed if an answer was not a 2xx.
+    """
     result = json.loads(text)["result"]
     good = result["req2xx"]
     others = {
@@ -63,7 +65,10 @@ def parse(text: str) -> Load:
 
 
 def module_version(module: str, dependency: str) -> str:
-    """The version of a Go module that one of ours requires. Raises ValueError when it does not."""
+    """Return the version of a Go module that one of Daybreak's requires.
+
+    Raises ValueError if the module is not required.
+    """
     text = (MODULES / module / "go.mod").read_text()
     found = re.search(rf"^\s*(?:require )?{re.escape(dependency)} v(\S+)", text, re.MULTILINE)
     if found is None:
@@ -72,7 +77,7 @@ def module_version(module: str, dependency: str) -> str:
 
 
 def knative_config() -> Path:
-    """The folder with Knative Serving's own manifests, in Go's module cache."""
+    """Return the folder with Knative Serving's manifests in the Go module cache."""
     folder, environment = MODULES / "knative", {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
     run(["go", "mod", "download", "knative.dev/serving"], directory=folder, environment=environment)
     command = ["go", "list", "-m", "-f", "{{.Dir}}", "knative.dev/serving"]

@@ -1,6 +1,7 @@
-"""On a machine with GPUs and without Kubernetes: does what Daybreak generates serve, and how does it compare.
+"""GPU check without Kubernetes: test and measure the configuration that Daybreak generates.
 
-`make gpu-check` renders a sample with the operator's own builders, starts Ray's head and worker as their pods
-would, gives the generated `serveConfigV2` to Ray Serve, asks the model, and measures it beside `vllm serve`
-with the same engine arguments. It needs the packages of images/ray, and nothing from outside the machine.
+`make gpu-check` renders a sample with the operator's own builders, and starts Ray's head and worker like
+their pods. It gives the generated `serveConfigV2` to Ray Serve, sends requests to the model, and compares it
+with `vllm serve` with the same engine arguments. It needs the packages of `images/ray`, and nothing from
+outside the machine.
 """

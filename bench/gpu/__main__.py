@@ -1,4 +1,4 @@
-"""`python -m bench.gpu`: the command line."""
+"""Command line `python -m bench.gpu`."""
 
 import argparse
 import json
@@ -20,9 +20,9 @@ _SAMPLE = {"tiny": "tiny-cpu", "8b": "llama-8b-one-gpu"}
 
 
 def main() -> int:
-    """Check, print the verdict, and return 0 when all is well."""
+    """Run the check, print the verdict, and return 0 if all is well."""
     options = _parser().parse_args()
-    # So that what was started ends with it.
+    # Exit on SIGTERM, so that the started processes end too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     clients = [int(number) for number in options.clients.split(",")]
     steps = options.steps.split(",")
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def _result_file(options: argparse.Namespace) -> Path | None:
-    """Return the file of the result: by default one in bench/results, or None if CPUs are measured."""
+    """Return the file of the result: by default one in `bench/results`, or None if CPUs are measured."""
     if options.out is not None or options.cpu:
         out: Path | None = options.out
         return out
@@ -95,7 +95,7 @@ def _result(options: argparse.Namespace, file: Path | None) -> Result:
 
 
 def command_line(arguments: list[str]) -> str:
-    """The command for the result: without the folders of this machine."""
+    """Return the command for the result, without the folders of this machine."""
     kept, words = [], iter(arguments)
     for word in words:
         if word in _FOLDERS:

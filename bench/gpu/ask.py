@@ -1,4 +1,4 @@
-"""Requests with which the check itself asks: one at a time, JSON in and out."""
+"""Requests of the check itself: one at a time, with JSON in and out."""
 
 import http.client
 import json
@@ -12,7 +12,7 @@ _SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """Answer to a request."""
 
     status: int
     text: str
@@ -20,7 +20,7 @@ class Answer:
 
     @property
     def json(self) -> Any:
-        """The answer as JSON; None where it is none."""
+        """Return the answer as JSON, or None if it is not JSON."""
         try:
             return json.loads(self.text)
         except ValueError:
@@ -30,7 +30,7 @@ class Answer:
 def ask(
     address: tuple[str, int], method: str, path: str, body: Any = None, seconds: float = _SECONDS
 ) -> Answer | None:
-    """Send one request; None: nobody answers there."""
+    """Send one request, and return the answer, or None if no server responds."""
     headers = {"Content-Type": "application/json"}
     with closing(http.client.HTTPConnection(*address, timeout=seconds)) as connection:
         try:

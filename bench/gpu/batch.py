@@ -1,9 +1,9 @@
-"""A batch on one GPU, without Kubernetes: rows in each second, beside the naive way and the engine alone.
+"""Rows per second of a batch on one GPU, without Kubernetes, compared with a naive loop and the engine alone.
 
     python -m bench.gpu.batch --rows 20000
 
-As bench.ray.batch, whose rows and ways these are, with the shape of Llama 3.1 8B and dummy weights. The
-Python that runs it has the packages of images/ray's lock (GPU_PYTHON of `make gpu-check`).
+The rows and ways are those of `bench.ray.batch`, with the shape of Llama 3.1 8B and dummy weights. The Python
+that runs it has the packages of the lock of `images/ray` (GPU_PYTHON of `make gpu-check`).
 """
 
 import argparse
@@ -21,7 +21,7 @@ from bench.ray import batch
 
 
 def main() -> int:
-    """Measure, and keep the result after each run: the machine may be taken away at any time."""
+    """Measure, and save the result after each run, because the machine may be taken away at any time."""
     options = _parser().parse_args()
     folder = options.work or Path(tempfile.mkdtemp(prefix="gb-", dir="/tmp"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def main() -> int:
     environment = render.image_environment("ray", Path(sys.prefix), cache, os.environ)
     environment |= rendered.worker.environment
     args = {**rendered.engine_args, "max_num_seqs": options.slots, "model": rendered.source}
-    # The naive way is so much slower that it would take the machine's whole time for as many rows.
+    # The naive way is so slow that the full number of rows would take the machine's whole time.
     places = {way: folder / way for way in batch.WAYS}
     rows = {way: options.naive_rows if way == "naive" else options.rows for way in places}
     for way, place in places.items():

@@ -1,4 +1,4 @@
-"""The check, step by step: each start, what answers, and the load on every way to the model."""
+"""Steps of the check: each start, the answers, and the load on every path to the model."""
 
 import os
 import sys
@@ -25,20 +25,20 @@ from bench.gpu.result import Result
 _FREE_SECONDS = 90.0
 _STOP_SECONDS = 180.0
 _REST_SECONDS = 2.0
-"""Between two loads: the engine drops the requests of those who left."""
+"""Seconds between two loads, in which the engine drops the requests of disconnected clients."""
 _REPORT_SECONDS = 10.0
-"""Between two reports of running requests to Serve's autoscaler."""
+"""Seconds between two reports of running requests to Serve's autoscaler."""
 _GATEWAY_SECONDS = 60.0
 _DIRECT_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Options:
-    """What is to be done."""
+    """Options of a check."""
 
     wish: Wish
     image: str
-    """The folder below images/ whose packages run."""
+    """Folder in `images/` whose packages run."""
     steps: Sequence[str]
     clients: Sequence[int]
     window: Window
@@ -48,21 +48,21 @@ class Options:
     start_seconds: float
     folder: Path
     head_python: str = ""
-    """The Python of the head, with the packages of images/ray-cpu; empty: that of the worker."""
+    """Python of the head, with the packages of `images/ray-cpu`. Defaults to the Python of the worker."""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """A way to the model."""
+    """Path to the model."""
 
     name: str
     address: tuple[str, int]
     more: tuple[Process, ...] = ()
-    """Processes on the way that are not the engine's or Ray's."""
+    """Processes on the path that are neither the engine's nor Ray's."""
 
 
 class Check:
-    """One check; `run` does all of it."""
+    """One check; `run` executes all of its steps."""
 
     def __init__(self, options: Options, result: Result) -> None:
         self._options = options
@@ -76,7 +76,7 @@ class Check:
         self._words = words(options.wish.folder / "tokenizer.json")
 
     def run(self) -> None:
-        """All steps, and the result after each. A step that fails does not stop the others."""
+        """Run all steps, and write the result after each; a failed step does not stop the others."""
         self._result.write(
             changes=list(self._rendered.changes),
             engine_args=self._rendered.engine_args,
@@ -98,7 +98,7 @@ class Check:
             self._stop_cluster()
 
     def serve(self) -> None:
-        """A new Ray cluster: head, worker, configuration; then the load on every way."""
+        """Start a new Ray cluster with head, worker and configuration, then run the load on every path."""
         self._stop_cluster()
         self._until_free()
         more, apart = self._variables(self._cache), self._options.head_python
@@ -113,12 +113,12 @@ class Check:
         self._ways_through_ray("serve")
 
     def sleep(self) -> None:
-        """To zero, as the operator does it: no replica, then no worker."""
+        """Scale to zero like the operator: remove the replica, then the worker."""
         if self._cluster is None or not self._awake:
             return
         asleep = self._render(self._cache, asleep=True)
-        # A model that falls asleep has been idle for longer. For requests that have just ended Serve's
-        # autoscaler makes a replica again, and the worker, which stays until none is left, has room for it.
+        # A model that falls asleep has been idle for longer. Serve's autoscaler would start a replica again
+        # for requests that have just ended, on the worker, which stays until no replica is left.
         time.sleep(asleep.look_back_seconds + _REPORT_SECONDS)
         self._cluster.deploy(asleep)
         self._awake = False
@@ -127,7 +127,7 @@ class Check:
         self._until_free()
 
     def wake(self) -> None:
-        """A new worker for a head that stayed, with the cache of before; then the load on every way."""
+        """Start a new worker for the running head with the existing cache, then load every path."""
         if self._cluster is None:
             raise Failed("there is no Ray cluster that could wake")
         self.sleep()
@@ -138,7 +138,7 @@ class Check:
         self._ways_through_ray("wake")
 
     def vllm(self, name: str = "vllm", cache: Path | None = None, loads: bool = True) -> None:
-        """`vllm serve` with the same arguments; then the same load."""
+        """Start `vllm serve` with the same arguments, then run the same load."""
         self.sleep()
         self._until_free()
         rendered = self._rendered if cache is None else self._render(cache)
@@ -163,7 +163,7 @@ class Check:
             self._until_free()
 
     def vllm_cold(self) -> None:
-        """`vllm serve` with an empty cache, for its start only."""
+        """Start `vllm serve` with an empty cache, only to measure its start."""
         self.vllm("vllm-cold", self._options.folder / "cache-of-vllm", loads=False)
 
     def _start(
@@ -193,7 +193,7 @@ class Check:
         self._result.write()
 
     def _placement(self, cluster: RayCluster) -> None:
-        """A replica's bundles must lie on one node, as many as it has GPUs."""
+        """Record whether a replica's bundles are on one node, and as many as the replica has GPUs."""
         groups, tensor = cluster.placement_groups(), self._options.wish.tensor
         self._result.write(placement={"strategy": self._rendered.strategy, "groups": groups})
         if wrong := misplaced(self._rendered.strategy, groups, tensor):
@@ -221,7 +221,7 @@ class Check:
             if step == "serve":
                 self._load_all(ways, self._options.clients, cluster.processes, step)
             else:
-                # Once more, after the other engine and the other way round, with the fewest clients only.
+                # Repeat after the other engine, in reverse order, with the lowest number of clients only.
                 self._load_all(ways[::-1], self._options.clients[:1], cluster.processes, step)
 
     def _direct_answers(self, address: tuple[str, int]) -> bool:
@@ -291,7 +291,7 @@ class Check:
         return render(self._options.wish, port=self._ports.serve, cache=cache, asleep=asleep)
 
     def _variables(self, cache: Path, image: str = "", prefix: Path | None = None) -> dict[str, str]:
-        """An image's variables, and a home of its own: a pod's home is always new."""
+        """Return the variables of an image, with a separate home, because a pod's home is always new."""
         cache.mkdir(parents=True, exist_ok=True)
         self._homes += 1
         home = self._options.folder / f"home-{self._homes}"

@@ -1,4 +1,4 @@
-"""Whether a path answers as it should: models, chat, stream, and an unknown model."""
+"""Checks of the answers on a path: models, chat, stream, and an unknown model."""
 
 import json
 import time
@@ -13,12 +13,12 @@ _TOKENS = 16
 
 
 def checks(address: tuple[str, int], model: str, *, openai_errors: bool = True) -> dict[str, Any]:
-    """Ask, and return for each question whether the answer is right and, if not, what it was.
+    """Send the requests, and return for each whether the answer is right, and the answer if it is not.
 
     Args:
-        address: The way to the model.
-        model: Its name.
-        openai_errors: Whether errors must have OpenAI's shape; those of Ray's own ingress have not.
+        address: Address of the path to the model.
+        model: Name of the model.
+        openai_errors: True if errors must have OpenAI's shape; those of Ray's own ingress do not have it.
     """
     found: dict[str, Any] = {}
     answer = ask(address, "GET", "/v1/models")
@@ -37,7 +37,7 @@ def checks(address: tuple[str, int], model: str, *, openai_errors: bool = True) 
 
 
 def first_token(address: tuple[str, int], model: str) -> float:
-    """Seconds until the answer to one short question. Raises Failed when it is not 200."""
+    """Return the seconds until the answer to one short question. Raises Failed if it is not 200."""
     began = time.monotonic()
     answer = ask(address, "POST", "/v1/chat/completions", _chat(model) | {"max_tokens": 1})
     if answer is None or answer.status != 200:
@@ -46,12 +46,12 @@ def first_token(address: tuple[str, int], model: str) -> float:
 
 
 def misplaced(strategy: str, groups: Sequence[Sequence[Mapping[str, Any]]], tensor: int) -> str:
-    """What is wrong with the placement of the one replica there is; empty: nothing.
+    """Return the error in the placement of the single replica, or an empty string if the placement is right.
 
     Args:
-        strategy: What Ray was asked for.
+        strategy: Placement strategy in the request to Ray.
         groups: For each placement group, its bundles with the node of each.
-        tensor: The GPUs that the replica shares a layer among.
+        tensor: Number of GPUs among which the replica divides a layer.
     """
     if tensor > 1 and strategy != "STRICT_PACK":
         return f"asked for with {strategy}"

@@ -1,8 +1,9 @@
-"""One process of the load: clients that each ask again as soon as they were answered.
+"""One process of the load: each client sends its next request when it has received an answer.
 
     python -m bench.gpu.clients < job.json > seen.json
 
-The bytes are read by hand: an HTTP library costs more for each token than the paths that are measured.
+The process parses the bytes itself, because an HTTP library costs more for each token than the measured
+paths.
 """
 
 import asyncio
@@ -18,12 +19,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 CONTENT = re.compile(rb'"content":\s?"(?!")')
-"""The first chunk of an answer names the role only."""
+"""Pattern of a chunk with content; the first chunk of an answer names only the role."""
 _TOKENS = re.compile(rb'"prompt_tokens":\s?(\d+).*?"completion_tokens":\s?(\d+)')
 _END = b"0\r\n\r\n"
 _PATIENCE_SECONDS = 180.0
 _PAUSE_SECONDS = 0.2
-"""After an error: a path that refuses must not be asked ten thousand times a second."""
+"""Seconds after an error, so that a path that rejects requests does not receive ten thousand per second."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,10 @@ class Lengths:
     sigma: float = 0.7
     most: int = 1024
     template: int = 11
-    """Tokens that the model's chat template adds to a question."""
+    """Number of tokens that the model's chat template adds to a question."""
 
     def draw(self, dice: random.Random) -> tuple[int, int]:
-        """Tokens of one question and of its answer."""
+        """Return the number of tokens of one question and of its answer."""
         return self._one(dice, self.mean_in), self._one(dice, self.mean_out)
 
     def _one(self, dice: random.Random, mean: float) -> int:
@@ -48,24 +49,24 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does."""
+    """Job of one process."""
 
     host: str
     port: int
     model: str
     clients: Sequence[int]
-    """Numbers of the clients; each asks the same questions on every path."""
+    """Numbers of the clients; each client sends the same questions on every path."""
     words: Sequence[tuple[str, int]]
-    """Words, and how many tokens each takes."""
+    """Words, and the number of tokens of each."""
     begin: float
-    """When the clients start, on the monotonic clock."""
+    """Time at which the clients start, on the monotonic clock."""
     end: float
     lengths: Lengths
 
 
 @dataclass(frozen=True)
 class Seen:
-    """One request."""
+    """Result of one request."""
 
     sent: float
     first: float
@@ -77,7 +78,7 @@ class Seen:
 
 
 def body(job: Job, dice: random.Random) -> tuple[bytes, int]:
-    """A request, and the tokens that it asks for."""
+    """Return the body of a request, and the number of requested tokens."""
     tokens_in, tokens_out = job.lengths.draw(dice)
     text: list[str] = []
     tokens_in = max(1, tokens_in - job.lengths.template)
@@ -98,7 +99,7 @@ def body(job: Job, dice: random.Random) -> tuple[bytes, int]:
 
 
 class Connection(asyncio.Protocol):
-    """A connection of one client; one request at a time."""
+    """Connection of one client, with one request at a time."""
 
     def __init__(self) -> None:
         self.transport: asyncio.WriteTransport | None = None
@@ -108,17 +109,17 @@ class Connection(asyncio.Protocol):
         self._done: asyncio.Future[str] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the way out."""
-        # uvloop's transports are no subclass of asyncio's, but the same in use.
+        """Keep the transport for sending."""
+        # The transports of uvloop are not subclasses of asyncio's, but have the same methods.
         self.transport = cast(asyncio.WriteTransport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever waits has been cut off."""
+        """Report the lost connection to the waiting request."""
         self.closed = True
         self._finish("cut")
 
     def data_received(self, data: bytes) -> None:
-        """Some of the answer."""
+        """Process a part of the answer."""
         answer = self._answer
         answer += data
         if not self._first and CONTENT.search(answer):
@@ -130,7 +131,7 @@ class Connection(asyncio.Protocol):
             self._finish(f"status {bytes(answer[9:12]).decode(errors='replace')}")
 
     async def ask(self, head: bytes, text: bytes, wanted: int) -> Seen:
-        """Send one request and read its answer."""
+        """Send one request, and read its answer."""
         self._answer.clear()
         self._first = 0.0
         self._done = asyncio.get_running_loop().create_future()
@@ -157,7 +158,7 @@ class Connection(asyncio.Protocol):
 
 
 async def client(job: Job, number: int, seen: list[Seen]) -> None:
-    """One client, until the end of the job."""
+    """Run one client until the end of the job."""
     dice = random.Random(number)  # noqa: S311 -- a load, not a secret
     head = (
         f"POST /v1/chat/completions HTTP/1.1\r\nHost: {job.host}:{job.port}\r\n"
@@ -165,7 +166,7 @@ async def client(job: Job, number: int, seen: list[Seen]) -> None:
     ).encode()
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
-    # Not all at the same moment.
+    # Clients must not start simultaneously.
     await asyncio.sleep(job.begin - time.monotonic() + dice.random())
     while time.monotonic() < job.end:
         text, wanted = body(job, dice)
@@ -182,7 +183,7 @@ async def client(job: Job, number: int, seen: list[Seen]) -> None:
 
 
 async def run(job: Job) -> list[Seen]:
-    """All clients of the job; those who still wait at the end leave."""
+    """Run all clients of the job; clients that still wait at the end disconnect."""
     seen: list[Seen] = []
     clients = [asyncio.create_task(client(job, number, seen)) for number in job.clients]
     await asyncio.wait(clients, timeout=job.end - time.monotonic())
@@ -196,7 +197,7 @@ async def run(job: Job) -> list[Seen]:
 
 
 def main() -> None:
-    """Read the job, do it, and print what was seen."""
+    """Read the job, run it, and print the results."""
     import uvloop  # among images/ray's packages, not among those of the tests
 
     document: dict[str, Any] = json.load(sys.stdin)

@@ -1,4 +1,4 @@
-"""Which part of the way uses how many cores."""
+"""CPU cores that each part of a path uses."""
 
 import time
 from collections import defaultdict
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import psutil
 
 IN_FRONT = ("proxy", "ingress", "replica", "gateway", "api-server")
-"""The parts that a request passes before it reaches the engine."""
+"""Parts that a request passes before it reaches the engine."""
 
 _GROUPS = (
     ("ray::ProxyActor", "proxy"),
@@ -27,11 +27,11 @@ _GROUPS = (
     ("raylet", "ray"),
     ("ray/dashboard", "ray"),
 )
-"""What a process's title contains, and the part that it belongs to; the first that fits."""
+"""Substring of a process title, and the part of the process; the first match counts."""
 
 
 def group(title: str) -> str:
-    """The part that a process belongs to by its command line, or by the title that it gave itself."""
+    """Return the part of a process by its command line, or by the title that the process set."""
     return next((name for part, name in _GROUPS if part in title), "other")
 
 
@@ -41,13 +41,13 @@ class Used:
 
     at: float
     seconds: Mapping[tuple[int, float], tuple[str, float]]
-    """By process (number and time of its start): its part, and the seconds."""
+    """Part and CPU seconds by process (number and start time)."""
     resident: Mapping[str, int]
     """Bytes of resident memory by part."""
 
 
 def used(processes: Iterable[psutil.Process]) -> Used:
-    """What each of the processes has used."""
+    """Return the CPU seconds and memory of the processes."""
     seconds: dict[tuple[int, float], tuple[str, float]] = {}
     resident: dict[str, int] = defaultdict(int)
     for one in processes:
@@ -63,7 +63,7 @@ def used(processes: Iterable[psutil.Process]) -> Used:
 
 
 def busy(before: Used, after: Used) -> dict[str, float]:
-    """Cores that each part used on average between two looks, without those that used next to none."""
+    """Return the average cores of each part between two samples, without parts that used almost none."""
     found: dict[str, float] = defaultdict(float)
     for process, (part, seconds) in after.seconds.items():
         found[part] += seconds - before.seconds.get(process, (part, 0.0))[1]
@@ -72,5 +72,5 @@ def busy(before: Used, after: Used) -> dict[str, float]:
 
 
 def in_front(cores: Mapping[str, float]) -> float:
-    """Cores used before the engine."""
+    """Return the cores used before the engine."""
     return round(sum(cores.get(part, 0.0) for part in IN_FRONT), 3)

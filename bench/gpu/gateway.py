@@ -1,10 +1,11 @@
-"""Our gateway's HAProxy with the configuration that it has in a cluster, open for one service.
+"""HAProxy of Daybreak's gateway with its configuration in a cluster, open for one service.
 
     python -m bench.gpu.gateway --port 20000 --model llama --proxy 8000 [--replica 8100] --folder FOLDER
 
-In a cluster an agent tells it of services and pods; here it is told once: the replicas, with Serve's proxy as
-backup, or the proxy alone. `--replica` may stand there several times. As the agent does, it asks replicas
-whether they look at the fields of bodies themselves, and leaves bodies to those that do.
+In a cluster, an agent configures HAProxy with services and pods. Here it is configured once: with the
+replicas and Serve's proxy as backup, or with the proxy alone. `--replica` can be repeated. Like the agent,
+the program asks replicas whether they inspect the fields of bodies themselves, and leaves bodies to those
+that do.
 """
 
 import argparse
@@ -24,17 +25,17 @@ from daybreak.gateway.wanted.gates import WantedGate
 _HOST = "127.0.0.1"
 _SLOTS = 16
 _PROOF_SECONDS = 20.0
-"""For the replicas' answers: those that give none by then are not waited for."""
+"""Seconds to wait for the replicas' answers; replicas without an answer by then are not awaited."""
 
 
 def servers(proxy: int, replicas: Sequence[int], limit: int) -> tuple[Server, ...]:
-    """The servers of the service's backend, as `daybreak.gateway.wanted.gates.wanted` has them."""
+    """Return the servers of the service's backend, as in `daybreak.gateway.wanted.gates.wanted`."""
     own = (Server(_HOST, replica, max_connections=limit, pod=f"replica-{replica}") for replica in replicas)
     return *own, Server(_HOST, proxy, backup=bool(replicas))
 
 
 async def with_proofs(gate: WantedGate) -> WantedGate:
-    """A gate as the agent makes it once its replicas were asked whether they look at bodies."""
+    """Return a gate as the agent builds it after it asked the replicas whether they inspect bodies."""
     name, answered = gate.slot.service, asyncio.Event()
     proofs = Proofs(lambda _: answered.set())
     proofs.watch(name, [gate])
@@ -45,14 +46,14 @@ async def with_proofs(gate: WantedGate) -> WantedGate:
                 await answered.wait()
                 answered.clear()
     except TimeoutError:
-        pass  # nobody knows, and so the gateway looks itself
+        pass  # unknown, so the gateway inspects bodies itself
     finally:
         asking.cancel()
     return with_guard(gate, proofs, None)
 
 
 async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit: int, folder: Path) -> None:
-    """Serve until told to end."""
+    """Serve until a signal ends the program."""
     gateway = Gateway(GatewayConfig(folder=folder, address=_HOST, first_port=port, slots=_SLOTS))
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -77,7 +78,7 @@ async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit:
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="Our gateway before one service.")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--model", required=True)

@@ -1,4 +1,4 @@
-"""The load as a whole: several processes of clients, and what they saw."""
+"""The whole load: several processes of clients, and their combined results."""
 
 import json
 import os
@@ -20,21 +20,21 @@ from bench.gpu.render import REPOSITORY
 
 _CLIENTS_OF_A_PROCESS = 16
 _START_SECONDS = 2.0
-"""Until the last process of the load runs."""
+"""Seconds until the last process of the load runs."""
 _WORDS = 2000
 
 
 @dataclass(frozen=True)
 class Window:
-    """When is measured."""
+    """Measurement window of a load."""
 
     seconds: float
     ramp: float
-    """Seconds of the same load before, which are not counted."""
+    """Seconds of load before the window, which are not counted."""
 
 
 def words(tokenizer: Path) -> list[tuple[str, int]]:
-    """Words for questions, with the tokens that each takes after another one."""
+    """Return words for questions, with the number of tokens of each one after another word."""
     known = Tokenizer.from_file(str(tokenizer))
     dice = random.Random(0)  # noqa: S311 -- a load, not a secret
     letters = "etaoinshrdlucmfwyp"
@@ -52,9 +52,9 @@ def load(
     lengths: Lengths | None = None,
     python: str = sys.executable,
 ) -> dict[str, Any]:
-    """Ask from so many clients and return what came of it.
+    """Run the load with a number of clients, and return the results.
 
-    Raises Failed when a process of the load fails, or nothing was answered.
+    Raises Failed if a process of the load fails, or no request was answered.
     """
     lengths = lengths or Lengths()
     count = max(1, min(-(-clients // _CLIENTS_OF_A_PROCESS), (os.cpu_count() or 1) // 2))
@@ -87,7 +87,7 @@ def _run_clients(
     """Run the processes of clients, one for each job.
 
     Returns:
-        What was used when the window opened and when it closed, and what each process reports.
+        Resource usage at the beginning and at the end of the window, and the report of each process.
 
     Raises:
         Failed: A process of the load fails.
@@ -126,7 +126,7 @@ def _run_clients(
 
 
 def summary(seen: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]:
-    """What the requests that ended within the window come to. Raises Failed when none was answered."""
+    """Return the summary of the requests that ended within the window. Raises Failed if there are none."""
     ended = [one for one in seen if opens <= one.last < closes]
     good = [one for one in ended if not one.error]
     if not good:
@@ -149,7 +149,7 @@ def summary(seen: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]
 
 
 def percentile(ordered: Sequence[float], part: float) -> float:
-    """The value below which that part of the values lies; 0 of none."""
+    """Return the value below which a fraction of the values lies, or 0 without values."""
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
 

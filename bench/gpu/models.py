@@ -1,4 +1,4 @@
-"""The models that are measured: made on the spot, so that nothing is downloaded."""
+"""Models for measurements, generated on the machine so that nothing is downloaded."""
 
 import json
 from collections.abc import Mapping
@@ -37,11 +37,11 @@ _LLAMA_8B: Mapping[str, Any] = {
     "mlp_bias": False,
     "tie_word_embeddings": False,
 }
-"""The sizes of Llama 3.1 8B. Its weights are not needed: the time that they take does not depend on them."""
+"""Sizes of Llama 3.1 8B. The weights are not needed: their values do not affect the time."""
 
 
 def make(shape: str, folder: Path) -> Path:
-    """Write the model of a shape below the folder, unless it is there, and return where it is."""
+    """Write the model of a shape to the folder, unless it exists, and return its path."""
     place = folder / shape
     if not (place / "made").exists():
         tiny_model.write(place)
@@ -52,15 +52,15 @@ def make(shape: str, folder: Path) -> Path:
 
 
 def dummy_weights(shape: str) -> bool:
-    """Whether the engine must make the weights up itself (`load_format: dummy`)."""
+    """Return True if the engine must generate dummy weights itself (`load_format: dummy`)."""
     return shape == "8b"
 
 
 def _widen(place: Path) -> None:
-    """Make the tiny model's folder one of Llama 3.1 8B's shape without weights.
+    """Convert the tiny model's folder to one with Llama 3.1 8B's shape without weights.
 
-    Its tokenizer gets as many entries as the real one has. They come from no text, but each answers with some
-    letters, so that an answer is as long on the wire as a real one.
+    The tokenizer gets as many entries as the real one has. The entries do not come from text, but each
+    decodes to some letters. Therefore an answer is as long on the wire as a real one.
     """
     (place / "model.safetensors").unlink()
     file = place / "tokenizer.json"
@@ -81,7 +81,7 @@ def _widen(place: Path) -> None:
 
 
 def _letters(number: int) -> str:
-    """A number as letters, none of which any other number has: `Q` begins each, which no word here does."""
+    """Return unique letters for a number; they begin with `Q`, unlike any word here."""
     text = ""
     while number:
         number, rest = divmod(number, 26)

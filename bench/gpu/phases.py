@@ -1,4 +1,4 @@
-"""What a start spends its time on, read from the logs of Ray Serve and vLLM."""
+"""Durations of the phases of a start, read from the logs of Ray Serve and vLLM."""
 
 import re
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ MARKS: dict[str, str] = {
     "engine_answers": r"LLMServer.* -- Started vLLM engine|Application startup complete",
     "replica_ready": r"LLMServer.* -- Finished initializing replica",
 }
-"""A line for each step, as Ray 2.60 and vLLM 0.29 say it; the first such line counts."""
+"""Log line of each phase in Ray 2.60 and vLLM 0.29; the first match counts."""
 
 _SERVE_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[,.]\d+)")
 _VLLM_TIME = re.compile(r"\b(\d\d-\d\d \d\d:\d\d:\d\d)\b")
@@ -30,7 +30,7 @@ _TOOK = re.compile(r"(?:took|takes|finished in)\s+(?:[\d.]+ GiB(?: memory)? and 
 
 
 def marks(files: Iterable[Path], since: float) -> dict[str, float]:
-    """Seconds after `since` (Unix time) at which each step was first said, in order."""
+    """Return the seconds after `since` (Unix time) at which each phase was first logged, in order."""
     found: dict[str, float] = {}
     for file in files:
         for line in _lines(file):
@@ -45,7 +45,7 @@ def marks(files: Iterable[Path], since: float) -> dict[str, float]:
 
 
 def said(files: Iterable[Path], since: float) -> dict[str, float]:
-    """Seconds that vLLM itself says a step took."""
+    """Return the seconds of each phase that vLLM itself logs."""
     found: dict[str, float] = {}
     for file in files:
         for line in _lines(file):
@@ -66,7 +66,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _time(line: str, since: float) -> float | None:
-    """The Unix time that a line begins with; vLLM leaves out the year, and both are in local time."""
+    """Return the Unix time at the beginning of a log line, in local time; vLLM's lines have no year."""
     if found := _SERVE_TIME.search(line[:120]):
         return datetime.strptime(found[1].replace(",", "."), "%Y-%m-%d %H:%M:%S.%f").timestamp()  # noqa: DTZ007
     if found := _VLLM_TIME.search(line[:120]):

@@ -1,4 +1,4 @@
-"""Processes of others: started with a log, looked at, and ended with all that they started."""
+"""Third-party processes: start with a log, check, and end with all descendants."""
 
 import os
 import subprocess
@@ -15,11 +15,11 @@ T = TypeVar("T")
 
 
 class Failed(Exception):
-    """Something did not start, did not answer, or ended by itself."""
+    """Process that did not start, did not answer, or ended unexpectedly."""
 
 
 class Process:
-    """A process with its own log; its descendants end with it."""
+    """Process with a log file; its descendants end with it."""
 
     def __init__(self, name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         self.name = name
@@ -32,25 +32,25 @@ class Process:
         self._process = psutil.Process(self._popen.pid)
 
     def family(self) -> list[psutil.Process]:
-        """It and all its descendants."""
+        """Return the process and all its descendants."""
         try:
             return [self._process, *self._process.children(recursive=True)]
         except psutil.NoSuchProcess:
             return []
 
     def check(self) -> None:
-        """Raises Failed, with the end of its log, when it has ended."""
+        """Raise Failed, with the end of the log, if the process has ended."""
         if self._popen.poll() is not None:
             raise Failed(f"{self.name} ended with {self._popen.returncode}:\n{tail(self.log)}")
 
     @property
     def peak_mib(self) -> float:
-        """Its highest memory (RSS) so far, without that of its descendants."""
+        """Return the peak memory (RSS) of the process so far, without its descendants."""
         return self._status_mib("VmHWM")
 
     @property
     def own_mib(self) -> float:
-        """Its memory (RSS) now, without that of its descendants and without what it shares by a mapping."""
+        """Return the current memory (RSS) of the process, without its descendants and shared mappings."""
         return self._status_mib("VmRSS") - self._status_mib("RssShmem")
 
     def _status_mib(self, name: str) -> float:
@@ -58,14 +58,14 @@ class Process:
         return int(status.partition(f"{name}:")[2].split()[0]) / 1024
 
     def kill(self) -> None:
-        """Kill it and what it started, all at once, as a node that is lost does."""
+        """Kill the process and its descendants at once, as the loss of a node does."""
         family = self.family()
         for one in family:
             _send(one.kill)
         psutil.wait_procs(family, timeout=END_SECONDS)
 
     def end(self, patience: float = END_SECONDS) -> None:
-        """End it and what it started: asked first, then killed."""
+        """Terminate the process and its descendants, then kill the remaining ones."""
         family = self.family()
         for one in family:
             _send(one.terminate)
@@ -80,7 +80,7 @@ class Process:
 def process(
     name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path
 ) -> Iterator[Process]:
-    """A process until the block ends, with its log in the folder."""
+    """Run a process until the block ends, with its log in the folder."""
     one = Process(name, command, environment, folder / f"{name}.log")
     try:
         yield one
@@ -89,9 +89,9 @@ def process(
 
 
 def until(what: str, look: Callable[[], T | None], seconds: float, *alive: Process, pause: float = 0.25) -> T:
-    """Look until something comes of it, and return that.
+    """Poll until `look` returns a result, and return the result.
 
-    Raises Failed when it takes too long, or when one of the processes ends meanwhile.
+    Raises Failed if that takes too long, or if one of the processes ends while waiting.
     """
     last = time.monotonic() + seconds
     while True:
@@ -106,7 +106,7 @@ def until(what: str, look: Callable[[], T | None], seconds: float, *alive: Proce
 
 
 def tail(log: Path, lines: int = 40) -> str:
-    """The last lines of a log."""
+    """Return the last lines of a log."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
@@ -115,7 +115,7 @@ def tail(log: Path, lines: int = 40) -> str:
 
 
 def environment(*more: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment without what is meant for it alone, and more."""
+    """Return this process's environment without its private variables, and with more variables."""
     own = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "RAY_ADDRESS")}
     for variables in more:
         own |= variables

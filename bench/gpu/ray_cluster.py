@@ -1,4 +1,4 @@
-"""Ray's head and worker on one machine, each started as its pod would be."""
+"""Ray's head and worker on one machine, each started like its pod."""
 
 import json
 import sys
@@ -16,85 +16,85 @@ from bench.gpu.render import REPOSITORY, Pod, Rendered
 
 HOST = "127.0.0.1"
 _RAY = Path("/opt/daybreak/bin/ray")
-"""Ours, in the image; elsewhere Ray's own."""
+"""Path of Daybreak's `ray` in the image; on other machines Ray's own is used."""
 RUNTIME = REPOSITORY / "runtime" / "src"
-"""Where the package daybreak_runtime lies."""
+"""Folder of the package daybreak_runtime."""
 _START_SECONDS = 120.0
 _ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Ports of all that listens, so that two checks can run on one machine."""
+    """Ports of all listeners, so that two checks can run on one machine."""
 
     first: int
 
     @property
     def gcs(self) -> int:
-        """Ray's control store."""
+        """Return the port of Ray's control store."""
         return self.first
 
     @property
     def dashboard(self) -> int:
-        """The dashboard, with Serve's API."""
+        """Return the port of the dashboard, which has Serve's API."""
         return self.first + 1
 
     @property
     def serve(self) -> int:
-        """Serve's proxy."""
+        """Return the port of Serve's proxy."""
         return self.first + 2
 
     @property
     def engine(self) -> int:
-        """`vllm serve`."""
+        """Return the port of `vllm serve`."""
         return self.first + 3
 
     @property
     def gateway(self) -> int:
-        """The gateway before Serve's proxy."""
+        """Return the port of the gateway in front of Serve's proxy."""
         return self.first + 20
 
     @property
     def gateway_direct(self) -> int:
-        """The gateway before the replica's own port."""
+        """Return the port of the gateway in front of the replica's direct port."""
         return self.first + 40
 
     def agent(self, node: int) -> int:
-        """The first of four ports of a node's agents."""
+        """Return the first of four ports of a node's agents."""
         return self.first + 4 + 4 * node
 
     def direct(self, worker: int) -> int:
-        """A worker's own port for its replica."""
+        """Return a worker's direct port for its replica."""
         return self.first + 60 + worker
 
 
 @dataclass
 class RayCluster:
-    """A head, and a worker that comes and goes."""
+    """Ray head, and a worker that starts and stops."""
 
     ports: Ports
     folder: Path
-    """For logs and Ray's sessions; its path must be short."""
+    """Folder for logs and Ray's sessions; its path must be short."""
     more: Mapping[str, str]
     """Variables of the image."""
     python: str = sys.executable
-    """With Ray's packages."""
+    """Python with Ray's packages."""
     head_python: str = ""
-    """The same for the head, where that has an image of its own; empty: as the worker."""
+    """Python of the head if the head has a separate image. Defaults to the Python of the worker."""
     head_more: Mapping[str, str] = field(default_factory=dict)
-    """Variables of that image."""
+    """Variables of the head's image."""
     log: list[dict[str, Any]] = field(default_factory=list)
-    """Each change of Serve's status, with its time."""
+    """Changes of Serve's status, with their times."""
     _head: Process | None = None
     _worker: Process | None = None
 
     @property
     def dashboard(self) -> tuple[str, int]:
-        """Where Serve's API is."""
+        """Return the address of Serve's API."""
         return HOST, self.ports.dashboard
 
     def start_head(self, pod: Pod) -> float:
-        """Start the head; returns the seconds until its API answered."""
+        """Start the head, and return the seconds until its API answered."""
         began = time.monotonic()
         command = [
             "--head",
@@ -103,7 +103,7 @@ class RayCluster:
             f"--dashboard-port={self.ports.dashboard}",
             f"--temp-dir={self.folder / 'ray'}",
         ]
-        # A head sees no device.
+        # The head must see no device.
         no_device = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
         self._head = self._start_up(
             lambda: self._start("head", 0, command, pod, no_device), "Ray's head", self._status
@@ -111,7 +111,7 @@ class RayCluster:
         return time.monotonic() - began
 
     def start_worker(self, pod: Pod, more: Mapping[str, str] | None = None) -> float:
-        """Start the worker, with more variables if given; returns the seconds until the head knew it."""
+        """Start the worker, and return the seconds until the head registered it; `more` are variables."""
         began = time.monotonic()
         own = {"DAYBREAK_HTTP_PORT": str(self.ports.direct(0)), **(more or {})}
         before, command = self._nodes(), [f"--address={HOST}:{self.ports.gcs}"]
@@ -123,30 +123,33 @@ class RayCluster:
         return time.monotonic() - began
 
     def stop_worker(self) -> None:
-        """End the worker and what runs on it."""
+        """End the worker and its processes."""
         if self._worker is not None:
             self._worker.end()
             self._worker = None
 
     def stop(self) -> None:
-        """End everything."""
+        """End all processes of the cluster."""
         self.stop_worker()
         if self._head is not None:
             self._head.end()
             self._head = None
 
     def processes(self) -> list[psutil.Process]:
-        """All processes of it."""
+        """Return all processes of the cluster."""
         return [one for process in (self._head, self._worker) if process for one in process.family()]
 
     def deploy(self, rendered: Rendered) -> None:
-        """Give Serve its configuration. Raises Failed when it refuses."""
+        """Deploy the configuration to Serve. Raises Failed if Serve rejects it."""
         answer = ask(self.dashboard, "PUT", "/api/serve/applications/", rendered.config)
         if answer is None or answer.status != 200:
             raise Failed(f"Serve refuses the configuration: {answer}")
 
     def wait_running(self, seconds: float) -> dict[str, Any]:
-        """Wait until every application runs; returns Serve's status. Raises Failed with what Serve says."""
+        """Wait until every application runs, and return Serve's status.
+
+        Raises Failed with Serve's message.
+        """
 
         def running() -> dict[str, Any] | None:
             status = self._status() or {}
@@ -159,7 +162,7 @@ class RayCluster:
         return until("the application runs", running, seconds, *self._alive())
 
     def wait_replicas(self, deployment: str, count: int, seconds: float) -> None:
-        """Wait until so many replicas of a deployment are there and run."""
+        """Wait until a number of replicas of a deployment run."""
 
         def there() -> bool | None:
             replicas = self.replicas(deployment)
@@ -168,7 +171,7 @@ class RayCluster:
         until(f"{count} replicas of {deployment}", there, seconds, *self._alive())
 
     def replicas(self, deployment: str) -> list[str]:
-        """The states of a deployment's replicas."""
+        """Return the states of a deployment's replicas."""
         applications = (self._status() or {}).get("applications") or {}
         return [
             replica["state"]
@@ -179,7 +182,7 @@ class RayCluster:
         ]
 
     def placement_groups(self) -> list[list[dict[str, Any]]]:
-        """The placement groups that are placed: each bundle's resources and node."""
+        """Return the created placement groups: the resources and node of each bundle."""
         answer = ask(self.dashboard, "GET", "/api/v0/placement_groups?detail=1")
         if answer is None or answer.status != 200:
             raise Failed(f"Ray does not tell its placement groups: {answer}")
@@ -191,7 +194,7 @@ class RayCluster:
 
     @property
     def logs(self) -> Path:
-        """The logs of Ray's session."""
+        """Return the folder of the session's logs."""
         return self.folder / "ray" / "session_latest" / "logs"
 
     def _alive(self) -> list[Process]:
@@ -206,9 +209,9 @@ class RayCluster:
     def _start_up(
         self, start: Callable[[], Process], what: str, look: Callable[[], object | None]
     ) -> Process:
-        """Start it until it stays, as a pod's container is started again.
+        """Start a node, and retry until it stays up, as Kubernetes restarts a pod's container.
 
-        `ray start` gives itself half a minute, which a busy machine may not keep.
+        `ray start` gives up after half a minute, which can be too short on a busy machine.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             process = start()

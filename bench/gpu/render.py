@@ -1,4 +1,4 @@
-"""A sample as the operator's own builders render it, and what is different without Kubernetes."""
+"""Sample as the operator's own builders render it, and the changes for a machine without Kubernetes."""
 
 import json
 import re
@@ -26,7 +26,7 @@ _PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu")
 
 @dataclass(frozen=True)
 class Pod:
-    """What the container of a Ray pod is started with."""
+    """Start parameters of the container of a Ray pod."""
 
     ray_start: tuple[str, ...]
     """Arguments of `ray start`, as KubeRay writes them from `rayStartParams`, `resources` and limits."""
@@ -35,41 +35,41 @@ class Pod:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A service as it is generated."""
+    """Generated configuration of a service."""
 
     model: str
-    """The name that clients ask for."""
+    """Name of the model in client requests."""
     config: Mapping[str, Any]
-    """`serveConfigV2`."""
+    """Content of `serveConfigV2`."""
     head: Pod
     worker: Pod
     changes: tuple[str, ...] = field(default=())
-    """What was changed of the sample, and of what was generated from it, in words."""
+    """Changes of the sample and of the generated configuration, for display."""
 
     @property
     def engine_args(self) -> dict[str, Any]:
-        """Arguments of vLLM."""
+        """Return the engine arguments of vLLM."""
         return dict(self._llm_config["engine_kwargs"])
 
     @property
     def deployment(self) -> Mapping[str, Any]:
-        """Serve's options for the model's replicas."""
+        """Return Serve's options for the model's replicas."""
         found: Mapping[str, Any] = self._application["deployments"][-1]
         return found
 
     @property
     def look_back_seconds(self) -> float:
-        """How far Serve's autoscaler looks back: requests that ended less long ago still count for it."""
+        """Return the look-back period of Serve's autoscaler: requests that ended within it still count."""
         return float(self.deployment["autoscaling_config"]["look_back_period_s"])
 
     @property
     def strategy(self) -> str:
-        """How the replica's accelerators are to be placed."""
+        """Return the placement strategy of the replica's accelerators."""
         return str(self._llm_config["placement_group_config"]["strategy"])
 
     @property
     def source(self) -> str:
-        """Where the engine reads the model."""
+        """Return the path or name from which the engine reads the model."""
         source = self._llm_config["model_loading_config"]["model_source"]
         if not isinstance(source, str):
             raise ValueError(f"model {self.model} does not lie in a folder: {source}")
@@ -77,7 +77,7 @@ class Rendered:
 
     @property
     def _application(self) -> Mapping[str, Any]:
-        # A service may come to have several applications; the first is the first model's.
+        # If a service ever has several applications, the first one is the first model's.
         found: Mapping[str, Any] = self.config["applications"][0]
         return found
 
@@ -89,18 +89,18 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Wish:
-    """What is wanted of a sample on this machine."""
+    """Requested changes of a sample for this machine."""
 
     sample: str
     folder: Path
-    """Where the model lies."""
+    """Folder of the model."""
     dummy: bool = False
     tensor: int = 1
     more_args: Mapping[str, Any] = field(default_factory=dict)
 
 
 def samples() -> dict[str, LLMService]:
-    """Every LLMService of the samples, by the name of its file; checked as the API server would."""
+    """Return every LLMService of the samples by the name of its file, validated like in the API server."""
     return {
         file.stem: _service(manifest)
         for file in sorted(SAMPLES.glob("*.yaml"))
@@ -110,7 +110,7 @@ def samples() -> dict[str, LLMService]:
 
 
 def rendered_samples() -> dict[str, int]:
-    """How many GPUs a worker pod of each sample asks for. Builds all objects of Ray on the way."""
+    """Return the GPU requests of each sample's worker pod, after building all Ray objects."""
     found = {}
     for name, service in samples().items():
         spec = ray_service(service, _PLATFORM)["spec"]["rayClusterConfig"]
@@ -122,10 +122,10 @@ def render(wish: Wish, *, port: int, cache: Path, asleep: bool = False) -> Rende
     """Render a sample's first model for this machine.
 
     Args:
-        wish: The sample, and what is wanted of it.
-        port: Where Serve's proxy shall listen.
-        cache: The folder that stands for the pods' cache volume.
-        asleep: Whether the model is ordered to zero, as the operator does it.
+        wish: Sample and its requested changes.
+        port: Port of Serve's proxy.
+        cache: Folder in place of the pods' cache volume.
+        asleep: True to scale the model to zero, as the operator does.
     """
     manifest = yaml.safe_load((SAMPLES / f"{wish.sample}.yaml").read_text())
     changes = [f"source file://{wish.folder.name}", "one replica at most"]
@@ -190,13 +190,13 @@ def _pod(group: Mapping[str, Any], cache: Path) -> Pod:
 
 
 def image_environment(image: str, prefix: Path, cache: Path, present: Mapping[str, str]) -> dict[str, str]:
-    """The variables that an image's Dockerfile sets, for packages that lie at another place than /opt/ray.
+    """Return the variables that an image's Dockerfile sets, for packages outside /opt/ray.
 
     Args:
-        image: The folder below images/.
-        prefix: Where the packages lie.
-        cache: The folder that stands for the pods' cache volume.
-        present: The environment that the Dockerfile's lines refer to, as in `$PATH`.
+        image: Folder in `images/`.
+        prefix: Folder of the packages.
+        cache: Folder in place of the pods' cache volume.
+        present: Environment for references in the Dockerfile's lines, as in `$PATH`.
     """
     text = (IMAGES / image / "Dockerfile").read_text().replace("\\\n", " ")
     found: dict[str, str] = {}
@@ -205,5 +205,5 @@ def image_environment(image: str, prefix: Path, cache: Path, present: Mapping[st
             name, _, value = word.partition("=")
             value = value.replace("/opt/ray", str(prefix)).replace(CACHE_DIRECTORY, str(cache))
             found[name] = Template(value).safe_substitute({**present, **found})
-    # These say to the container runtime which devices the pod gets.
+    # These variables select the pod's devices in the container runtime.
     return {name: value for name, value in found.items() if not name.startswith("NVIDIA_")}

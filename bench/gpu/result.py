@@ -1,4 +1,4 @@
-"""The result: written anew after every step, since the machine may be taken away at any time."""
+"""Result of a check, written again after every step because the machine may be taken away at any time."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from bench.gpu import machine
 from daybreak import versions
 
 OURS = ("gateway_direct", "gateway", "serve")
-"""The ways through Daybreak; the first that was measured is the one that is judged."""
+"""Paths through Daybreak; the first measured one is judged."""
 GOALS: Mapping[str, report.Goal] = {
     "requests_ratio_64": {"min": 0.97},
     "tokens_ratio_64": {"min": 0.97},
@@ -28,7 +28,7 @@ _FIGURES = (
 
 
 def table(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each path and number of clients: medians over its runs."""
+    """Return a row for each path and number of clients, with medians over its runs."""
     places = dict.fromkeys((run["path"], run["clients"]) for run in runs if "error" not in run)
     rows = []
     for path, clients in sorted(places, key=lambda place: place[1]):
@@ -44,7 +44,7 @@ def table(runs: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def measures(rows: Sequence[Mapping[str, Any]], starts: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
-    """What is judged: our way beside `vllm serve` with as many clients, and the starts."""
+    """Return the judged measures: Daybreak relative to `vllm serve` with the same clients, and the starts."""
     by_place = {(row["path"], row["clients"]): row for row in rows}
     found: dict[str, float] = {}
     way = judged(rows)
@@ -62,13 +62,13 @@ def measures(rows: Sequence[Mapping[str, Any]], starts: Mapping[str, Mapping[str
 
 
 def judged(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The way that is judged; empty when none was measured."""
+    """Return the judged path, or an empty string if none was measured."""
     measured = {row["path"] for row in rows}
     return next((way for way in OURS if way in measured), "")
 
 
 class Result:
-    """One check, as far as it has come."""
+    """Results of one check so far."""
 
     def __init__(self, file: Path | None, title: str, command: str, **facts: Any) -> None:
         self._file = file
@@ -79,7 +79,7 @@ class Result:
         self.failures: list[str] = []
 
     def document(self) -> dict[str, Any]:
-        """The result in the form of bench/report.py, with more beside."""
+        """Return the result in the form of `bench/report.py`, with additional fields."""
         rows = table(self.runs)
         found = measures(rows, self.starts)
         return {
@@ -97,14 +97,14 @@ class Result:
         }
 
     def write(self, **facts: Any) -> None:
-        """Write what there is."""
+        """Write the results so far."""
         self._facts |= facts
         if self._file is not None:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             self._file.write_text(json.dumps(self.document(), indent=2) + "\n")
 
     def verdict(self) -> tuple[str, bool]:
-        """A few lines for people, and whether all is well."""
+        """Return the verdict for display, and True if all is well."""
         document = self.document()
         lines = [f"{document['title']}: {document['machine']['words']}"]
         for row in document["table"]:

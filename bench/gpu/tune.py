@@ -1,9 +1,9 @@
-"""Without Kubernetes: what an LLMBenchmark does, on this GPU (or CPU), with a model made on the spot.
+"""LLMBenchmark on this GPU (or CPU) without Kubernetes, with a model generated on the machine.
 
     python -m bench.gpu.tune                     # the shape of Llama 3.1 8B, max_num_seqs, 64 clients
     python -m bench.gpu.tune --cpu --model-shape tiny --clients 8 --ladder 1,2,4,8,16 --seconds 3 --ramp 1
 
-The Python that runs it has the packages of images/ray's lock (GPU_PYTHON of `make gpu-check`).
+The Python that runs it has the packages of the lock of `images/ray` (GPU_PYTHON of `make gpu-check`).
 """
 
 import argparse
@@ -26,7 +26,7 @@ _SAMPLE = {"tiny": "tiny-cpu", "8b": "llama-8b-one-gpu"}
 
 
 def order(options: argparse.Namespace, rendered: render.Rendered) -> dict[str, Any]:
-    """What `daybreak_runtime.benchmark` is asked for."""
+    """Return the input of `daybreak_runtime.benchmark`."""
     swept = {"name": options.argument, "values": json.loads(f"[{options.ladder}]")}
     args = {name: value for name, value in rendered.engine_args.items() if name != options.argument}
     lengths = {"kind": "LogNormal", "sigma": 0.7, "min": 4, "max": options.tokens_most}
@@ -54,7 +54,7 @@ def order(options: argparse.Namespace, rendered: render.Rendered) -> dict[str, A
 
 
 def main() -> int:
-    """Sweep, print the table, and keep the result. Returns 0 when it came to one."""
+    """Run the sweep, print the table, and save the result. Return 0 if the sweep has a result."""
     options = _parser().parse_args()
     folder = options.work or Path(tempfile.mkdtemp(prefix="tune-"))
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def main() -> int:
     (folder / "order.json").write_text(json.dumps(order(options, rendered), indent=1))
     program = [sys.executable, "-m", "daybreak_runtime.benchmark", str(folder / "order.json")]
     job = subprocess.Popen([*program, "--out", str(folder / "report")], env=environment)  # noqa: S603
-    # So that the engine ends with it.
+    # Forward SIGTERM, so that the engine ends with this program.
     signal.signal(signal.SIGTERM, lambda *_: job.terminate())
     status = job.wait()
     print(f"{folder / 'report'}: report.html, curve.svg, curve.png, results.json")

@@ -1,1 +1,1 @@
-"""Idle times, by replay of arrivals."""
+"""Comparison of idle times by replay of arrivals."""

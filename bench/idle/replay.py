@@ -1,4 +1,4 @@
-"""What a trace of arrivals costs a model: replayed through the decisions of the operator, with no cluster."""
+"""Cost of a trace of arrivals: a replay through the operator's decisions without a cluster."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,31 +22,31 @@ WAKING = SleepState(Phase.WAKING, BEGIN, None, GateState.CLOSED, 2)
 
 @dataclass(frozen=True)
 class Cost:
-    """What the pauses of a trace came to."""
+    """Total cost of the pauses of a trace."""
 
     idle: float = 0.0
-    """Seconds for which the model's accelerators were held while nobody asked."""
+    """Seconds for which the model held its accelerators without a request."""
     wakes: int = 0
     wake: float = 0.0
-    """How long each wake took, in seconds."""
+    """Duration of each wake in seconds."""
     weight: float = 0.0
-    """What a wake costs, in seconds of the model's accelerators."""
+    """Cost of a wake in seconds of the model's accelerators."""
     changes: int = 0
-    """How often another idle time came into force."""
+    """Number of changes of the idle time."""
 
     @property
     def accelerators(self) -> float:
-        """Seconds for which the accelerators were held and served nobody."""
+        """Return the seconds for which the model held its accelerators and served no request."""
         return self.idle + self.wakes * self.wake
 
     @property
     def total(self) -> float:
-        """The same, with the waits of clients by their weight."""
+        """Return the accelerator seconds plus the weighted waits of clients."""
         return self.idle + self.wakes * self.weight
 
 
 def replay(arrivals: Sequence[float], sleep: Sleep, wake: float) -> Cost:
-    """The pauses of a trace with a policy. A request takes no time, and neither does the way to sleep."""
+    """Replay the pauses of a trace with a policy; requests and falling asleep take no time."""
     idle, wakes, changes = 0.0, 0, 0
     weight = wake_cost(wake, sleep.auto)
     measured: WakeStatus | None = None

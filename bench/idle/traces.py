@@ -1,5 +1,4 @@
-"""Arrivals of requests at one model, made up by the shapes that have been published; the same for the same
-seed."""
+"""Synthetic arrivals of requests at one model in published shapes, reproducible by seed."""
 
 import math
 import random
@@ -9,14 +8,14 @@ from itertools import takewhile
 HOUR = 3600.0
 DAY = 24 * HOUR
 LENGTH = 14 * DAY
-"""How long each trace is."""
+"""Length of each trace."""
 
 Trace = Callable[[random.Random], Iterator[float]]
-"""Times of arrivals, in seconds from the beginning, in order and without an end."""
+"""Arrival times in seconds from the beginning, in order and without an end."""
 
 
 def poisson(every: float) -> Trace:
-    """Arrivals that know nothing of each other, so many seconds apart on average."""
+    """Return independent arrivals with this average distance in seconds."""
 
     def arrivals(dice: random.Random) -> Iterator[float]:
         now = 0.0
@@ -28,7 +27,7 @@ def poisson(every: float) -> Trace:
 
 
 def bursts(on: float, off: float, every: float) -> Trace:
-    """Sessions of so many seconds on average, with so long between them, and arrivals within them."""
+    """Return sessions with arrivals, given the average seconds of a session and of the pause between two."""
 
     def arrivals(dice: random.Random) -> Iterator[float]:
         now = 0.0
@@ -43,7 +42,7 @@ def bursts(on: float, off: float, every: float) -> Trace:
 
 
 def gamma(every: float, variation: float) -> Trace:
-    """Gaps of a gamma distribution with this mean and coefficient of variation."""
+    """Return gaps of a gamma distribution with this mean and coefficient of variation."""
     shape = 1 / variation**2
 
     def arrivals(dice: random.Random) -> Iterator[float]:
@@ -56,7 +55,7 @@ def gamma(every: float, variation: float) -> Trace:
 
 
 def heavy(shortest: float, exponent: float) -> Trace:
-    """Gaps of a Pareto distribution: most are short, and a few are longer than all others together."""
+    """Return gaps of a Pareto distribution: most are short, and a few are longer than all others together."""
 
     def arrivals(dice: random.Random) -> Iterator[float]:
         now = 0.0
@@ -68,7 +67,7 @@ def heavy(shortest: float, exponent: float) -> Trace:
 
 
 def timer(every: float, jitter: float = 1.0) -> Trace:
-    """By the clock, a little off."""
+    """Return arrivals at regular times with a small jitter."""
 
     def arrivals(dice: random.Random) -> Iterator[float]:
         number = 0
@@ -80,7 +79,7 @@ def timer(every: float, jitter: float = 1.0) -> Trace:
 
 
 def daily(inner: Trace, low: float, weekend: float = 1.0) -> Trace:
-    """Another trace, thinned to this part of it at night and at weekends."""
+    """Return a trace thinned to these fractions at night and at weekends."""
 
     def arrivals(dice: random.Random) -> Iterator[float]:
         for now in inner(dice):
@@ -95,7 +94,7 @@ def daily(inner: Trace, low: float, weekend: float = 1.0) -> Trace:
 
 
 def changing(*parts: Trace) -> Trace:
-    """One trace after the other, each for the same part of the whole length."""
+    """Return several traces in sequence, each for an equal part of the whole length."""
 
     def arrivals(dice: random.Random) -> Iterator[float]:
         part = LENGTH / len(parts)
@@ -126,15 +125,15 @@ SYNTHETIC: Mapping[str, Trace] = {
         bursts(20 * 60, 2 * HOUR, 60), poisson(12 * 60), bursts(20 * 60, 2 * HOUR, 60)
     ),
 }
-"""Shapes of our own."""
+"""Shapes that are not from a publication."""
 
 
 def functions(number: int, dice: random.Random) -> Trace:
-    """An application of the shape of Azure Functions in 2019.
+    """Return an application with the shape of Azure Functions in 2019.
 
-    45 % of the applications are called once per hour at most on average, 81 % once per minute at most
-    (Shahrad et al., Serverless in the Wild, USENIX ATC 2020). A sixth of the functions have timers. Those
-    that are called more often than every minute never sleep with any idle time, and are left out.
+    45 % of the applications are called at most once per hour on average, 81 % at most once per minute.
+    Source: Shahrad et al., Serverless in the Wild, USENIX ATC 2020. A sixth of the functions have timers.
+    Applications with more than one call per minute never sleep with any idle time, and are omitted.
     """
     share = dice.random() * 0.81
     if share < 0.45:
@@ -149,12 +148,15 @@ def functions(number: int, dice: random.Random) -> Trace:
 
 
 def language_models(dice: random.Random) -> Trace:
-    """A model of the shape of BurstGPT (Wang et al., 2024; GPT services on Azure over 213 days): gaps of a
-    gamma distribution, burstier than Poisson, by day and working day. At rates at which a model may sleep."""
+    """Return a model with the shape of BurstGPT, at rates at which a model may sleep.
+
+    BurstGPT (Wang et al., 2024) covers GPT services on Azure over 213 days. Gaps have a gamma distribution,
+    burstier than Poisson, and depend on the time of day and the working day.
+    """
     every = math.exp(dice.uniform(math.log(30), math.log(20 * 60)))
     return daily(gamma(every, dice.choice((1.5, 2.0, 3.0))), 0.05, 0.4)
 
 
 def until(trace: Trace, seed: int, length: float = LENGTH) -> list[float]:
-    """The arrivals of a trace within a time."""
+    """Return the arrivals of a trace before `length`."""
     return list(takewhile(lambda now: now < length, trace(random.Random(seed))))  # noqa: S311 -- made up

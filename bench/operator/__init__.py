@@ -1,1 +1,1 @@
-"""The operator: reconciles, writes, and what delays them."""
+"""Reconciles and writes of the operator, and their delays."""

@@ -1,7 +1,7 @@
-"""Who talks to the API server in a benchmark: ServiceAccounts, with the tokens that pods have.
+"""API clients of a benchmark: ServiceAccounts with tokens like those of pods.
 
-The API server knows a token for some seconds once it was checked. A client certificate, which the control
-plane's own kubeconfig has, is checked with each request: for thousands of requests that is work which no
+The API server caches a token for some seconds after it was checked. It checks a client certificate, which the
+control plane's own kubeconfig has, with each request. For thousands of requests, that is work which no
 operator in a pod causes.
 """
 
@@ -20,12 +20,12 @@ LOADER = "loader"
 
 
 def operator(plane: ControlPlane, folder: Path) -> Path:
-    """A kubeconfig of the operator, with the rights that it is installed with and no others."""
+    """Return a kubeconfig of the operator, with exactly the rights of an installation."""
     return _kubeconfig(plane, OPERATOR, installed.rights(), folder)
 
 
 def loader(plane: ControlPlane, folder: Path) -> Path:
-    """A kubeconfig of an administrator."""
+    """Return a kubeconfig of an administrator."""
     metadata = {"name": LOADER, "namespace": NAMESPACE}
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
     binding = {

@@ -1,8 +1,8 @@
-"""The same writes by a loader that does nothing else: what the API server and etcd take on this machine now.
+"""An operator's writes, repeated by a minimal loader: speed of the API server and etcd on this machine now.
 
-For each LLMService the same requests with the same objects, one after the other, over as many connections as
-the loader has. Nobody watches, and nothing is decided. It is no lower bound: each connection waits for its
-answers.
+For each LLMService, the loader sends the same requests with the same objects in sequence, over all of its
+connections. Nothing watches, and nothing is decided. The result is no lower bound, because each connection
+waits for its answers.
 """
 
 import json
@@ -18,12 +18,12 @@ _BY_THE_API_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation
 
 @dataclass(frozen=True)
 class Written:
-    """What was written for one LLMService.
+    """Objects that the operator wrote for one LLMService.
 
     Attributes:
-        name: Its name, which is also in the names of its objects.
-        created: Kind and text of what is created, the LLMService first.
-        status: Its status.
+        name: Name of the LLMService, which is also in the names of its objects.
+        created: Kind and text of the created objects, the LLMService first.
+        status: Status of the LLMService.
     """
 
     name: str
@@ -32,19 +32,19 @@ class Written:
 
 
 def read(admin: Admin, name: str) -> Written:
-    """What an operator has written for an LLMService, which waits for its model."""
+    """Return the objects that an operator has written for an LLMService that waits for its model."""
     service = admin.get("LLMService", name)
     status = service["status"]
     created = [("LLMService", _text(service))]
     for kind in ALL_OWNED:
         (found,) = admin.list(kind, labelSelector=f"app.kubernetes.io/instance={name}")
-        # An item of a list does not say what it is.
+        # Items of a list have no kind and no API version.
         created.append((kind, _text(admin.get(kind, found["metadata"]["name"]))))
     return Written(name, tuple(created), status)
 
 
 def write(admin: Admin, written: Written, names: list[str]) -> float:
-    """Write the same for other LLMServices; returns the seconds that it took."""
+    """Write the same objects for other LLMServices, and return the seconds that the writes took."""
 
     def one(send: Send, name: str) -> None:
         made, *_ = [
@@ -63,7 +63,7 @@ def write(admin: Admin, written: Written, names: list[str]) -> float:
 
 
 def _text(live: dict[str, Any]) -> str:
-    """An object as it was sent: without what the API server has added."""
+    """Return an object as it was sent, without the fields that the API server adds."""
     added = {"spec": ("clusterIP", "clusterIPs"), "metadata": _BY_THE_API_SERVER}
     sent = {part: value for part, value in live.items() if part != "status"}
     for part, fields in added.items():

@@ -1,4 +1,4 @@
-"""Many requests to the API server with little work for each: what the loader takes, the others lack."""
+"""Loader for many requests to the API server with little CPU time for each, as all share the cores."""
 
 import concurrent.futures
 import http.client
@@ -10,12 +10,12 @@ from tests.api.admin import Admin
 
 LOADERS = 4
 Send = Callable[[str, str, bytes], bytes]
-"""Method, path and body of a request that must succeed; returns its answer's body."""
+"""Function that sends a request by method, path and body, requires success, and returns the answer's body."""
 T = TypeVar("T")
 
 
 def spread(admin: Admin, work: Callable[[Send, T], object], items: Sequence[T]) -> None:
-    """Do the work for each item, over a few connections at once."""
+    """Do the work for each item, over a few concurrent connections."""
     headers = {**admin.headers, "Content-Type": "application/json"}
 
     def share(first: int) -> None:

@@ -1,19 +1,20 @@
-"""A thousand LLMServices on an API server without KubeRay: how soon, how many requests, how much memory.
+"""Time, requests and memory to reconcile a thousand LLMServices
 
-The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs; the operator is a process of
-its own with the settings of the default installation; the loader creates the LLMServices. All share this
-machine's cores. Requests are those that the API server itself has counted. A Lease's renewals are writes too,
-every few seconds whatever is going on; they are told apart. So are the objects of the namespace's gateway,
-as many for one LLMService as for a thousand; nothing makes its pods here. Everybody has a token, as pods
-have. The clock starts when the API server has finished with its own start.
+The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs, without KubeRay itself. The
+operator is a separate process with the settings of the default installation; a loader creates the
+LLMServices. All share this machine's cores. Requests are those that the API server itself has counted. The
+renewals of a Lease are writes too, every few seconds regardless of other work; they are counted separately.
+The objects of the namespace's gateway are also counted separately: their number is the same for one
+LLMService and for a thousand. Nothing creates the gateway's pods here. Every client has a token, as pods
+have. The clock starts when the API server has finished its own start.
 
-Between these runs the same once with five thousand, a thousand in each namespace, since a namespace's gateway
-has ports for no more than 1,024: `large_…` are what that costs, and for each one beside what it costs for
-each of a thousand.
+Between these runs, there is one run with five thousand LLMServices, a thousand in each namespace, because a
+namespace's gateway has at most 1,024 ports. The `large_…` measures are the cost of that run, and the cost per
+LLMService relative to the runs with a thousand.
 
-How quick the machine is differs from hour to hour. So after each run the same writes are made on a new
-control plane by a loader that does nothing else (`bench.operator.bare_writes`), and the two are compared;
-and there are runs of a thousand before and after the large one.
+The speed of the machine differs from hour to hour. Therefore, after each run, a loader that does nothing else
+makes the same writes on a new control plane (`bench.operator.bare_writes`), and the two are compared. There
+are also runs with a thousand before and after the large one.
 """
 
 import argparse
@@ -41,23 +42,23 @@ from tests.api.operator_process import OperatorProcess
 SERVICES = 1000
 RUNS = 3
 LARGE = 5000
-"""LLMServices of the last run."""
+"""Number of LLMServices of the large run."""
 PER_NAMESPACE = 1000
-"""Most in one namespace."""
+"""Maximum number of LLMServices in one namespace."""
 IDLE_SECONDS = 60.0
 LOOK_SECONDS = 0.5
-"""Interval of looking whether all is done, by one series. All of 5,000 services take 0.2 s to render."""
+"""Seconds between checks of a time series for completion. All of 5,000 services take 0.2 s to render."""
 QUIET_PERCENT = 5.0
-"""Of a core: what an idle API server uses."""
+"""Maximum CPU usage of an idle API server, in percent of a core."""
 NAMESPACE = "default"
 GATEWAY_OBJECTS = len(gateway(NAMESPACE, [LLM_SERVICES], installed.platform()))
-"""Those of the namespace's gateway."""
+"""Number of objects of the namespace's gateway."""
 GATEWAY_WRITES = GATEWAY_OBJECTS + 1
-"""The API server keeps the address of each Service, so of the gateway's too, in an object of its own."""
+"""Number of writes for the gateway: the API server keeps each Service's address in a separate object."""
 OF_SERVICES = f"{names.OWNER_NAME_LABEL},{names.COMPONENT_LABEL}!={names.GATEWAY_COMPONENT}"
-"""Selects what the operator has made for LLMServices."""
+"""Label selector of the objects that the operator has made for LLMServices."""
 _RENEWALS = ("leases", "PUT")
-"""The writes by which the operator renews its Lease."""
+"""Resource and verb of the writes with which the operator renews its Lease."""
 CRDS = Path(__file__).resolve().parents[2] / "charts" / "daybreak" / "files" / "crds"
 
 GOALS: dict[str, report.Goal] = {
@@ -73,7 +74,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None:
-    """Measure and write bench/results/reconcile.json; `large` may be 0, to leave that out."""
+    """Measure and write `bench/results/reconcile.json`; `large=0` skips the large run."""
     sizes = [services] * runs
     if large:
         sizes.insert(runs // 2, large)
@@ -98,7 +99,7 @@ def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None
 
 
 def _compared(usual: dict[str, float], services: int, many: dict[str, float], large: int) -> dict[str, float]:
-    """What many services cost, and one of them beside one of few."""
+    """Return the costs of many services, and the cost of one of them relative to one of few."""
     kept = (
         "seconds_until_all_exist",
         "requests_per_service",
@@ -142,7 +143,7 @@ def _run(number: int, services: int) -> dict[str, Any]:
             ended = time.monotonic()
             cpu = {name: used - cpu[name] for name, used in _cpu_seconds(plane, operator).items()}
             _check_owned(admin, namespaces, services)
-            time.sleep(5)  # what is still on its way is no idle traffic
+            time.sleep(5)  # work in progress is not idle traffic
             after = admin.writes()
             writes = (
                 sum(after.values())
@@ -194,7 +195,7 @@ def _check_owned(admin: Admin, namespaces: list[str], services: int) -> None:
 
 
 def _idle(admin: Admin, operator: OperatorProcess, before: Mapping[tuple[str, str], int]) -> dict[str, float]:
-    """Return what the operator does while nothing changes; `before` are the writes until now."""
+    """Return the operator's work while nothing changes; `before` are the writes so far."""
     requests, cpu = _requests(operator), operator.cpu_seconds()
     time.sleep(IDLE_SECONDS)
     still, cpu = admin.writes(), operator.cpu_seconds() - cpu
@@ -207,12 +208,12 @@ def _idle(admin: Admin, operator: OperatorProcess, before: Mapping[tuple[str, st
 
 
 def _settings() -> dict[str, str]:
-    """The operator's settings, but for its port: here that is any free one."""
+    """Return the operator's settings, except the port, which is any free one here."""
     return {name: value for name, value in installed.settings().items() if name != "HTTP_PORT"}
 
 
 def _bare(written: bare_writes.Written, services: int) -> float:
-    """Seconds that the same writes take without an operator, all in one namespace."""
+    """Return the seconds of the same writes without an operator, all in one namespace."""
     with _plane() as plane, tempfile.TemporaryDirectory() as folder:
         admin = Admin(accounts.loader(plane, Path(folder)), NAMESPACE)
         _wait_until_quiet(plane)
@@ -226,7 +227,7 @@ def _plane() -> Iterator[ControlPlane]:
 
 
 def _wait_until_quiet(plane: ControlPlane) -> None:
-    """Wait until the API server has finished with its own start, a minute at most."""
+    """Wait at most a minute until the API server has finished its own start."""
     record = plane.apiserver
     assert record is not None  # noqa: S101 -- the control plane runs
     server = psutil.Process(record.pid)
@@ -238,14 +239,14 @@ def _wait_until_quiet(plane: ControlPlane) -> None:
 
 
 def _requests(operator: OperatorProcess) -> float:
-    """Requests of the operator beside the lease's."""
+    """Return the number of the operator's requests, without those for the Lease."""
     return operator.metric("daybreak_api_requests_total") - operator.metric(
         "daybreak_api_requests_total", resource="leases"
     )
 
 
 def _cpu_seconds(plane: ControlPlane, operator: OperatorProcess) -> dict[str, float]:
-    """Processor time that each part has used so far: they share the cores."""
+    """Return the CPU time that each process has used so far, because they share the cores."""
     records = {"apiserver": plane.apiserver, "etcd": plane.processes.get(ETCD)}
     processes = {name: psutil.Process(record.pid) for name, record in records.items() if record is not None}
     processes |= {"operator": psutil.Process(operator.pid), "loader": psutil.Process()}
@@ -260,14 +261,14 @@ def _create(admin: Admin, bodies: list[tuple[str, bytes]]) -> None:
 
 
 def add_node(admin: Admin) -> None:
-    """A node on which the models fit, in name only: services that fit nowhere get no objects."""
+    """Add a simulated node on which the models fit: services that fit on no node get no objects."""
     resources = {"cpu": "64", "memory": "512Gi", "pods": "110", "nvidia.com/gpu": "8"}
     admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}})
     admin.merge("Node", "node", {"status": {"allocatable": resources, "capacity": resources}}, "status")
 
 
 def _namespace(index: int) -> str:
-    """Where one of the LLMServices is."""
+    """Return the namespace of an LLMService."""
     number = index // PER_NAMESPACE
     return f"{NAMESPACE}-{number}" if number else NAMESPACE
 
@@ -277,7 +278,7 @@ def _name(index: int) -> str:
 
 
 def service(index: int) -> dict[str, Any]:
-    """One of the LLMServices."""
+    """Return the manifest of an LLMService."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",

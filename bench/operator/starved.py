@@ -1,13 +1,14 @@
-"""Wakes that cannot be scheduled: whether they delay the first start and the wake of another service.
+"""Effect of unschedulable wakes on starts and wakes of other services
 
-A hundred sleeping services are asked, and wake: their worker pods are made and never get a node, and whoever
-asks their Ray heads hangs. Beside them one service after the other is made, put to sleep and woken by a
-request. The same is done before they are there and after they have gone, and the medians are compared.
+A hundred sleeping services receive requests and wake: their worker pods are created and never get a node, and
+requests to their Ray heads hang. In addition, services are created, put to sleep and woken by a request, one
+after the other. The same series runs before these wakes begin and after they have ended, and the medians are
+compared.
 
-The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs; the operator and one gateway
-(agent and HAProxy) are processes of their own. Played: KubeRay, as soon as it has something to do; the pods,
-which are objects only; the Ray heads and their models, which are stand-ins (`starved_engine`) that
-answer at once, or never. So the times are those of the operator, the API server and the gateway alone.
+The control plane is etcd and kube-apiserver with KubeRay's and Daybreak's CRDs. The operator and one gateway
+(agent and HAProxy) run in separate processes. The benchmark simulates KubeRay, which acts at once. The pods
+are only objects. The Ray heads and their models are simulated (`starved_engine`), and answer at once or
+never. Therefore the times are those of the operator, the API server and the gateway alone.
 """
 
 import argparse
@@ -38,9 +39,9 @@ from tests.api.playing.kuberay import PlayedKubeRay, head_labels, play_pod
 
 STARVED = 100
 SETTLE_SECONDS = 15
-"""Before each series: the beginning of a hundred wakes is work, and not what is measured."""
+"""Seconds before each series, so that the beginning of a hundred wakes is not measured."""
 ROUNDS = 10
-"""Services that are measured one after the other, each time."""
+"""Number of services that each series measures, one after the other."""
 LOOK_SECONDS = 0.005
 _SINCE = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
 _READY = {"type": "Ready", "status": "True", **_SINCE}
@@ -61,7 +62,7 @@ GOALS: dict[str, report.Goal] = {
 
 
 def main(starved: int = STARVED, rounds: int = ROUNDS) -> None:
-    """Measure and write bench/results/starved.json."""
+    """Measure and write `bench/results/starved.json`."""
     planes = ControlPlane(paths.control_plane("bench-starved"), crds=[kuberay_crds(), CRDS])
     with planes as plane, tempfile.TemporaryDirectory() as temporary:
         folder, admin = Path(temporary), Admin(plane.kubeconfig, NAMESPACE)
@@ -105,7 +106,7 @@ def main(starved: int = STARVED, rounds: int = ROUNDS) -> None:
 
 @contextmanager
 def _engines() -> Iterator[None]:
-    """The stand-ins, listening."""
+    """Run the simulated Ray heads until the block ends."""
     command = [sys.executable, "-m", "bench.operator.starved_engine"]
     with subprocess.Popen(command, env=os.environ, stdout=subprocess.PIPE) as running:  # noqa: S603 -- ours
         try:
@@ -123,7 +124,10 @@ def _series(admin: Admin, name: str, rounds: int) -> list[dict[str, float]]:
 
 
 def _one(admin: Admin, name: str) -> dict[str, float]:
-    """Make a service, put it to sleep, wake it and remove it. Returns how long start and wake took."""
+    """Create a service, put it to sleep, wake it and remove it.
+
+    Returns the durations of start and wake.
+    """
     kuberay, manifest = PlayedKubeRay(admin), service(0)
     manifest["metadata"]["name"] = name
     manifest["spec"]["sleep"] = {"afterIdle": "1h"}
@@ -160,7 +164,7 @@ def _one(admin: Admin, name: str) -> dict[str, float]:
 
 
 def _starve(admin: Admin, count: int, requests: ExitStack) -> None:
-    """Bring it about that so many services wake and never get a node."""
+    """Make a number of services wake without ever getting a node."""
     kuberay = PlayedKubeRay(admin)
     for index in range(count):
         manifest = service(0)
@@ -185,7 +189,7 @@ def _starve(admin: Admin, count: int, requests: ExitStack) -> None:
 
 
 def _worker(admin: Admin, name: str, cluster: str, suffix: str, scheduled: dict[str, str]) -> str:
-    """Play a worker pod, with a node or without. Returns its name."""
+    """Create a simulated worker pod, with or without a node, and return its name."""
     group, pod = names.worker_group(MODEL), f"{cluster}-{suffix}"
     labels = {
         **head_labels(name, cluster),
@@ -206,7 +210,7 @@ def _worker(admin: Admin, name: str, cluster: str, suffix: str, scheduled: dict[
 
 
 def _clear(admin: Admin, name: str) -> None:
-    """Take away what no garbage collector takes here, so that nobody's lists grow."""
+    """Delete the objects that no garbage collector deletes here, so that no client's lists grow."""
     label = {"labelSelector": names.owner_selector(name)}
     for kind in ("Pod", "RayCluster", *OWNED):
         for found in admin.list(kind, **label):
@@ -214,7 +218,7 @@ def _clear(admin: Admin, name: str) -> None:
 
 
 def _ask(admin: Admin, name: str) -> http.client.HTTPConnection:
-    """Send a request to a service by the gateway; its answer may take long."""
+    """Send a request to a service through the gateway; its answer may take long."""
     port = admin.get("LLMService", name)["status"]["gate"]["port"]
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
     body = json.dumps({"model": MODEL, "prompt": "Hello"})
@@ -237,7 +241,7 @@ def _gate(admin: Admin, name: str) -> Any:
 
 
 def _held_at_gateway(name: str) -> bool:
-    """Whether the gateway holds requests to a service, as it tells itself."""
+    """Return True if the gateway reports that it holds requests to a service."""
     connection = http.client.HTTPConnection("127.0.0.1", names.GATEWAY_HTTP_PORT, timeout=10)
     connection.request("GET", "/state")
     update = Update.parse(json.loads(connection.getresponse().readline()))
@@ -247,7 +251,7 @@ def _held_at_gateway(name: str) -> bool:
 
 
 def _serve_asks_for(admin: Admin, name: str) -> int:
-    """Fewest replicas of the model, as Serve is told."""
+    """Return the minimum number of replicas of the model in Serve's configuration."""
     config = admin.get("RayService", name)["spec"]["serveConfigV2"]
     return 0 if "min_replicas: 0" in config else 1
 

@@ -1,7 +1,7 @@
-"""Stand-ins of Ray heads for `starved`: at one address a model that answers at once, at another one whose
-model never comes up: a question to it hangs, as it does in Ray Serve while there is no replica.
+"""Simulated Ray heads for `starved`, at two addresses.
 
-A process of its own, so that nothing of the client delays it.
+The model at the first address answers at once. The model at the second one never starts: a request to it
+hangs, as in Ray Serve without a replica. The process is separate, so that no work of the client delays it.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ async def _hang(_: web.Request) -> web.Response:
 
 
 async def main() -> None:
-    """Listen at both, and say so."""
+    """Listen at both addresses, and print that they are ready."""
     for host, models, answer in ((ANSWERS, _models, _answer), (HANGS, _hang, _hang)):
         app = web.Application()
         app.router.add_get("/-/healthz", _health)

@@ -1,20 +1,21 @@
-"""Twenty services take turns on two GPUs, beside the same services asleep by their own clocks.
+"""GPU sharing of twenty services on two GPUs, by turns or by idle time
 
-An hour of requests, a few services with most of them, is played ten times as quick. Every service has a
-`sleep`, with `yield: Always`; in the other way with `yield: Never`, so that a service gives its GPU back when
-nobody has asked it for `afterIdle`, and who is awake first is served first. Requests and settings are the
-same. What GPUs compute within the hour is also compared with what they would by the schedule of somebody who
-knows all requests beforehand (`bench.operator.turns_schedule`), with the same wakes and nothing else.
+One hour of requests, most of them to a few services, runs at ten times the speed. Every service has `sleep`
+with `yield: Always`. In the comparison, it has `yield: Never`: a service releases its GPU after `afterIdle`
+without a request, and the first service to wake is served first. Requests and settings are the same. The GPU
+seconds computed within the hour are also compared with the schedule of a planner that knows all requests in
+advance (`bench.operator.turns_schedule`). That schedule has the same wakes and no other delays.
 
-Real: the API server, its controllers and scheduler, KubeRay's operator, Daybreak's operator, and a gateway
-(agent and HAProxy), through which every request goes. Played: two nodes with a GPU each and one without, by
-kwok; engines, Ray's heads and Ray's autoscaler (`turns_stage`); what Serve tells KubeRay. An engine starts 3
-seconds after its pod runs, and computes one request at a time.
+The API server, its controllers and scheduler, KubeRay's operator, Daybreak's operator, and a gateway (agent
+and HAProxy) are real; every request passes through the gateway. kwok simulates two nodes with one GPU each
+and one node without. The benchmark also simulates engines, Ray heads, Ray's autoscaler (`turns_stage`), and
+the status that Serve reports to KubeRay. An engine starts 3 seconds after its pod runs, and computes one
+request at a time.
 
-What the compression makes wrong: the operator's own times are not compressed. It waits 5 seconds until it
-takes a pod that finds no room for one that has to wait, calls a model idle after 2 seconds, and hears of
-Serve through KubeRay, which asks every 2 seconds. Each change of hands costs ten times as much of the
-hour as it would. And pods of fake nodes start and go at once: no image is pulled, no node is slow.
+The operator's own times are not compressed, which distorts the result. The operator waits 5 seconds before it
+treats an unschedulable pod as waiting, and calls a model idle after 2 seconds. It learns about Serve through
+KubeRay, which polls every 2 seconds. Each handover of a GPU therefore costs ten times its real share of the
+hour. Pods of simulated nodes also start and end at once: no image is pulled, and no node is slow.
 """
 
 import argparse
@@ -50,13 +51,13 @@ SEED = 18
 WAYS = {"turns": "Always", "own_clocks": "Never"}
 FLEET = Fleet(gpus=2, wake=3.0)
 AFTER_IDLE = 900.0
-"""Seconds of the real hour, of each service: the default."""
+"""Idle time of each service in seconds of the real hour: the default."""
 MIN_AWAKE = 120.0
-"""The same, four times what a wake takes."""
+"""Minimum awake time in seconds of the real hour: four times the duration of a wake."""
 OVERTIME_SECONDS = 120.0
-"""How long after the hour answers are waited for: then clients have given up."""
+"""Seconds after the hour for which answers are awaited; then clients give up."""
 STANDSTILL_SECONDS = 30.0
-"""Beyond the idle time: for so long nothing moves, though somebody waits, in a deadlock."""
+"""Seconds without progress beyond the idle time, with waiting requests, that count as a deadlock."""
 LOOK_SECONDS = 0.25
 
 GOALS: dict[str, report.Goal] = {
@@ -70,20 +71,20 @@ GOALS: dict[str, report.Goal] = {
 
 @dataclass
 class _Run:
-    """What came of one way."""
+    """Results of one run."""
 
     waits: list[float] = field(default_factory=list)
-    """Seconds of each request that was answered, without those that the engine computed for it."""
+    """Seconds of each answered request, without the engine's compute time."""
     errors: list[str] = field(default_factory=list)
     unanswered: int = 0
-    """Requests that still waited when all was over."""
+    """Number of requests without an answer at the end."""
     standstills: list[float] = field(default_factory=list)
-    """Seconds for which nothing moved though somebody waited."""
+    """Seconds without progress while requests waited."""
     waiting: int = 0
-    """At this moment."""
+    """Number of requests that currently wait."""
 
     def looks(self, began: float, *, moving: bool) -> float:
-        """Take in whether anything moves. Returns since when nothing does."""
+        """Record whether anything moves, and return the time since which nothing does."""
         now = time.monotonic()
         if not moving and self.waiting:
             return began
@@ -92,7 +93,7 @@ class _Run:
 
 
 def main(compression: float = COMPRESSION, seed: int = SEED, sessions: int = Shape().sessions) -> None:
-    """Measure and write bench/results/turns.json."""
+    """Measure and write `bench/results/turns.json`."""
     shape = Shape(sessions=sessions)
     requests, hour = arrivals(shape, compression, seed), HOUR / compression
     best, most = omniscient(requests, FLEET, hour), unlimited(requests, hour)
@@ -143,7 +144,7 @@ def main(compression: float = COMPRESSION, seed: int = SEED, sessions: int = Sha
 def _way(
     way: str, requests: Sequence[Request], hour: float, services: int, sleep: dict[str, str], idle: float
 ) -> dict[str, Any]:
-    """The hour with these settings, on a control plane of its own."""
+    """Run the hour with these settings, on a separate control plane."""
     with tempfile.TemporaryDirectory() as temporary, _plane(Path(temporary)) as (admin, serve, operator):
         stage = Stage(admin, FLEET.wake)
         serve.running = stage.running
@@ -172,7 +173,7 @@ def _way(
 
 @contextmanager
 def _plane(folder: Path) -> Iterator[tuple[Admin, PlayedServe, OperatorProcess]]:
-    """The control plane with its nodes, KubeRay, the operator and the gateway."""
+    """Run the control plane with its nodes, KubeRay, the operator and the gateway."""
     nodes = [FakeNode("plain", gpus=0, taints=()), *(FakeNode(f"gpu-{n}", gpus=1) for n in range(FLEET.gpus))]
     planes = ControlPlane(
         paths.control_plane("bench-turns"),
@@ -189,7 +190,7 @@ def _plane(folder: Path) -> Iterator[tuple[Admin, PlayedServe, OperatorProcess]]
         planes as plane,
         kuberay(plane, proxy=serve.proxy),
         OperatorProcess(plane.kubeconfig, folder / "operator.log", **settings) as operator,
-        # At every address of this machine: the gateway's pod has one of those that kwok gives.
+        # Listen on all addresses of this machine, because kwok assigns one of them to the gateway's pod.
         gateway(plane.kubeconfig, NAMESPACE, folder, GATEWAY_ADDRESS=""),
     ):
         yield Admin(plane.kubeconfig, NAMESPACE), serve, operator
@@ -203,7 +204,7 @@ async def _hour(
     services: int,
     sleep: dict[str, str],
 ) -> tuple[_Run, float]:
-    """Make the services, asleep, and send the requests. Returns what came of it, and when it began."""
+    """Create the services asleep, send the requests, and return the results and the start time."""
     async with stage.plays():
         for index in range(services):
             await asyncio.to_thread(admin.create, _service(index, sleep))
@@ -228,7 +229,7 @@ async def _hour(
 
 
 async def _ask(session: aiohttp.ClientSession, port: int, request: Request, run: _Run, began: float) -> None:
-    """Send a request when its time comes, and take its answer in."""
+    """Send a request at its time, and record its answer."""
     await asyncio.sleep(began + request.at - time.monotonic())
     body = {"model": MODEL, "prompt": prompt(request.number, request.seconds), "max_tokens": 1}
     sent, computed = time.monotonic(), 0.0
@@ -252,7 +253,7 @@ async def _ask(session: aiohttp.ClientSession, port: int, request: Request, run:
 
 
 def _service(index: int, sleep: dict[str, str]) -> dict[str, Any]:
-    """One of the services: asleep until it is asked for the first time."""
+    """Return the manifest of a service, asleep until its first request."""
     model = {
         "name": MODEL,
         "source": "hf://o/small",
@@ -268,7 +269,7 @@ def _service(index: int, sleep: dict[str, str]) -> dict[str, Any]:
 
 
 def _asleep(admin: Admin, services: int) -> list[int]:
-    """The services' ports, once all of them sleep, with a Ray head each, and hold requests."""
+    """Return the services' ports when all of them sleep, have a Ray head each, and hold requests."""
 
     def look() -> list[int]:
         found = {each["metadata"]["name"]: each for each in admin.list("LLMService") if is_ready(each)}

@@ -1,4 +1,4 @@
-"""An hour of requests to many services, a few of which get most of them: the same for the same seed."""
+"""One hour of requests to many services, most of them to a few, reproducible by seed."""
 
 import random
 from collections.abc import Sequence
@@ -9,38 +9,38 @@ HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Request:
-    """One request; its times are seconds of the hour as it is played."""
+    """One request, with times in seconds of the compressed hour."""
 
     number: int
     service: int
     at: float
-    """When it is sent, since the hour began."""
+    """Time at which the client sends the request, since the beginning of the hour."""
     seconds: float
-    """How long an engine computes for it."""
+    """Seconds for which an engine computes the request."""
     session: int = 0
-    """What it is a part of."""
+    """Session of the request."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What the hour is like, in seconds of a real one."""
+    """Shape of the hour, in seconds of a real one."""
 
     services: int = 20
     sessions: int = 44
-    """How often somebody comes to work with one of the services: once with each, the others by popularity."""
+    """Number of sessions: one with each service, and the others by popularity."""
     requests: float = 8.0
-    """Of a session, on average."""
+    """Average number of requests in a session."""
     pause: float = 12.0
-    """Between two requests of a session, on average."""
+    """Average seconds between two requests of a session."""
     least: float = 5.0
     most: float = 25.0
-    """How long an engine computes for a request."""
+    """Maximum seconds for which an engine computes a request; `least` is the minimum."""
     skew: float = 1.5
-    """The nth service gets the other sessions in proportion to 1/n to this power (Zipf)."""
+    """Zipf exponent: the nth service gets the other sessions in proportion to 1/n to this power."""
 
 
 def arrivals(shape: Shape, compression: float, seed: int) -> Sequence[Request]:
-    """The hour's requests in the order in which they are sent, every time divided by the compression."""
+    """Return the hour's requests in sending order, with every time divided by the compression."""
     dice = random.Random(seed)  # noqa: S311 -- made up
     weights = [1 / rank**shape.skew for rank in range(1, shape.services + 1)]
     chosen = dice.choices(range(shape.services), weights, k=shape.sessions - shape.services)

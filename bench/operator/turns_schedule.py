@@ -1,13 +1,13 @@
-"""The schedule of somebody who knows all arrivals of the hour beforehand, and what it keeps busy.
+"""Schedule of a planner that knows all arrivals of the hour, and the GPU time that it uses.
 
-Each GPU holds one service, which computes one request at a time, and each service has one GPU at most. To put
-another one there takes a wake and nothing else: no time passes until somebody notices, pods go, or the
-scheduler looks. A wake may begin before the request comes for which it is. Of the others the service is next
-with the most work that has come, or will come while it wakes and for some time beyond that (`ahead`). It
-gets a GPU between two requests when that is more than the GPU's own service has, by a factor (`gain`), and
-this one has nothing to do or has had its turn (`turn`). The hour is played with each of a table of the three,
-and the best one counts. That is no proven optimum. A bound that no schedule can pass is `unlimited`: a GPU
-for each service, always awake.
+Each GPU holds one service, which computes one request at a time, and each service has at most one GPU. To
+give the GPU to another service takes a wake and no other time: detection, pod deletion and scheduling are
+free. A wake may begin before the arrival of its request. The next service is the one with the most work that
+has arrived, or arrives during its wake and for a time after that (`ahead`). The service gets a GPU between
+two requests under two conditions. Its work must exceed that of the GPU's current service by a factor
+(`gain`). The current service must also be idle or have had its turn (`turn`). The hour runs with each
+combination from a table of the three parameters, and the best one counts. That is no proven optimum.
+`unlimited` is a bound that no schedule can exceed: one GPU for each service, always awake.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from bench.operator.turns_arrivals import Request
 
 STEP = 0.1
-"""Seconds between two looks."""
+"""Seconds between two decisions."""
 AHEAD = (0.0, 2.0, 5.0, 10.0, 20.0, 40.0)
 GAIN = (1.0, 1.5, 2.5)
 TURN = (5.0, 10.0, 20.0, 40.0, float("inf"))
@@ -27,7 +27,7 @@ TURN = (5.0, 10.0, 20.0, 40.0, float("inf"))
 
 @dataclass(frozen=True)
 class Fleet:
-    """What there is to serve with."""
+    """GPUs and wake time that a schedule can use."""
 
     gpus: int
     wake: float
@@ -36,14 +36,14 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What came of one."""
+    """Results of one schedule."""
 
     busy: float
-    """Seconds for which GPUs computed within the hour, all together."""
+    """Seconds for which GPUs computed within the hour, summed over all GPUs."""
     longest_wait: float
     wakes: int
     ends: float
-    """When the last request was answered."""
+    """Time of the last answer."""
 
 
 @dataclass
@@ -51,11 +51,11 @@ class _Gpu:
     service: int | None = None
     ready: float = float("-inf")
     ends: float = float("-inf")
-    """When it is done with the request that it computes."""
+    """Time at which the current request is complete."""
 
 
 class _Work:
-    """What comes to one service, by time."""
+    """Arriving work of one service over time."""
 
     def __init__(self, requests: Iterable[Request]) -> None:
         own = list(requests)
@@ -63,31 +63,31 @@ class _Work:
         self._sums = [0.0, *itertools.accumulate(request.seconds for request in own)]
 
     def until(self, moment: float) -> float:
-        """Seconds of all that has come until then."""
+        """Return the seconds of all work that has arrived by a time."""
         return self._sums[bisect_right(self._at, moment)]
 
 
 def omniscient(requests: Sequence[Request], fleet: Fleet, hour: float) -> Schedule:
-    """The best one found: who computes most within the hour."""
+    """Return the best schedule of all rules: the one with the most compute time within the hour."""
     rules = itertools.product(AHEAD, GAIN, TURN)
     found = (play(requests, fleet, hour, *rule) for rule in rules)
     return max(found, key=lambda schedule: (schedule.busy, -schedule.longest_wait))
 
 
 def unlimited(requests: Sequence[Request], hour: float) -> float:
-    """Seconds that would be computed within the hour if nobody ever waited."""
+    """Return the seconds computed within the hour if no request waited."""
     return sum(within(request.at, request.at + request.seconds, hour) for request in requests)
 
 
 def within(begin: float, end: float, hour: float) -> float:
-    """How much of a span lies within the hour."""
+    """Return the seconds of a span that lie within the hour."""
     return max(0.0, min(end, hour) - max(begin, 0.0))
 
 
 def play(
     requests: Sequence[Request], fleet: Fleet, hour: float, ahead: float, gain: float, turn: float
 ) -> Schedule:
-    """The hour by one rule."""
+    """Simulate the hour with one rule."""
     services = sorted({request.service for request in requests})
     work = {name: _Work(each for each in requests if each.service == name) for name in services}
     taken = dict.fromkeys(services, 0.0)

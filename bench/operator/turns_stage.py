@@ -1,10 +1,10 @@
-"""What is played in `turns`: engines in the pods of fake nodes, Ray's heads, and Ray's autoscaler.
+"""Simulated parts of `turns`: engines in the pods of simulated nodes, Ray heads, and Ray's autoscaler.
 
-kwok gives its pods addresses that are made this machine's own meanwhile (which takes root's rights), and one
-process listens at all of them: at the port of replicas it is the engine of the worker pod that has the
-address, at that of Serve's proxy the head.
-An engine starts so long after its pod runs, computes one request at a time, and takes as long for each as its
-prompt says. With its pod goes what it computes, as in a cluster.
+kwok gives its pods addresses that this machine owns for the duration of the run, which requires root. One
+process listens at all of them. The port of replicas is the engine of the worker pod with the address; the
+port of Serve's proxy is the head. An engine starts a fixed time after its pod runs, computes one request at a
+time, and takes the time that the request's prompt states. If its pod goes, its computation is lost, as in a
+cluster.
 """
 
 import asyncio
@@ -24,32 +24,32 @@ from tests.api.admin import Admin, Refused
 from tests.gpu.looks import gpus, node_of
 
 ADDRESSES = "198.18.128.0/20"
-"""Of no pod or node of the embedded cluster. Loopback's own are refused in EndpointSlices."""
+"""Addresses outside the pods and nodes of the embedded cluster. EndpointSlices reject loopback addresses."""
 MODEL = "small"
 LOOK_SECONDS = 0.2
 
 
 @dataclass
 class Engine:
-    """The engine of one worker pod; times are of the monotonic clock."""
+    """Engine of one worker pod, with times of the monotonic clock."""
 
     cluster: str
     ready: float
-    """When it has started."""
+    """Time at which the engine has started."""
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     spans: list[tuple[float, float]] = field(default_factory=list)
-    """When it computed a request, from and to."""
+    """Begin and end of each computed request."""
 
     @property
     def started(self) -> bool:
-        """Whether it takes requests."""
+        """Return True if the engine accepts requests."""
         return time.monotonic() >= self.ready
 
 
 @contextmanager
 def addresses_here() -> Iterator[None]:
-    """All of these addresses lead to this machine, until the block ends."""
+    """Route all of these addresses to this machine until the block ends."""
     route = ["local", ADDRESSES, "dev", "lo"]
     run(["ip", "route", "replace", *route])
     try:
@@ -59,30 +59,30 @@ def addresses_here() -> Iterator[None]:
 
 
 def prompt(number: int, seconds: float) -> str:
-    """What an engine takes so long for."""
+    """Return a prompt that takes an engine a number of seconds."""
     return f"request {number} for {seconds:.3f}"
 
 
 class Stage:
-    """Everything that is played in one namespace.
+    """All simulated parts of one namespace.
 
     Args:
-        admin: Its hands there.
-        wake: Seconds from a pod that runs to its engine.
+        admin: Client for the namespace.
+        wake: Seconds from a running pod to its started engine.
 
     Attributes:
-        engines: All that there have ever been.
-        computing: How many compute a request.
-        most_gpus: Most GPUs that pods on nodes have asked for at once.
+        engines: All engines since the beginning.
+        computing: Number of engines that compute a request.
+        most_gpus: Maximum number of GPUs that pods on nodes have requested at once.
     """
 
     def __init__(self, admin: Admin, wake: float) -> None:
         self._admin = admin
         self._wake = wake
         self._there: dict[str, Engine] = {}
-        """By the uid of the pod."""
+        """Engines by the UID of the pod."""
         self._at: dict[str, Engine] = {}
-        """By its address."""
+        """Engines by the address of the pod."""
         self._heads: dict[str, str] = {}
         """Ray clusters by the address of the head."""
         self.engines: list[Engine] = []
@@ -91,18 +91,18 @@ class Stage:
 
     @property
     def moving(self) -> bool:
-        """Whether an engine starts or computes."""
+        """Return True if an engine starts or computes."""
         return self.computing > 0 or any(not engine.started for engine in list(self._there.values()))
 
     def running(self, head: str) -> set[str]:
-        """Worker groups with an engine, in the Ray cluster of a head Service's address (`PlayedServe`)."""
+        """Return the worker groups with an engine, by the address of the head Service (`PlayedServe`)."""
         cluster = head.split(".")[0].removesuffix("-head-svc")
         there = any(each.cluster == cluster and each.started for each in list(self._there.values()))
         return {names.worker_group(MODEL)} if there else set()
 
     @asynccontextmanager
     async def plays(self) -> AsyncIterator[None]:
-        """Listen and look, until the block ends."""
+        """Listen and poll until the block ends."""
         runners = []
         for port, handler in ((DIRECT, self._replica), (SERVE, self._head)):
             app = web.Application()
@@ -151,9 +151,9 @@ class Stage:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _pods_and_autoscaler(self) -> list[Any]:
-        """The pods of Ray clusters; those of a group that is to have none are taken away."""
-        # Pods before clusters: one that is listed was made before its cluster was looked at, so not by a wake
-        # that came in between.
+        """Return the pods of Ray clusters, after deleting those of worker groups with `maxReplicas: 0`."""
+        # List pods before clusters: a listed pod then existed before its cluster was read, so no wake in
+        # between has created it.
         pods = self._admin.list("Pod", labelSelector=names.RAY_CLUSTER_LABEL)
         none = {
             (cluster["metadata"]["name"], group["groupName"])
@@ -177,7 +177,7 @@ class Stage:
         )
 
     async def _head(self, request: web.Request) -> web.StreamResponse:
-        """Serve's proxy: what comes for a model without a replica waits there."""
+        """Answer as Serve's proxy, where requests for a model without a replica wait."""
         if request.path == "/v1/models":
             return web.json_response({"object": "list", "data": [{"id": MODEL}]})
         if request.method == "GET":
@@ -192,7 +192,7 @@ class Stage:
     async def _answer(self, engine: Engine, request: web.Request) -> web.StreamResponse:
         said = (await request.json())["prompt"]
         number, _, seconds = said.removeprefix("request ").partition(" for ")
-        if seconds:  # the operator's own question takes no time
+        if seconds:  # a probe of the operator takes no time
             async with engine.turn:
                 began = time.monotonic()
                 self.computing += 1
@@ -209,7 +209,7 @@ class Stage:
 
 
 def _address(request: web.Request) -> str:
-    """The pod's that was asked."""
+    """Return the address of the pod that received the request."""
     assert request.transport is not None  # noqa: S101 -- it has just been read from
     address: str = request.transport.get_extra_info("sockname")[0]
     return address

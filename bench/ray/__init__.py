@@ -1,1 +1,1 @@
-"""From Ray to the engine: the ways to replicas, and batches."""
+"""Paths from Ray to the engine, and batches."""

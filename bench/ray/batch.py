@@ -1,15 +1,16 @@
-"""A batch: rows in each second, beside the naive way and beside the engine alone
+"""Rows per second of a batch, compared with a naive loop and the engine alone
 
-The same rows, whose answers have log-normal lengths, are answered by the same model in three ways, each in
-processes of its own on this machine: `naive` is what tutorials show, a `map_batches` of Ray Data whose actor
-calls the synchronous `LLM.generate` with 32 rows at a time; `plain` is one `LLM.generate` of all rows, which
-is the engine alone; `batch` is the runtime of an LLMBatch, from staged rows to written parts.
+The same model answers the same rows, with log-normal answer lengths, in three ways, each in separate
+processes on this machine. `naive` is the way of tutorials: a `map_batches` of Ray Data whose actor calls the
+synchronous `LLM.generate` with 32 rows at a time. `plain` is one `LLM.generate` of all rows, which is the
+engine alone. `batch` is the runtime of an LLMBatch, from staged rows to written parts.
 
-The clock of each way starts when its engine takes the first row, and stops at the last answer, for `batch`
-when the last part is written. So the start of the engine is in no rate, and slots that fill and empty are in
-each. What `batch` templates and tokenizes while its engine starts is not in its time, as in a cluster.
+The clock of each way starts when its engine takes the first row. It stops at the last answer, or for `batch`
+when the last part is written. No rate therefore includes the start of the engine, and each includes slots
+that fill and empty. The time of `batch` does not include what it templates and tokenizes while its engine
+starts, as in a cluster.
 
-Needs images/ray-cpu's packages: the first run puts them into .daybreak/ray-venv.
+The measurement needs the packages of `images/ray-cpu`: the first run installs them to `.daybreak/ray-venv`.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from cluster import paths
 
 ROUNDS = 2
 ROWS = 640
-"""A multiple of the rows of a call of the naive way."""
+"""Number of rows: a multiple of the rows in a call of the naive way."""
 MEDIAN_TOKENS, SPREAD, MOST_TOKENS = 24.0, 0.9, 256
 SLOTS = 32
 WAYS = ("naive", "plain", "batch")
@@ -41,10 +42,10 @@ GOALS: dict[str, report.Goal] = {"batch_to_naive": {"min": 2.0}, "batch_to_plain
 
 
 def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> None:
-    """Measure and write bench/results/batch.json."""
+    """Measure and write `bench/results/batch.json`."""
     python = python or ray_environment.python()
     runs: list[dict[str, Any]] = []
-    # Sockets of Ray's lie below the folder, so its path is short.
+    # The folder's path is short, because Ray creates its sockets in it.
     with tempfile.TemporaryDirectory(prefix="db-", dir="/tmp") as name:
         folder = Path(name)
         model = models.make("tiny", folder)
@@ -52,7 +53,7 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
         args = {"model": str(model), "max_model_len": 1024, "max_num_seqs": SLOTS, "dtype": "bfloat16"}
         write_settings(folder, args)
         for round_ in range(rounds):
-            # In turns, each round in another order: a machine that slows down slows all of them.
+            # Rotate the order each round: a machine that slows down slows all ways.
             for way in WAYS[round_ % len(WAYS) :] + WAYS[: round_ % len(WAYS)]:
                 runs.append({"way": way, **run(python, way, folder, ray_environment.ENGINE_ON_CPUS)})
                 print(f"batch: {runs[-1]}", flush=True)
@@ -72,14 +73,14 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
 
 
 def write_settings(folder: Path, engine_args: Mapping[str, Any], **more: int) -> None:
-    """What `bench.ray.batch_ways` reads beside the rows; `more` are its other settings."""
+    """Write the settings that `bench.ray.batch_ways` reads; `more` are optional ones."""
     (folder / "settings.json").write_text(json.dumps({"engine_args": dict(engine_args), **more}))
 
 
 def write_rows(folder: Path, rows: int) -> None:
-    """Rows with a question and how long the answer is.
+    """Write rows with a question and the length of the answer.
 
-    Raises ValueError for a number that the naive way cannot divide into calls of the same size.
+    Raises ValueError if the naive way cannot divide the number into calls of equal size.
     """
     naive_blocks(rows)
     dice = random.Random(1)  # noqa: S311 -- lengths, not secrets
@@ -91,7 +92,7 @@ def write_rows(folder: Path, rows: int) -> None:
 
 
 def measures(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """The medians of the ways that ran, and their ratios."""
+    """Return the medians of the ways that ran, and their ratios."""
     rates = {
         way: report.median([run["rows_per_second"] for run in runs if run["way"] == way])
         for way in WAYS
@@ -104,13 +105,13 @@ def measures(runs: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def run(python: Path, way: str, folder: Path, more: Mapping[str, str]) -> dict[str, Any]:
-    """One way, in a session of its own that ends with it.
+    """Run one way in a separate session that ends with it.
 
     Args:
-        python: With the packages of the Ray image.
-        way: Of `WAYS`.
-        folder: With rows and settings.
-        more: Variables of its environment.
+        python: Python with the packages of the Ray image.
+        way: One of `WAYS`.
+        folder: Folder with rows and settings.
+        more: Variables of the way's environment.
     """
     command = [str(python), "-m", "bench.ray.batch_ways", way, str(folder)]
     process = subprocess.Popen(  # noqa: S603 -- our own program
@@ -138,6 +139,6 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--rows", type=int, default=ROWS)
     chosen = parser.parse_args()
-    # Who is ended ends the engine that it has started, which is in a session of its own.
+    # A termination signal must end the engine too, which runs in a separate session.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main(chosen.rounds, chosen.rows)

@@ -1,22 +1,23 @@
-"""A batch of 100,000 rows of 2 KiB: the memory of its process, and what it costs to be killed and to go on
+"""Memory of a batch of 100,000 rows of 2 KiB, and the cost of a kill and resume
 
-`daybreak_runtime.batch` reads, prepares, answers and writes the rows in a Ray of its own on this machine. A
-stand-in for the engine has 256 slots and holds each for half a second, as a large GPU with a small model
-might, and costs nothing; all else is what runs in a cluster.
+`daybreak_runtime.batch` reads, prepares, answers and writes the rows in a separate Ray on this machine. The
+simulated engine has 256 slots, holds each row for half a second, like a large GPU with a small model, and
+uses no CPU. Everything else is what runs in a cluster.
 
-The process that reads and writes, which is the only one that sees every row, is watched for its memory: once
-with few rows, once with all of them. `driver_growth_mib` is the difference of the two, without what either
-maps of Ray's object store, whose size is fixed. Whoever kept half of the rows would miss its goal.
+The benchmark records the memory of the process that reads and writes, the only one that handles every row:
+once with few rows, once with all of them. `driver_growth_mib` is the difference of the two, without the
+mapped part of Ray's object store, which has a fixed size. A process that kept half of the rows in memory
+would miss the goal.
 
-Then the same is done once more, and when half of the rows are written everything is killed at once, Ray with
-it; another process begins, in another Ray, and goes on.
+Then the batch runs once more. When half of the rows are written, everything is killed at once, including Ray.
+Another process, in another Ray, resumes the batch.
 
-`resume_overhead` is how much longer both took together than the run that nobody disturbed, without the
-starts: reading the input and what is written already, rows that are answered twice, and slots that fill
-anew. A start, which is Ray's and the engines', is paid once more and depends on the cluster and the model;
-`start_seconds` is what it takes here, and `resume_overhead_with_start` counts it.
+`resume_overhead` is how much longer both attempts took together than the undisturbed run, without the starts.
+It includes reading the input and the written output, rows that are answered twice, and slots that fill again.
+The start of Ray and the engines is paid once more, and depends on the cluster and the model. `start_seconds`
+is its duration here, and `resume_overhead_with_start` includes it.
 
-Needs images/ray-cpu's packages: the first run puts them into .daybreak/ray-venv.
+The measurement needs the packages of `images/ray-cpu`: the first run installs them to `.daybreak/ray-venv`.
 """
 
 import argparse
@@ -39,20 +40,22 @@ from bench.ray import environment as ray_environment
 
 ROWS, FEW_ROWS = 100_000, 10_000
 ROW_BYTES = 2048
-"""Of a row's text, which goes through all stages and into the output."""
+"""Bytes of a row's text, which passes all stages and is in the output."""
 BATCH_ROWS = 16
-"""Rows that go through the stages together: an LLMBatch's default."""
+"""Number of rows that pass the stages together: the default of an LLMBatch."""
 PORT = 27300
-"""Where a batch says how far it is; below those that the kernel gives out, of which Ray takes many."""
+"""Port on which a batch reports its progress; below the kernel's ephemeral ports, of which Ray uses many."""
 GOALS: Mapping[str, report.Goal] = {
     "resume_overhead": {"max": 0.10},
     "driver_rss_mib": {"max": 1024},
     "driver_growth_mib": {"max": 80},
 }
-"""A head pod has 4 GiB unless it is told another figure. The growth has no goal where half of the rows would
-fit into it (`goals`)."""
+"""Goals of the measures. A head pod has 4 GiB by default.
+
+The growth has no goal if half of the rows would fit into it (`goals`).
+"""
 NOTES = "BATCH_ROWS_NOTES"
-"""As in batch_rows_engine, which only a Python with Ray can import."""
+"""Copy of the constant in `batch_rows_engine`, which only a Python with Ray can import."""
 _STATES = ("Reading", "Starting", "Running")
 _LOOK_SECONDS = 0.25
 _SECONDS = 1200.0
@@ -63,29 +66,29 @@ class Attempt:
     """One process of a batch."""
 
     rows: int
-    """Rows of the batch."""
+    """Number of rows of the batch."""
     seconds: float
-    """From its start to its last word, or to its end by force."""
+    """Seconds from the start to the last report, or to the kill."""
     start_seconds: float
-    """Of them: until Ray runs, and from the first row that could be answered to the first that was."""
+    """Seconds until Ray runs, plus those from the first ready row to the first answered one."""
     rss_mib: float
-    """Its highest memory."""
+    """Peak memory of the process."""
     own_mib: float
-    """The same without what it maps of Ray's object store; the highest of several looks in a second."""
+    """Peak memory without the mapped part of Ray's object store, from several samples per second."""
     done: int
-    """Rows that were written at its end."""
+    """Number of rows that were written at the end."""
 
     @property
     def working_seconds(self) -> float:
-        """Without the start of Ray and the engines."""
+        """Return the seconds without the start of Ray and the engines."""
         return self.seconds - self.start_seconds
 
 
 class Follower:
-    """What a batch has said of itself so far.
+    """State of a batch from its reports so far.
 
     Args:
-        kill_at: With so many rows written it is to be killed; None: never.
+        kill_at: Number of written rows at which the batch must be killed; None: never.
     """
 
     def __init__(self, kill_at: int | None = None) -> None:
@@ -95,7 +98,7 @@ class Follower:
         self.done = 0
 
     def hear(self, said: Mapping[str, Any], now: float) -> None:
-        """Take what it says, so many seconds after its start; empty: it has not said anything yet."""
+        """Record a report, and its seconds after the start; an empty one means no report yet."""
         if not said:
             return
         state = said["state"]
@@ -106,21 +109,24 @@ class Follower:
             self.done, self._pause, self._changed = done, now - self._changed, now
 
     def due(self, now: float) -> bool:
-        """Whether it is to be killed now: half-way between two parts, since nobody dies right after one."""
+        """Return True if the batch must be killed now.
+
+        The kill is half-way between two parts, because a crash seldom comes right after a part.
+        """
         far = self._kill_at is not None and self.done >= self._kill_at
         return far and now >= self._changed + self._pause / 2
 
     @property
     def start_seconds(self) -> float:
-        """Of Ray, and of the engines: the reading of rows that lies between them is work."""
+        """Return the start time of Ray plus that of the engines; the reading of rows between them is work."""
         reached = self._reached
         return reached["Reading"] + reached["Running"] - reached["Starting"]
 
 
 def main(rows: int = ROWS, few: int = FEW_ROWS, batch_rows: int = BATCH_ROWS) -> None:
-    """Measure and write bench/results/batch_rows.json."""
+    """Measure and write `bench/results/batch_rows.json`."""
     python = ray_environment.python()
-    # Sockets of Ray's lie below the folder, so its path is short.
+    # The folder's path is short, because Ray creates its sockets in it.
     with tempfile.TemporaryDirectory(prefix="db-", dir="/tmp") as name:
         stage = Stage(Path(name), python, batch_rows)
         attempts = {
@@ -149,14 +155,14 @@ def main(rows: int = ROWS, few: int = FEW_ROWS, batch_rows: int = BATCH_ROWS) ->
 
 
 def goals(more_rows: int) -> Mapping[str, report.Goal]:
-    """The goals of a measurement that has so many more rows than the one with few."""
+    """Return the goals of a measurement with this many more rows than the run with few."""
     kept = more_rows * ROW_BYTES / 2**20
     growth = GOALS["driver_growth_mib"]
     return {name: goal for name, goal in GOALS.items() if goal is not growth or kept > 2 * growth["max"]}
 
 
 def measures(attempts: Mapping[str, Attempt], answered: Mapping[str, int]) -> dict[str, float]:
-    """What the attempts come to; `answered` is how many answers the engines gave in each way."""
+    """Return the measures of the attempts; `answered` is the number of the engines' answers in each way."""
     few, whole, killed, resumed = (attempts[run] for run in ("few", "whole", "killed", "resumed"))
     both = killed.seconds + resumed.seconds
     working = killed.working_seconds + resumed.working_seconds
@@ -178,12 +184,12 @@ def measures(attempts: Mapping[str, Attempt], answered: Mapping[str, int]) -> di
 
 
 class Stage:
-    """Where batches run.
+    """Folder and settings in which batches run.
 
     Args:
-        folder: For everything; its path is short.
-        python: With the packages of the Ray image.
-        batch_rows: Rows that go through the stages together.
+        folder: Folder for all files, with a short path.
+        python: Python with the packages of the Ray image.
+        batch_rows: Number of rows that pass the stages together.
     """
 
     def __init__(self, folder: Path, python: Path, batch_rows: int) -> None:
@@ -194,12 +200,12 @@ class Stage:
         self._number = 0
 
     def attempt(self, way: str, rows: int, kill_at: int | None = None) -> Attempt:
-        """One process of the batch of a way, until it has ended or is killed. Raises Failed.
+        """Run one process of a way's batch until it ends or is killed. Raises Failed.
 
         Args:
-            way: Which batch: a second attempt goes on with the first one's output.
-            rows: Rows of the batch.
-            kill_at: With so many rows written it is killed; None: it is not.
+            way: Name of the batch: a second attempt resumes from the output of the first.
+            rows: Number of rows of the batch.
+            kill_at: Number of written rows at which the process is killed; None: it is not killed.
         """
         self._number += 1
         place = self._folder / way
@@ -217,11 +223,11 @@ class Stage:
         return found
 
     def answered(self, way: str) -> int:
-        """How many answers the engines gave, those included that were lost."""
+        """Return the number of the engines' answers, including lost ones."""
         return len(self._notes(way).read_bytes().splitlines())
 
     def check(self, way: str, rows: int) -> None:
-        """Raises Failed unless each row is in the output, once."""
+        """Raise Failed unless each row is in the output exactly once."""
         parts = sorted((self._folder / way / "out").glob("part-*.jsonl"))
         found = Counter(json.loads(line)["row_id"] for part in parts for line in part.open())
         if found != Counter(range(rows)):
@@ -258,7 +264,7 @@ class Stage:
 
 
 def _write_rows(place: Path, rows: int) -> None:
-    """The input, unless it is there: a batch goes on with the same one."""
+    """Write the input unless it exists, because a batch resumes with the same input."""
     place.mkdir(exist_ok=True)
     file = place / "rows.jsonl"
     if not file.exists():
@@ -269,7 +275,7 @@ def _write_rows(place: Path, rows: int) -> None:
 
 
 def _follow(process: Process, rows: int, kill_at: int | None) -> Attempt:
-    """Ask it how far it is, until its last word, which is then kept, or until it is to be killed."""
+    """Poll the progress until the last report, which is kept, or until the batch must be killed."""
     follower, began, own = Follower(kill_at), time.monotonic(), 0.0
     while True:
         process.check()
@@ -303,6 +309,6 @@ if __name__ == "__main__":
     parser.add_argument("--few", type=int, default=FEW_ROWS, help="rows of the first run")
     parser.add_argument("--batch-rows", type=int, default=BATCH_ROWS, help="stages.batchSize of an LLMBatch")
     chosen = parser.parse_args()
-    # Who is ended ends the batch that it has started, Ray included.
+    # A termination signal must end the batch too, including Ray.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     main(chosen.rows, chosen.few, chosen.batch_rows)

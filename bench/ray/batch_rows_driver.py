@@ -1,8 +1,8 @@
-"""`python -m daybreak_runtime.batch` with the stand-in engine, for bench.ray.batch_rows.
+"""`python -m daybreak_runtime.batch` with the simulated engine, for `bench.ray.batch_rows`.
 
 python -m bench.ray.batch_rows_driver FOLDER
 
-A Ray of this process's own stands for the cluster; its files lie below the folder. The order is in the
+A Ray of this process takes the place of the cluster; its files are in the folder. The order is in the
 environment, as in a pod.
 """
 
@@ -16,7 +16,7 @@ from daybreak_runtime.batch import stage_classes
 
 
 def main(folder: str) -> int:
-    """Run the batch. Returns its exit status."""
+    """Run the batch, and return its exit status."""
     ray.init(
         num_cpus=4,
         resources={"model": 1, "prepare": 1000, "daybreak-head": 1},

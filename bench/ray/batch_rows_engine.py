@@ -1,7 +1,8 @@
-"""The stand-in engine inside Ray Data LLM, for bench.ray.batch_rows.
+"""Simulated engine inside Ray Data LLM, for `bench.ray.batch_rows`.
 
-Everything around it is real: the blocks, the processes that prepare rows, Ray Data LLM's stage and ours on
-top of it. Only what answers a row is replaced: a slot is held for a while, and the row's prompt is noted.
+Everything around it is real: the blocks, the processes that prepare rows, Ray Data LLM's stage, and
+Daybreak's stage on top of it. Only the answer to a row is simulated: the engine holds a slot for a while and
+records the row's prompt.
 """
 
 import asyncio
@@ -13,15 +14,15 @@ from ray.llm._internal.batch.stages.base import StatefulStageUDF
 from daybreak_runtime.batch.stage_classes import JsonEngine
 
 SLOTS = 256
-"""Rows at a time: an engine's own default."""
+"""Number of rows at a time: the default of an engine."""
 ROW_SECONDS = 0.5
-"""How long each of them takes."""
+"""Seconds for which each row holds its slot."""
 NOTES = "BATCH_ROWS_NOTES"
-"""Environment variable with the file in which each row is noted that was answered."""
+"""Environment variable with the file that records each answered row."""
 
 
 class StandIn(JsonEngine):
-    """Our engine stage with a stand-in for vLLM's engine."""
+    """Daybreak's engine stage with a simulated engine instead of vLLM's."""
 
     def __init__(self, data_column: str, *_: Any, task: str, **__: Any) -> None:
         StatefulStageUDF.__init__(self, data_column, [])

@@ -1,12 +1,12 @@
-"""One way of answering rows, for `batch`: run with the Ray image's Python, it prints one line of JSON.
+"""One way to answer rows, for `batch`: run with the Ray image's Python, it prints one line of JSON.
 
 python -m bench.ray.batch_ways naive|plain|batch FOLDER
 
-The folder has `rows.jsonl` and `settings.json`: `engine_args` that each engine is told, `gpus` of it, and
-`batch_rows` of `batch`.
+The folder has `rows.jsonl` and `settings.json`: `engine_args` and `gpus` of each engine, and `batch_rows` of
+`batch`.
 
-The clock of each way starts when its engine takes the first row, and stops at the last answer. What an engine
-does before, its start, is in no rate; what it does from then on, its slots half empty included, is in each.
+The clock of each way starts when its engine takes the first row, and stops at the last answer. No rate
+includes the start of the engine; each includes everything after the first row, such as half-empty slots.
 """
 
 import json
@@ -19,37 +19,40 @@ from pathlib import Path
 from typing import Any
 
 NAIVE_ROWS = 32
-"""Of a call of the naive way. So many rows are a block of its table, and their number is a multiple of this:
-otherwise Ray Data would hand out what is left of a block, and an engine would be called for a row or two."""
+"""Number of rows in a call of the naive way, and in a block of its table.
+
+The number of rows must be a multiple of it. Otherwise Ray Data would pass the rest of a block to the engine,
+as a call with a row or two.
+"""
 FIRST_ROW = "BATCH_FIRST_ROW"
-"""Environment variable with the file in which is noted when an engine has taken the first row."""
+"""Environment variable with the file that records when an engine has taken the first row."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is the same for every way."""
+    """Settings that all ways share."""
 
     engine_args: Mapping[str, Any]
-    """With `model` and `max_num_seqs`."""
+    """Engine arguments, including `model` and `max_num_seqs`."""
     gpus: int = 0
     batch_rows: int = 16
-    """Of a batch of `batch`: an LLMBatch's default."""
+    """Number of rows in a batch of `batch`: the default of an LLMBatch."""
 
     @classmethod
     def read(cls, folder: Path) -> "Settings":
-        """From the folder's `settings.json`."""
+        """Read the settings from the folder's `settings.json`."""
         return cls(**json.loads((folder / "settings.json").read_text()))
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
-    """The rows."""
+    """Return the rows of the folder."""
     return [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
 
 
 def rate(rows: int, first_taken: float, last_answer: float) -> dict[str, Any]:
-    """Rows in each second, from the first row that an engine took to the last answer.
+    """Return the rows per second from the first row that an engine took to the last answer.
 
-    Raises ValueError when no time lies between them.
+    Raises ValueError if no time lies between them.
     """
     seconds = last_answer - first_taken
     if rows < 1 or seconds <= 0:
@@ -58,12 +61,15 @@ def rate(rows: int, first_taken: float, last_answer: float) -> dict[str, Any]:
 
 
 def expect_first_row(folder: Path) -> None:
-    """Have this process, and those that it starts, note the first row in a file of this run."""
+    """Make this process and its children record the first row in a file of this run."""
     os.environ[FIRST_ROW] = str(folder / f"first-{os.getpid()}-{time.monotonic_ns()}")
 
 
 def note_row() -> None:
-    """Note that an engine takes a row now, unless one has before. One clock counts for the whole machine."""
+    """Record that an engine takes a row now, unless one is recorded.
+
+    The clock is the same for all processes of the machine.
+    """
     now = time.monotonic()
     try:
         with open(os.environ[FIRST_ROW], "x") as file:
@@ -73,12 +79,15 @@ def note_row() -> None:
 
 
 def first_row() -> float:
-    """When an engine took the first row, by `time.monotonic()`."""
+    """Return the time at which an engine took the first row, by `time.monotonic()`."""
     return float(Path(os.environ[FIRST_ROW]).read_text())
 
 
 def naive_blocks(rows: int) -> int:
-    """Blocks of the naive way's table, each of them one call. Raises ValueError if a call had fewer rows."""
+    """Return the number of blocks of the naive way, each one call.
+
+    Raises ValueError if a call had fewer rows.
+    """
     blocks, left = divmod(rows, NAIVE_ROWS)
     if left or not blocks:
         raise ValueError(f"{rows} rows: the naive way needs a multiple of {NAIVE_ROWS}")
@@ -86,7 +95,7 @@ def naive_blocks(rows: int) -> int:
 
 
 def plain(folder: Path, settings: Settings) -> dict[str, Any]:
-    """All rows in one call of the engine."""
+    """Answer all rows in one call of the engine."""
     from vllm import LLM, SamplingParams
 
     rows = read(folder)
@@ -99,7 +108,7 @@ def plain(folder: Path, settings: Settings) -> dict[str, Any]:
 
 
 class Synchronous:
-    """The naive way's actor."""
+    """Actor of the naive way."""
 
     def __init__(self, engine_args: Mapping[str, Any]) -> None:
         from vllm import LLM
@@ -118,7 +127,7 @@ class Synchronous:
 
 
 def naive(folder: Path, settings: Settings) -> dict[str, Any]:
-    """`map_batches` with a synchronous engine."""
+    """Answer the rows with `map_batches` and a synchronous engine."""
     import ray
 
     _start(folder, settings)
@@ -138,7 +147,7 @@ def naive(folder: Path, settings: Settings) -> dict[str, Any]:
 
 
 def batch(folder: Path, settings: Settings) -> dict[str, Any]:
-    """The runtime of an LLMBatch, rows to written parts."""
+    """Answer the rows with the runtime of an LLMBatch, from rows to written parts."""
     from bench.ray.batch_ways_engine import Noting
     from daybreak_runtime.batch import stage_classes
     from daybreak_runtime.batch.engines import answers
@@ -187,7 +196,7 @@ def batch(folder: Path, settings: Settings) -> dict[str, Any]:
 
 
 def _start(folder: Path, settings: Settings) -> None:
-    """A Ray of this process's own, which ends with it."""
+    """Start a separate Ray, which ends with this process."""
     import ray
 
     ray.init(

@@ -1,4 +1,4 @@
-"""The engine stage of an LLMBatch for bench.ray.batch_ways: it notes when it takes the first row."""
+"""Engine stage of an LLMBatch for `bench.ray.batch_ways`: it records when it takes the first row."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from daybreak_runtime.batch.stage_classes import JsonEngine
 
 
 class Noting(JsonEngine):
-    """Our engine stage."""
+    """Daybreak's engine stage, which records the first row."""
 
     async def _generate_with_error_handling(self, row: dict[str, Any], batch_uuid: Any) -> dict[str, Any]:
         note_row()

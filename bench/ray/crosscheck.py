@@ -1,12 +1,13 @@
-"""The load of an LLMBenchmark beside `vllm bench serve`
+"""Load of an LLMBenchmark, compared with `vllm bench serve`
 
-Both ask one engine, `vllm serve` with the tiny model on CPUs, in turns: as many clients in a closed loop,
-prompts and answers of the same lengths, random tokens, no answer cut short. An LLMBenchmark counts what ends
-within a window; `vllm bench serve` sends a number of requests, and counts from the first to the last, in
-whose end fewer and fewer run. It sends text where an LLMBenchmark sends tokens. Both send and time a request
-with the same functions of vLLM, so what is compared is all around them.
+Both load one engine in turns: `vllm serve` with the tiny model on CPUs. They use the same number of clients
+in a closed loop, the same lengths of prompts and answers, and random tokens; no answer is cut short. An
+LLMBenchmark counts the requests that end within a window. `vllm bench serve` sends a number of requests and
+counts from the first to the last, with fewer running at the end. It sends text, whereas an LLMBenchmark sends
+tokens. Both send and time a request with the same functions of vLLM, so the comparison covers everything
+around them.
 
-Needs images/ray-cpu's packages: the first run puts them into .daybreak/ray-venv.
+The measurement needs the packages of `images/ray-cpu`: the first run installs them to `.daybreak/ray-venv`.
 """
 
 import argparse
@@ -33,7 +34,7 @@ GOALS: Mapping[str, report.Goal] = {"requests_ratio": _CLOSE, "tpot_ratio": _CLO
 
 
 def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
-    """Measure and write bench/results/crosscheck.json."""
+    """Measure and write `bench/results/crosscheck.json`."""
     python = ray_environment.python()
     with tempfile.TemporaryDirectory(prefix="db-", dir="/tmp") as name:
         runs = _run(python, models.make("tiny", Path(name)), rounds, seconds)
@@ -51,7 +52,7 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
 
 
 def measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Both ways' medians, the medians of the rounds' ratios, and how many requests failed."""
+    """Return the medians of both programs, of the ratios per round, and the number of failed requests."""
     by_way = {
         way: sorted((run for run in runs if run["way"] == way), key=lambda run: int(run["round"]))
         for way in ("ours", "vllm")
@@ -80,7 +81,7 @@ def _run(python: Path, model: Path, rounds: int, seconds: float) -> list[dict[st
     try:
         said, _ = process.communicate(timeout=_LIMIT_SECONDS)
     finally:
-        # Asked, not killed: it ends the engine, which is in a session of its own.
+        # Terminate instead of kill: the process ends the engine, which is in a separate session.
         if process.poll() is None:
             process.terminate()
             process.wait()

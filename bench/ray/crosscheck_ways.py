@@ -1,4 +1,4 @@
-"""Both programs against one engine, for `crosscheck`: the Ray image's Python runs it, and it prints JSON.
+"""Both programs against one engine, for `crosscheck`: run with the Ray image's Python, it prints JSON.
 
 python -m bench.ray.crosscheck_ways MODEL ROUNDS SECONDS
 """
@@ -25,11 +25,11 @@ _VLLM_BENCH = (
     "add_cli_args(parser)\n"
     "main(parser.parse_args())\n"
 )
-"""`vllm bench serve`: the CPU build's distribution has a name under which the command is not found."""
+"""Python code of `vllm bench serve`: the CPU build's distribution has a name that hides the command."""
 
 
 def ours(target: Target, seconds: float) -> dict[str, Any]:
-    """The load of an LLMBenchmark."""
+    """Run the load of an LLMBenchmark."""
     load = Load(
         clients=(CLIENTS,),
         prompt_tokens=Lengths("Fixed", mean=TOKENS_IN),
@@ -49,7 +49,7 @@ def ours(target: Target, seconds: float) -> dict[str, Any]:
 
 
 def theirs(target: Target, model: Path, requests: int) -> dict[str, Any]:
-    """`vllm bench serve` with as many requests, after as many to warm up as there are clients."""
+    """Run `vllm bench serve` with as many requests, after one warm-up request for each client."""
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "backend": "openai",
@@ -81,7 +81,7 @@ def theirs(target: Target, model: Path, requests: int) -> dict[str, Any]:
 
 
 def main(model: Path, rounds: int, seconds: float) -> list[dict[str, Any]]:
-    """Both in turns, each round the other one first."""
+    """Run both programs in turns, with the order reversed each round."""
     args = {
         "max_model_len": 1024,
         "max_num_seqs": CLIENTS,
@@ -100,6 +100,6 @@ def main(model: Path, rounds: int, seconds: float) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
-    # Who is ended ends the engine that it has started, which is in a session of its own.
+    # A termination signal must end the engine too, which runs in a separate session.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     print(json.dumps(main(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))), flush=True)

@@ -1,20 +1,22 @@
-"""From the engine to the client: replicas at a port of their own, beside Serve's proxy and ingress
+"""Direct ports of replicas, compared with Serve's proxy and ingress
 
-Today's way is Serve's proxy, Ray Serve LLM's ingress and then a replica. The direct way is our gateway's
-HAProxy and then the same replica's own port. Both run here as in a cluster: the RayService's configuration
-and the pods' settings are built by the operator's builders from the tiny sample, and Ray, the gateway and the
-replicas are processes of this machine. Today's way is asked without the gateway, which favours it.
+The default path is Serve's proxy, Ray Serve LLM's ingress and then a replica. The direct path is the HAProxy
+of Daybreak's gateway and then the same replica's direct port. Both run here as in a cluster. The operator's
+builders create the RayService's configuration and the pods' settings from the tiny sample. Ray, the gateway
+and the replicas are processes of this machine. Requests on the default path skip the gateway, which favors
+that path.
 
-First with a stand-in for the engine (`direct_pace`), so that only the ways cost anything: a replica has
-6,000 tokens a second for all its streams, and no stream gets more than 100, so that 64 clients have them all
-and 6 clients 600. One replica is measured with both, eight with 600, which two cores carry. What the stand-in
-costs alone is measured and taken away: CPU time is that of what lies between it and the client (`gateway`,
-`proxy`, `ingress`, and `replica` with vLLM's own app). Where the cores are full, tokens come late and several
-go in one chunk, as with vLLM, and cost less each on the way that is behind: the plain ratio is that at 600.
+First, a simulated engine (`direct_pace`) ensures that only the paths cost anything. A replica has 6,000
+tokens per second for all its streams, and no stream gets more than 100. Therefore 64 clients use all of them,
+and 6 clients use 600. One replica is measured with both rates; eight replicas are measured with 600, which
+two cores can carry. The cost of the simulated engine alone is measured and subtracted. CPU time is that of
+the processes between engine and client (`gateway`, `proxy`, `ingress`, and `replica` with vLLM's own app). If
+the cores are fully used, tokens arrive late, and several share one chunk, as with vLLM. They then cost less
+per token on the slower path; therefore the plain ratio is the one at 600.
 
-Then with vLLM and the tiny model, in turns with `vllm serve` of the same arguments beside it.
+Then vLLM runs with the tiny model, in turns with `vllm serve` with the same arguments.
 
-Needs images/ray-cpu's packages: the first run puts them into .daybreak/ray-venv.
+The measurement needs the packages of `images/ray-cpu`: the first run installs them to `.daybreak/ray-venv`.
 """
 
 import argparse
@@ -40,7 +42,7 @@ ROUNDS = 1
 SECONDS = 6.0
 REPLICAS = 8
 CLIENTS = {600: 6, 6000: 64}
-"""Clients of a replica, by the tokens a second that the stand-in has for so many."""
+"""Clients of a replica by the simulated engine's tokens per second for that number of clients."""
 LENGTHS = Lengths()
 TINY_ROUNDS = 4
 TINY_SECONDS = 8.0
@@ -51,14 +53,14 @@ _RAMP_SECONDS = 2.0
 _REST_SECONDS = 1.0
 _ENGINE_SECONDS = 300.0
 _IDLE = 0.15
-"""Cores that Serve's proxy and ingress may use together while nothing comes to them."""
+"""Maximum number of cores that Serve's proxy and ingress may use together without requests."""
 
 _OF_ALL = 7.5 / 8
-"""What so many replicas carry at least, as a part of as many times one."""
+"""Minimum throughput of several replicas, as a fraction of the same multiple of one replica."""
 
 
 def goals(replicas: int) -> dict[str, report.Goal]:
-    """What is wanted. Eight replicas of 6,000 need more than two cores: there the CPU time is judged."""
+    """Return the goals. Eight replicas of 6,000 need more than two cores: there the CPU time is judged."""
     return {
         "cpu_ratio_600_x1": {"max": 0.25},
         "cpu_ratio_6000_x1": {"max": 0.25},
@@ -75,9 +77,9 @@ def main(
     tiny_rounds: int = TINY_ROUNDS,
     python: Path | None = None,
 ) -> None:
-    """Measure and write bench/results/direct.json."""
+    """Measure and write `bench/results/direct.json`."""
     python = python or ray_environment.python()
-    # Sockets of Ray's lie below the folder, so its path is short.
+    # The folder's path is short, because Ray creates its sockets in it.
     with tempfile.TemporaryDirectory(prefix="db-", dir="/tmp") as name:
         folder = Path(name)
         model = models.make("tiny", folder)
@@ -102,7 +104,7 @@ def main(
 
 
 def _alone(python: Path, streams: int) -> dict[str, Any]:
-    """What the stand-in costs when nobody takes its chunks further."""
+    """Return the cost of the simulated engine if its chunks are not forwarded."""
     command: list[str | Path] = [python, "-m", "bench.ray.direct_pace", "--streams", str(streams)]
     found = json.loads(run_program(command, directory=paths.REPOSITORY, timeout=60))
     _say(f"the stand-in alone: {found}")
@@ -133,12 +135,12 @@ def _stand_ins(
 
 
 def _paces(replicas: int) -> Mapping[int, int]:
-    """What is measured with so many replicas: with several the slow pace only, which two cores can carry."""
+    """Return the paces for a number of replicas; several use only the slow one, which two cores carry."""
     return CLIENTS if replicas == 1 else {pace: CLIENTS[pace] for pace in (min(CLIENTS),)}
 
 
 def _tiny(stage: Stage, vocabulary: Sequence[tuple[str, int]], rounds: int) -> Iterator[dict[str, Any]]:
-    """Daybreak's direct way and `vllm serve`, in turns; both are there all the time."""
+    """Measure Daybreak's direct path and `vllm serve` in turns; both run all the time."""
     with _vllm(stage) as engine:
         stage.engine()
         [port] = stage.serve(1)
@@ -164,7 +166,7 @@ def _vllm(stage: Stage) -> Iterator[Engine]:
 
 
 def _warm_up(stage: Stage, way: Way, vocabulary: Sequence[tuple[str, int]], clients: int) -> None:
-    """The first requests are slow ones, and the gateway has to find the replicas."""
+    """Send the first requests, which are slow, and let the gateway find the replicas."""
     load(
         way.address,
         stage.rendered.model,
@@ -186,13 +188,13 @@ def _load(
     lengths: Lengths,
     engine: Engine | None = None,
 ) -> dict[str, Any]:
-    """The load on one way. Raises RuntimeError when a request was not answered as it should be."""
+    """Run the load on one path. Raises RuntimeError if a request did not receive its expected answer."""
 
     def look() -> cores.Used:
         return cores.used([*stage.processes(way), *(engine.processes() if engine else ())])
 
     seen = load(way.address, stage.rendered.model, vocabulary, clients, window, look, lengths, stage.python)
-    # What the replicas refuse would go to Serve's proxy, the backup.
+    # Requests that the replicas reject would go to Serve's proxy, the backup.
     strayed = (
         way.name == "direct" and sum(seen["cores"].get(part, 0.0) for part in ("proxy", "ingress")) > _IDLE
     )
@@ -207,7 +209,7 @@ def _load(
 
 
 def measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """What the runs come to: medians over the rounds, and ratios of them."""
+    """Return the medians over the rounds, and their ratios."""
     alone = {run["streams"]: run["cpu_ms_per_1000_tokens"] for run in runs if run["path"] == "alone"}
     found: dict[str, float] = {
         f"stand_in_alone_{pace}_cpu_ms_per_1000_tokens": alone[clients] for pace, clients in CLIENTS.items()
@@ -243,7 +245,7 @@ def measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def _tiny_measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Daybreak's direct way against `vllm serve`: the ratio of each round, and the median of those."""
+    """Return the ratios of Daybreak's direct path to `vllm serve` per round, and their median."""
     found: dict[str, float] = {}
     by_way = {
         way: sorted((run for run in runs if run["path"] == way), key=lambda run: int(run["round"]))
@@ -262,7 +264,7 @@ def _tiny_measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
 
 
 def cpu_ms(run: Mapping[str, Any]) -> float:
-    """CPU milliseconds of what lies between engine and client, for 1,000 streamed tokens."""
+    """Return the CPU milliseconds of the processes between engine and client for 1,000 streamed tokens."""
     return 1e6 * cores.in_front(run["cores"]) / float(run["tokens_per_second"])
 
 

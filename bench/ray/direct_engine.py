@@ -1,7 +1,7 @@
-"""The stand-in engine inside Ray Serve LLM, for bench.ray.direct: `RAYLLM_VLLM_ENGINE_CLS` names it to Ray.
+"""Simulated engine inside Ray Serve LLM, for `bench.ray.direct`: `RAYLLM_VLLM_ENGINE_CLS` names it to Ray.
 
-Everything around it is real: Ray Serve LLM's server and engine class, vLLM's own app with its routes and
-middleware. Only the start of the engine and what answers a chat completion are replaced.
+Everything around it is real: Ray Serve LLM's server and engine class, and vLLM's own app with its routes and
+middleware. Only the start of the engine and the answer to a chat completion are replaced.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from bench.ray.direct_pace import Paced, answer
 
 
 class _Chat:
-    """In the place of vLLM's OpenAIServingChat."""
+    """Replacement of vLLM's OpenAIServingChat."""
 
     def __init__(self, paced: Paced) -> None:
         self._paced = paced
@@ -23,12 +23,12 @@ class _Chat:
     async def create_chat_completion(
         self, request: Any, raw_request: Any = None
     ) -> AsyncGenerator[str, None]:
-        """Answer a request that asks for a stream; nothing else is asked here."""
+        """Answer a request for a stream; the benchmark sends no others."""
         return answer(self._paced, request.model, request.max_tokens or 16, len(request.messages))
 
 
 class _Client:
-    """In the place of vLLM's AsyncLLM."""
+    """Replacement of vLLM's AsyncLLM."""
 
     errored = False
 
@@ -38,25 +38,25 @@ class _Client:
         self.model_config = vllm_config.model_config
 
     async def get_supported_tasks(self) -> tuple[str, ...]:
-        """It generates."""
+        """Report that the engine supports generation."""
         return ("generate",)
 
     async def check_health(self) -> None:
-        """It is well."""
+        """Report that the engine is healthy."""
 
     def get_num_unfinished_requests(self) -> int:
-        """Streams that have not ended."""
+        """Return the number of unfinished streams."""
         return self._paced.unfinished
 
     def shutdown(self) -> None:
-        """There is nothing to end."""
+        """Do nothing, because no engine runs."""
 
 
 class StandIn(VLLMEngine):  # type: ignore[misc]  # Ray is only in the Ray images
-    """Ray Serve LLM's engine class with a stand-in for vLLM's engine."""
+    """Ray Serve LLM's engine class with a simulated engine instead of vLLM's."""
 
     async def start(self) -> None:
-        """Start nothing; be as if vLLM had started."""
+        """Set the engine's state as if vLLM had started."""
         callback = self.llm_config.get_or_create_callback()
         arguments, frontend, config = self._prepare_engine_config(callback.ctx)
         paced = Paced()

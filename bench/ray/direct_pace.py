@@ -1,11 +1,11 @@
-"""A stand-in for an engine: tokens at a set pace, and what they cost alone.
+"""Simulated engine with tokens at a set pace, and the cost of the tokens alone.
 
     python -m bench.ray.direct_pace --streams 64 --seconds 5
 
 It computes nothing. It writes the chunks that vLLM's OpenAI server writes, one token for each stream at a
-time, at the pace of a GPU: a step is never shorter than STEP_SECONDS, and all streams of a replica get
-TOKENS_PER_SECOND together. Steps go by the clock, as those of an engine in a process of its own do: a stream
-whose reader was late finds several tokens, and sends them in one chunk, as vLLM does.
+time, at the pace of a GPU. A step is never shorter than `STEP_SECONDS`, and all streams of a replica get
+`TOKENS_PER_SECOND` together. Steps follow the clock, like those of an engine in a separate process. A stream
+with a late reader therefore gets several tokens, and sends them in one chunk, as vLLM does.
 """
 
 import argparse
@@ -33,11 +33,11 @@ class Paced:
 
     @property
     def unfinished(self) -> int:
-        """Streams that have not ended."""
+        """Return the number of unfinished streams."""
         return len(self._streams)
 
     async def tokens(self, wanted: int) -> AsyncGenerator[int, None]:
-        """How many tokens have come, again and again, until there are as many as wanted."""
+        """Yield the numbers of arriving tokens until their sum is `wanted`."""
         self._number += 1
         number, stream = self._number, _Stream()
         self._streams[number] = stream
@@ -53,7 +53,7 @@ class Paced:
             del self._streams[number]
 
     async def _steps(self) -> None:
-        """Give each stream a token at each step, until nobody is left."""
+        """Give each stream a token at each step, until no stream is left."""
         due = time.monotonic()
         while self._streams:
             due += step_seconds(len(self._streams))
@@ -74,12 +74,12 @@ class _Stream:
         self._some = asyncio.Event()
 
     def put(self, tokens: int) -> None:
-        """So many more."""
+        """Add a number of tokens."""
         self._waiting += tokens
         self._some.set()
 
     async def take(self) -> int:
-        """All tokens that are there; waits for the first."""
+        """Return all available tokens after waiting for the first."""
         await self._some.wait()
         self._some.clear()
         taken, self._waiting = self._waiting, 0
@@ -87,12 +87,12 @@ class _Stream:
 
 
 def step_seconds(streams: int) -> float:
-    """How long a step takes with so many streams."""
+    """Return the seconds of a step with this number of streams."""
     return max(STEP_SECONDS, streams / TOKENS_PER_SECOND)
 
 
 async def answer(paced: Paced, model: str, wanted: int, prompt_tokens: int) -> AsyncGenerator[str, None]:
-    """A streamed chat completion as vLLM writes it, of exactly so many tokens."""
+    """Write a streamed chat completion like vLLM, with exactly `wanted` tokens."""
     head = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "object": "chat.completion.chunk",
@@ -126,7 +126,7 @@ def _event(document: dict[str, Any]) -> str:
 
 
 async def alone(streams: int, seconds: float, tokens: int) -> dict[str, float]:
-    """What it costs when nobody takes the chunks further."""
+    """Return the cost of the streams if their chunks are not forwarded."""
     paced = Paced()
     ends = time.monotonic() + seconds
     made = 0
@@ -155,7 +155,7 @@ def _cpu() -> float:
 
 
 def main() -> None:
-    """Print what it costs alone, as JSON."""
+    """Print the cost of the engine alone as JSON."""
     import uvloop
 
     parser = argparse.ArgumentParser(description="What the stand-in engine costs alone.")

@@ -1,4 +1,4 @@
-"""The processes of bench.ray.direct: a local Ray cluster, started as its pods would be, and our gateway."""
+"""Processes of `bench.ray.direct`: a local Ray cluster, started like its pods, and Daybreak's gateway."""
 
 import copy
 import json
@@ -29,16 +29,16 @@ _STAND_IN = {
 
 @dataclass(frozen=True)
 class Way:
-    """A way to the replicas."""
+    """One path to the replicas."""
 
     name: str
     address: tuple[str, int]
     more: tuple[Process, ...] = ()
-    """Processes on it that are not Ray's."""
+    """Processes on the path that are not Ray's."""
 
 
 def several(rendered: Rendered, replicas: int, most: int) -> Rendered:
-    """The same for so many replicas, on a worker that has room for `most` of them."""
+    """Return the service with a number of replicas, on a worker with capacity for `most` of them."""
     config = copy.deepcopy(dict(rendered.config))
     scaling = config["applications"][0]["deployments"][-1]["autoscaling_config"]
     scaling |= {"min_replicas": replicas, "max_replicas": replicas}
@@ -46,7 +46,7 @@ def several(rendered: Rendered, replicas: int, most: int) -> Rendered:
 
 
 def _wide(pod: Pod, most: int) -> Pod:
-    """A worker for so many replicas of the one that it was made for."""
+    """Return a worker with capacity for `most` replicas instead of one."""
     start = []
     for argument in pod.ray_start:
         name, _, value = argument.partition("=")
@@ -60,7 +60,7 @@ def _wide(pod: Pod, most: int) -> Pod:
 
 
 class Stage:
-    """A Ray cluster whose replicas come and go."""
+    """Ray cluster with a changing number of replicas."""
 
     def __init__(self, folder: Path, model: Path, python: Path, first_port: int) -> None:
         self.python = str(python)
@@ -81,7 +81,7 @@ class Stage:
 
     @property
     def limit(self) -> int:
-        """What a gateway sends a replica at most at a time."""
+        """Return the maximum number of concurrent requests that a gateway sends to a replica."""
         return int(self.rendered.deployment["max_ongoing_requests"])
 
     def start(self) -> None:
@@ -89,7 +89,7 @@ class Stage:
         self.cluster.start_head(self.rendered.head)
 
     def stand_ins(self, most: int) -> None:
-        """Start the worker of up to so many replicas with the stand-in engine."""
+        """Start the worker of at most `most` replicas with the simulated engine."""
         worker = several(self.rendered, 1, most).worker
         self._start_worker(worker, _STAND_IN)
 
@@ -98,11 +98,11 @@ class Stage:
         self._start_worker(self.rendered.worker, {})
 
     def serve(self, replicas: int) -> list[int]:
-        """Let Serve run so many replicas; returns the ports of their own."""
+        """Make Serve run a number of replicas, and return their direct ports."""
         config = several(self.rendered, replicas, replicas)
         self.cluster.deploy(config)
         if replicas:
-            # Says why, where an application cannot start.
+            # Reports the cause if an application cannot start.
             self.cluster.wait_running(_START_SECONDS)
         self.cluster.wait_replicas(str(self.rendered.deployment["name"]), replicas, _START_SECONDS)
         return self._ports()
@@ -113,17 +113,17 @@ class Stage:
         self.cluster.stop_worker()
 
     def stop(self) -> None:
-        """End everything."""
+        """End all processes."""
         self.cluster.stop()
 
     @property
     def proxy(self) -> Way:
-        """Serve's proxy, and with it the ingress."""
+        """Return the path through Serve's proxy and the ingress."""
         return Way("today", (HOST, self.ports.serve))
 
     @contextmanager
     def gateway(self, ports: list[int], name: str) -> Iterator[Way]:
-        """Our gateway before the replicas' own ports."""
+        """Run Daybreak's gateway in front of the replicas' direct ports."""
         port = self.ports.gateway_direct
         command = [sys.executable, "-m", "bench.gpu.gateway", "--port", str(port)]
         command += ["--model", self.rendered.model, "--proxy", str(self.ports.serve)]
@@ -142,14 +142,14 @@ class Stage:
             yield Way("direct", (HOST, port), (one,))
 
     def processes(self, way: Way) -> list[psutil.Process]:
-        """Ray's, and those of the way."""
+        """Return Ray's processes and those of the path."""
         return [*self.cluster.processes(), *(each for one in way.more for each in one.family())]
 
     def _start_worker(self, worker: Pod, more: Mapping[str, str]) -> None:
         self.cluster.start_worker(worker, {**more, "DAYBREAK_HTTP_PORT": "0"})
 
     def _ports(self) -> list[int]:
-        """The ports of the replicas that are there."""
+        """Return the direct ports of the current replicas."""
         said = {
             int(port)
             for log in (self.cluster.logs / "serve").glob("replica_*.log")

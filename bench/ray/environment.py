@@ -1,4 +1,4 @@
-"""images/ray-cpu's packages on this machine, for what measures Ray and vLLM without a cluster."""
+"""Packages of `images/ray-cpu` on this machine, for measurements of Ray and vLLM without a cluster."""
 
 import hashlib
 import os
@@ -14,14 +14,14 @@ from cluster.tools.report import Report
 LOCK = paths.REPOSITORY / "images" / "ray-cpu" / "requirements.txt"
 RUNTIME = paths.REPOSITORY / "runtime" / "src"
 WITHOUT_CUDA = LOCK.with_name("without_cuda.py")
-"""What the image's build runs too: PyPI's torch asks for NVIDIA's libraries, which the lock leaves out."""
+"""Script that the image's build also runs: PyPI's torch requires NVIDIA's libraries, which the lock omits."""
 FOLDER = paths.DAYBREAK / "ray-venv"
 VERSION = "3.11"
-"""Of Python: what the lock is for."""
+"""Python version of the lock."""
 
 
 OTHER = "RAY_PYTHON"
-"""Environment variable with a Python that has the packages already."""
+"""Environment variable with a Python that already has the packages."""
 ENGINE_ON_CPUS = {
     "OMP_NUM_THREADS": str(os.cpu_count() or 1),
     "TORCHDYNAMO_DISABLE": "1",
@@ -33,7 +33,7 @@ ENGINE_ON_CPUS = {
 
 
 def variables(more: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a program of ours in such a Python: `more`, our sources, and nothing is fetched."""
+    """Return the environment of a Daybreak program in such a Python: `more`, the sources, no downloads."""
     return {
         **{name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"},
         **more,
@@ -45,9 +45,9 @@ def variables(more: Mapping[str, str]) -> dict[str, str]:
 
 
 def python(folder: Path = FOLDER) -> Path:
-    """A Python with the packages of the lock; made when it is not there, or when the lock is another one.
+    """Return a Python with the packages of the lock, created if it is missing or the lock has changed.
 
-    The wheels are those that the image is built from, out of uv's cache where they are there.
+    The wheels are those from which the image is built, taken from uv's cache if they are in it.
     """
     if other := os.environ.get(OTHER):
         return Path(other)
@@ -73,7 +73,7 @@ def _made(folder: Path) -> Path:
             "--no-deps",
             "--require-hashes",
         ]
-        # Copies: what is patched next must not be uv's cache.
+        # Copies, because the next step patches files and must not change uv's cache.
         run([*install, "--link-mode", "copy", "-r", LOCK])
         run([found, WITHOUT_CUDA, folder / "lib" / f"python{VERSION}" / "site-packages"])
         made.write_text(digest)

@@ -1,1 +1,1 @@
-"""Applications of one's own on Ray Serve."""
+"""Custom applications on Ray Serve."""

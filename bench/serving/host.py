@@ -1,4 +1,4 @@
-"""A Ray of its own with applications by import path, run by Ray's Python; ends when its standard input does.
+"""Separate Ray with applications by import path, run by Ray's Python; it ends with its standard input.
 
 python -m bench.serving.host PORT FOLDER APPLICATIONS
 
@@ -15,7 +15,7 @@ from ray.serve._private.api import call_user_app_builder_with_args_if_necessary 
 
 
 def main(port: int, folder: str, applications: dict[str, dict[str, object]]) -> None:
-    """Start, say so, and wait."""
+    """Start the applications, print that they are ready, and wait."""
     ray.init(
         num_cpus=32,
         object_store_memory=100_000_000,
@@ -24,7 +24,7 @@ def main(port: int, folder: str, applications: dict[str, dict[str, object]]) -> 
         _temp_dir=folder,
     )
     serve.start(http_options={"host": "127.0.0.1", "port": port})
-    # One after another: their processes together are too much for a small machine.
+    # One after another, because all of their processes at once are too much for a small machine.
     for name, each in applications.items():
         application = build(import_attr(str(each["importPath"])), each.get("args", {}))
         serve.run(application, name=name, route_prefix=f"/{name}")

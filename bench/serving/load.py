@@ -1,4 +1,4 @@
-"""A closed loop of HTTP requests over connections that stay open, with little work of its own."""
+"""Closed loop of HTTP requests over kept-alive connections, with little client work per request."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def load(port: int, path: str, body: bytes, clients: int, seconds: float) -> dict[str, Any]:
-    """Requests/s and latencies, of requests that began after the first tenth of the time.
+    """Return the requests/s and latencies of requests that began after the first tenth of the time.
 
     Raises:
         RuntimeError: An answer is not 200.

@@ -1,6 +1,7 @@
-"""The model of bench.serving.v2, the same in both servers: a linear classifier, as sklearn's is.
+"""Model of `bench.serving.v2`, identical in both servers: a linear classifier like that of sklearn.
 
-As a program it is KServe's server of it: python -m bench.serving.model PORT, with KServe's Python.
+As a program, this module is KServe's server of the model: python -m bench.serving.model PORT, with KServe's
+Python.
 """
 
 import logging
@@ -14,12 +15,12 @@ WEIGHTS = np.random.default_rng(0).standard_normal((FEATURES, CLASSES))
 
 
 def predict(x: Any) -> Any:
-    """The class of each row."""
+    """Return the class of each row."""
     return (x @ WEIGHTS).argmax(axis=1)
 
 
 def main(port: int) -> None:
-    """Serve it by KServe, as its documentation shows."""
+    """Serve the model with KServe, as its documentation shows."""
     import kserve
 
     class Linear(kserve.Model):  # type: ignore[misc]  # only in an environment of its own
@@ -37,7 +38,7 @@ def main(port: int) -> None:
             )
 
     server = kserve.ModelServer(http_port=port, enable_grpc=False, workers=1, enable_latency_logging=False)
-    # Ours writes no line for each request either.
+    # Daybreak's replicas do not log each request either.
     for name in ("uvicorn.access", "kserve.trace"):
         logging.getLogger(name).disabled = True
     server.start([Linear()])

@@ -1,4 +1,4 @@
-"""Ray Serve with applications of one's own on this machine, for measurements and tests."""
+"""Ray Serve with custom applications on this machine, for measurements and tests."""
 
 import contextlib
 import json
@@ -20,24 +20,24 @@ _END_SECONDS = 30
 
 
 def free_port() -> int:
-    """A port that nobody has now."""
+    """Return a port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         return int(taken.getsockname()[1])
 
 
 @contextlib.contextmanager
 def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator[str]:
-    """HOST:PORT of Serve's proxy, with each application below its name.
+    """Yield HOST:PORT of Serve's proxy, with each application below its name.
 
     Args:
         applications: `{"NAME": {"importPath": "module.attribute", "args": {...}}}`.
-        port: For the proxy.
-        more: Folders with modules, beside the samples.
+        port: Port of the proxy.
+        more: Folders with modules, in addition to the samples.
 
     Raises:
-        RuntimeError: An application did not start; with the end of what was said.
+        RuntimeError: An application did not start; the message has the end of the output.
     """
-    # Sockets of Ray's lie below the folder, so its path is short.
+    # The folder's path is short, because Ray creates its sockets in it.
     folder = Path(tempfile.mkdtemp(prefix="db-", dir="/tmp"))
     sources = [ray_environment.RUNTIME, SAMPLES, paths.REPOSITORY, *more]
     environment = {
@@ -47,7 +47,7 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
         "PYTHONPATH": os.pathsep.join(map(str, sources)),
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
-        # A process for each CPU that Ray is told of, before one is needed, is too much for a small machine.
+        # Ray starts a process for each CPU in advance, which is too much for a small machine.
         "RAY_prestart_worker_first_driver": "0",
         "RAY_raylet_start_wait_time_s": "120",
     }
@@ -72,7 +72,7 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
 
 
 def _ready(process: "subprocess.Popen[str]", log: Path) -> None:
-    """Wait until it says so; Ray says things of its own before."""
+    """Wait until the process reports that it is ready; Ray prints other lines before."""
     said: list[str] = []
     while process.stdout and (line := process.stdout.readline()):
         if line == "READY\n":
@@ -82,7 +82,7 @@ def _ready(process: "subprocess.Popen[str]", log: Path) -> None:
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
-    """Ray ends its own processes; what is left of the session is killed."""
+    """End the process; Ray ends its own processes, and the rest of the session is killed."""
     if process.stdin:
         process.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):

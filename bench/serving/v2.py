@@ -1,13 +1,15 @@
-"""Models by the Open Inference Protocol V2: dynamic batching, and beside KServe's Python server
+"""Dynamic batching by the Open Inference Protocol V2, and comparison with KServe's Python server
 
-`alone` and `batched` are the sample classifier (manifests/samples/applications/classifier.py, 5760 wide:
-66 million weights, as many as DistilBERT has), one row for each request, without and with `batch:
-{maxSize: 32, wait: 5ms}`; both compute on every core of the machine. `own_port`, `proxy` and `kserve` are one
-linear model of ten features, JSON in and out: asked at the port of our replica, through Serve's proxy before
-the same replica, and in KServe's Python server with one worker. Every replica and server is one process; who
-asks is another on the same cores. KServe comes from PyPI into an environment of its own,
-.daybreak/kserve-venv, and Ray with the rest from images/ray-cpu's lock into .daybreak/ray-venv; both are made
-by the first run.
+`alone` and `batched` are the sample classifier with one row for each request, without and with `batch:
+{maxSize: 32, wait: 5ms}`. The classifier (`manifests/samples/applications/classifier.py`) is 5760 wide, with
+66 million weights, as many as DistilBERT. Both compute on every core of the machine.
+
+`own_port`, `proxy` and `kserve` are one linear model of ten features, with JSON in and out. The requests go
+to the direct port of a Daybreak replica, to the same replica through Serve's proxy, or to KServe's Python
+server with one worker. Every replica and server is one process; the client is another on the same cores.
+
+KServe comes from PyPI and gets a separate environment, `.daybreak/kserve-venv`. Ray and the other packages
+come from the lock of `images/ray-cpu` and go to `.daybreak/ray-venv`. The first run creates both.
 """
 
 import argparse
@@ -45,13 +47,13 @@ GOALS: dict[str, report.Goal] = {
 }
 _START_SECONDS = 120.0
 _SAID = 4000
-"""Characters of what a server said that are told when it does not start."""
+"""Number of characters of a server's output in the error if it does not start."""
 
 
 def main(
     rounds: int = ROUNDS, seconds: float = SECONDS, clients: int = CLIENTS, python: Path | None = None
 ) -> None:
-    """Measure and write bench/results/serving_v2.json."""
+    """Measure and write `bench/results/serving_v2.json`."""
     ports = {name: free_port() for name in ("alone", "batched", "linear", "proxy", "kserve")}
     for name in ("alone", "batched", "linear"):
         os.environ[f"BENCH_{name.upper()}_PORT"] = str(ports[name])
@@ -74,7 +76,7 @@ def main(
     runs: list[dict[str, Any]] = []
     with _kserve(python or _made(), ports["kserve"]), serving(applications, ports["proxy"]):
         for round_ in range(rounds):
-            # In turns, each round in another order: a machine that slows down slows all of them.
+            # Rotate the order each round: a machine that slows down slows all servers.
             for way in WAYS[round_ % len(WAYS) :] + WAYS[: round_ % len(WAYS)]:
                 port, path, body = targets[way]
                 runs.append({"way": way, **asyncio.run(load(port, path, body, clients, seconds))})
@@ -91,7 +93,7 @@ def main(
 
 
 def measures(runs: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """The medians, and their ratios."""
+    """Return the medians and their ratios."""
     found: dict[str, float] = {}
     for way in WAYS:
         for key in ("requests_per_second", "p99_ms"):
@@ -110,7 +112,7 @@ def _body(datatype: str, features: int) -> bytes:
 
 
 def _made() -> Path:
-    """A Python with KServe; made when it is not there."""
+    """Return a Python with KServe, after creating its environment if necessary."""
     python = FOLDER / "bin" / "python"
     if not (FOLDER / f".made-{KSERVE}").exists():
         uv = Path(sys.executable).parent / "uv"
@@ -122,10 +124,10 @@ def _made() -> Path:
 
 @contextlib.contextmanager
 def _kserve(python: Path, port: int) -> Iterator[None]:
-    """KServe's server, ready.
+    """Run KServe's server, ready to answer.
 
     Raises:
-        RuntimeError: It did not start; with the end of what it said.
+        RuntimeError: The server did not start; the message has the end of its output.
     """
     with tempfile.TemporaryFile() as log:
         process = subprocess.Popen(  # noqa: S603 -- our own program
@@ -149,7 +151,7 @@ def _kserve(python: Path, port: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _ended(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """It, and all of its session, is ended with this."""
+    """End the process and its whole session with the block."""
     try:
         yield
     finally:

@@ -1,1 +1,1 @@
-"""etcd and Kubernetes' servers: certificates, command lines, starting them; fake nodes."""
+"""Control plane of etcd and Kubernetes' servers: certificates, command lines, processes, fake nodes."""

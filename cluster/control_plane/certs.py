@@ -1,8 +1,9 @@
-"""Certificates of the cluster: two authorities (Kubernetes, etcd) and what they sign.
+"""Certificates of the cluster, signed by two authorities (Kubernetes and etcd).
 
-Made with the `cryptography` library rather than the openssl program: no configuration files to write and no
-process for each certificate, so that a control plane for one test has its certificates in milliseconds.
-Keys are elliptic curve P-256, which every part of Kubernetes takes and which is made much faster than RSA.
+The module uses the `cryptography` library instead of the openssl program. It needs no configuration files
+and no process per certificate, so a control plane for one test has its certificates in milliseconds. Keys
+use the elliptic curve P-256: every Kubernetes component accepts it, and keys are generated much faster than
+with RSA.
 """
 
 import datetime
@@ -18,22 +19,22 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 LIFETIME = datetime.timedelta(days=3650)
-"""Validity of every certificate: longer than any such cluster lives, so that none is ever renewed."""
+"""Validity of every certificate: longer than the life of such a cluster, so that none needs renewal."""
 _BACKDATED = datetime.timedelta(hours=1)
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate and its private key, as PEM files."""
+    """Certificate and its private key, as PEM files."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """A certificate authority kept in a directory; what exists there already is used again.
+    """Certificate authority kept in a directory; existing files are reused.
 
-    No certificate may have the authority's name as its common name: it would be taken for a self-signed one.
+    No certificate may use the authority's name as its common name: it would be taken for self-signed.
     """
 
     def __init__(self, directory: Path, name: str) -> None:
@@ -69,9 +70,9 @@ class Authority:
     def issue(
         self, file: str, common_name: str, organizations: Sequence[str] = (), hosts: Sequence[str] = ()
     ) -> Pair:
-        """A certificate for a client or (with `hosts`: names and addresses) for a server too.
+        """Return a certificate for a client, and with `hosts` (names and addresses) also for a server.
 
-        Kubernetes takes the common name as the user's name and the organizations as groups.
+        Kubernetes uses the common name as the user name and the organizations as groups.
         """
         pair = Pair(self._directory / f"{file}.crt", self._directory / f"{file}.key")
         if pair.certificate.exists() and _hosts(pair.certificate) == sorted(hosts):
@@ -95,7 +96,7 @@ class Authority:
 
 
 def signing_key(directory: Path) -> Pair:
-    """The key pair that signs service accounts' tokens; the "certificate" is the public key alone."""
+    """Return the key pair that signs service account tokens; its "certificate" is only the public key."""
     pair = Pair(directory / "service-accounts.pub", directory / "service-accounts.key")
     if not pair.certificate.exists():
         key = ec.generate_private_key(ec.SECP256R1())
@@ -128,7 +129,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def _hosts(file: Path) -> list[str]:
-    """Names and addresses in a certificate."""
+    """Return the names and addresses in a certificate."""
     extensions = x509.load_pem_x509_certificate(file.read_bytes()).extensions
     try:
         names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value

@@ -1,4 +1,4 @@
-"""Command lines of etcd and of Kubernetes' servers: pure functions, the same for both kinds of cluster."""
+"""Command lines of etcd and Kubernetes' servers, as pure functions for both kinds of cluster."""
 
 import json
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from pathlib import Path
 from cluster.control_plane.certs import Pair
 
 SERVICE_RANGE = "198.19.0.0/16"
-"""Addresses of Services. 198.18.0.0/15 is reserved for benchmarks (RFC 2544) and routed nowhere."""
+"""Address range of Services, in 198.18.0.0/15: reserved for benchmarks (RFC 2544), routed by no network."""
 API_SERVICE = "198.19.0.1"
-"""The first address of `SERVICE_RANGE`: the Service `kubernetes`, in the API server's certificate."""
+"""First address of `SERVICE_RANGE`: the Service `kubernetes`, included in the API server's certificate."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,11 @@ class Credentials:
 
 
 def etcd(binary: Path, data: Path, ports: Ports, credentials: Credentials) -> list[str]:
-    """One etcd on loopback.
+    """Return the command of one etcd on loopback.
 
-    It does not wait for the disk (`--unsafe-no-fsync`): the cluster is thrown away, not restored, after a
-    crash of the machine, and on a slow disk those waits are what makes the API server slow. Its health and
-    metrics have a port of their own: one port for both makes gRPC go through Go's HTTP server, which costs a
-    fifth of etcd's processor time.
+    etcd does not wait for the disk (`--unsafe-no-fsync`): after a crash of the machine, the cluster is
+    deleted and not restored. On a slow disk, those waits make the API server slow. Health and metrics have a
+    separate port: with a shared port, gRPC uses Go's HTTP server, which costs a fifth of etcd's CPU time.
     """
     client, peer = f"https://127.0.0.1:{ports.etcd}", f"http://127.0.0.1:{ports.etcd_peers}"
     return [
@@ -72,16 +71,16 @@ def etcd(binary: Path, data: Path, ports: Ports, credentials: Credentials) -> li
 def apiserver(
     binary: Path, address: str, ports: Ports, credentials: Credentials, *, service_accounts: bool, nodes: bool
 ) -> list[str]:
-    """The API server.
+    """Return the command of the API server.
 
     Args:
         binary: kube-apiserver.
         address: Address to listen on and to announce.
         ports: Ports of the control plane.
         credentials: Certificates of the control plane.
-        service_accounts: Whether a controller manager gives each namespace its default service account;
-            without one, pods that ask for none must be let through all the same.
-        nodes: Whether there are kubelets to ask for logs, and a Service `kubernetes` that pods can reach.
+        service_accounts: True if a controller manager creates the default service account of each namespace.
+            Otherwise, the API server must admit pods that name no service account.
+        nodes: True if kubelets serve logs and pods can reach the Service `kubernetes`.
     """
     command = [
         str(binary),
@@ -98,7 +97,7 @@ def apiserver(
         f"--kubelet-client-certificate={credentials.kubelet_client.certificate}",
         f"--kubelet-client-key={credentials.kubelet_client.key}",
         f"--kubelet-certificate-authority={credentials.authority.certificate}",
-        # The node has no name that any DNS server knows.
+        # No DNS server knows the name of the node.
         "--kubelet-preferred-address-types=InternalIP",
         "--service-account-issuer=https://kubernetes.default.svc.cluster.local",
         f"--service-account-key-file={credentials.service_accounts.certificate}",
@@ -118,8 +117,9 @@ def apiserver(
 
 
 def controller_manager(binary: Path, kubeconfig: Path, ports: Ports, credentials: Credentials) -> list[str]:
-    """The controller manager: garbage collection, namespaces, deployments, jobs, endpoints, service
-    accounts.
+    """Return the command of the controller manager.
+
+    It runs garbage collection, namespaces, deployments, jobs, endpoints and service accounts.
     """
     return [
         str(binary),
@@ -140,11 +140,11 @@ def controller_manager(binary: Path, kubeconfig: Path, ports: Ports, credentials
 
 
 def scheduler_settings(kubeconfig: Path, longest_backoff: int) -> str:
-    """The scheduler's configuration file, where not all of its settings are the default ones.
+    """Return the scheduler's configuration file, for settings that differ from the defaults.
 
     Args:
-        kubeconfig: Whom it runs as, and where; with a file the scheduler does not read that option.
-        longest_backoff: Seconds that it waits at most before it tries a pod again.
+        kubeconfig: User and API server. With a configuration file, the scheduler ignores `--kubeconfig`.
+        longest_backoff: Maximum wait before the scheduler tries a pod again, in seconds.
     """
     return json.dumps(
         {
@@ -158,7 +158,7 @@ def scheduler_settings(kubeconfig: Path, longest_backoff: int) -> str:
 
 
 def scheduler(binary: Path, kubeconfig: Path, ports: Ports, settings: Path | None = None) -> list[str]:
-    """The scheduler, with its default settings or with those of a file."""
+    """Return the command of the scheduler, with its default settings or with a configuration file."""
     return [
         str(binary),
         f"--kubeconfig={kubeconfig}" if settings is None else f"--config={settings}",
@@ -173,8 +173,10 @@ def scheduler(binary: Path, kubeconfig: Path, ports: Ports, settings: Path | Non
 
 
 def kwok(binary: Path, kubeconfig: Path, stages: Path, ports: Ports, selector: str, pods: str) -> list[str]:
-    """kwok, which plays the kubelet of the nodes that carry the annotation `selector` (key=value), and gives
-    their pods addresses of the range `pods`."""
+    """Return the command of kwok, which simulates the kubelet of fake nodes.
+
+    The fake nodes carry the annotation `selector` (key=value). Their pods get addresses of the range `pods`.
+    """
     return [
         str(binary),
         f"--kubeconfig={kubeconfig}",

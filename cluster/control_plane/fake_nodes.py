@@ -1,7 +1,7 @@
-"""Nodes that exist only as objects, with fake GPUs: kwok plays their kubelet and says that their pods run.
+"""Nodes with fake GPUs that exist only as objects: kwok simulates their kubelet and marks pods as running.
 
-For tests of placement (STRICT_PACK, taints, the fit check) on a machine without a GPU. Nothing runs in such
-a pod.
+Tests of placement (STRICT_PACK, taints, the fit check) use them on a machine without a GPU. Nothing runs in
+such a pod.
 """
 
 import json
@@ -14,28 +14,28 @@ from cluster.errors import ClusterError
 
 _ANNOTATION = "kwok.x-k8s.io/node"
 SELECTOR = f"{_ANNOTATION}=fake"
-"""The nodes that kwok may touch: a real node beside them does not carry this annotation."""
+"""Selector of the nodes that kwok may change; real nodes do not carry this annotation."""
 GPU = "nvidia.com/gpu"
 STAGES = (
     "node/fast/node-initialize.yaml",
     "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
     "pod/fast/pod-*.yaml",
 )
-"""Where, under kustomize/stage in kwok's module, the life of nodes and pods is described."""
+"""Files under kustomize/stage in kwok's module that describe the life cycle of nodes and pods."""
 
 
 @dataclass(frozen=True)
 class FakeNode:
-    """One node to make.
+    """Fake node to create.
 
     Attributes:
-        name: Its name.
+        name: Name of the node.
         gpus: Allocatable `nvidia.com/gpu`.
-        labels: Labels beside the usual ones, for node selectors.
-        taints: Taints as `key=value:Effect`. GPU nodes of the large clouds carry such a taint, and it keeps
-            ordinary pods away, which would only seem to run here.
+        labels: Labels in addition to the standard ones, for node selectors.
+        taints: Taints as `key=value:Effect`. GPU nodes of the large clouds carry such a taint. It keeps
+            ordinary pods away, which would only appear to run here.
         cpus: Allocatable CPUs.
-        memory: Allocatable memory, a Kubernetes quantity.
+        memory: Allocatable memory, as a Kubernetes quantity.
     """
 
     name: str
@@ -46,7 +46,7 @@ class FakeNode:
     memory: str = "1Ti"
 
     def manifest(self) -> dict[str, Any]:
-        """The Node object."""
+        """Return the Node object."""
         capacity = {"cpu": str(self.cpus), "memory": self.memory, "pods": "110", "ephemeral-storage": "1Ti"}
         if self.gpus:
             capacity[GPU] = str(self.gpus)
@@ -69,7 +69,7 @@ class FakeNode:
 
 
 def parse_taint(text: str) -> dict[str, str]:
-    """A taint from `key=value:Effect` or `key:Effect`, as kubectl writes it."""
+    """Parse a taint from `key=value:Effect` or `key:Effect`, the notation of kubectl."""
     name, colon, effect = text.rpartition(":")
     key, _, value = name.partition("=")
     if not colon or not key or effect not in ("NoSchedule", "PreferNoSchedule", "NoExecute"):
@@ -78,12 +78,12 @@ def parse_taint(text: str) -> dict[str, str]:
 
 
 def manifests(nodes: Sequence[FakeNode]) -> str:
-    """The nodes as one list to apply."""
+    """Return the nodes as one list to apply."""
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [node.manifest() for node in nodes]})
 
 
 def stages(share: Path) -> Path:
-    """The file with kwok's stages, which `build` copies out of kwok's module."""
+    """Return the file with kwok's stages, which `build` copies out of kwok's module."""
     file = share / "kwok-stages.yaml"
     if not file.exists():
         raise ClusterError("kwok's stages are missing: run `python -m cluster build` (PYTHONPATH=.)")

@@ -1,4 +1,4 @@
-"""Kubeconfig files: who talks to which API server with which certificate."""
+"""Kubeconfig files: API server, user and certificate."""
 
 import base64
 import os
@@ -10,14 +10,14 @@ from cluster.control_plane.certs import Pair
 
 
 def write(file: Path, server: str, authority: Path, user: str, pair: Pair) -> None:
-    """Write a kubeconfig that holds everything in itself, readable by its owner alone.
+    """Write a self-contained kubeconfig that only its owner can read.
 
     Args:
-        file: Where to write.
+        file: File to write.
         server: Address of the API server, https://….
         authority: Certificate of the authority that signed the API server's.
-        user: Name in the file only; who it is says the certificate.
-        pair: The client's certificate and key.
+        user: Name in the file only; the certificate identifies the user.
+        pair: Certificate and key of the client.
     """
     content = {
         "apiVersion": "v1",

@@ -1,14 +1,15 @@
-"""A control plane: etcd and kube-apiserver; on request controller manager, scheduler and fake nodes.
+"""Control plane: etcd and kube-apiserver, optionally controller manager, scheduler and fake nodes.
 
-Alone it is what the API tests run against: started in seconds, as many at once as there are ports.
+The API tests run against a control plane without nodes: it starts in seconds, and the number of concurrent
+ones is limited only by ports.
 
     from cluster import ControlPlane, kuberay_crds
 
     with ControlPlane(directory, crds=[kuberay_crds()]) as plane:
         plane.kubectl("get", "namespaces")
 
-`cluster.full` puts a real node under one. Without `controllers` nothing is garbage-collected, namespaces
-never finish deleting and there are no service accounts' tokens; without `scheduler` no pod gets a node.
+`cluster.full` adds a real node. Without `controllers`, nothing is garbage-collected, namespaces are never
+fully deleted, and service accounts have no tokens. Without `scheduler`, no pod is scheduled.
 """
 
 import contextlib
@@ -34,29 +35,31 @@ from cluster.tools.programs import run
 ETCD, APISERVER = "etcd", "kube-apiserver"
 CONTROLLER_MANAGER, SCHEDULER, KWOK = "kube-controller-manager", "kube-scheduler", "kwok"
 START_SECONDS = 120.0
-"""How long a part may take to become ready; a starved machine needs tens of seconds, a free one two to
-five.
+"""Maximum time until a component is ready, in seconds.
+
+A starved machine needs tens of seconds, a free one two to five.
 """
 NOBODY = "198.18.192.0/18"
 """Addresses at which nothing answers."""
 
 _GARBAGE = {"GOGC": "400"}
-"""Go's collector waits until four times what is alive has been made anew, not once: less CPU time for more
-memory, of which a machine that runs models has plenty.
+"""Garbage collection only after the heap has grown by four times the live data (Go's default: once).
+
+This costs memory and saves CPU time; a machine that runs models has enough memory.
 """
 
 
 class ControlPlane:
-    """etcd and kube-apiserver in a directory of their own, with free ports on loopback.
+    """etcd and kube-apiserver in one directory, with free ports on loopback.
 
     Args:
-        directory: Where certificates, data and logs go. What is there is used again, so a control plane can
+        directory: Directory of certificates, data and logs. Existing files are reused, so a control plane can
             be stopped and started with its objects.
         controllers: Also run kube-controller-manager.
         scheduler: Also run kube-scheduler.
-        longest_backoff: Seconds that the scheduler waits at most before it tries a pod again; None: ten, its
-            default.
-        fake_nodes: Nodes to make and let kwok play.
+        longest_backoff: Maximum wait before the scheduler tries a pod again, in seconds. None uses the
+            scheduler's default of ten.
+        fake_nodes: Nodes to create and to let kwok simulate.
         fake_pods: Addresses that kwok writes into the status of their pods.
         crds: Files or folders of CustomResourceDefinitions to install.
         binaries: Folder with the programs.
@@ -76,13 +79,13 @@ class ControlPlane:
     ) -> None:
         self.directory = directory.resolve()
         self.kubeconfig = self.directory / "kubeconfig"
-        """Administrator of this control plane."""
+        """Kubeconfig of the administrator of this control plane."""
         self.processes = Processes(self.directory)
         self.address = "127.0.0.1"
         self.hosts: tuple[str, ...] = ()
-        """Names and addresses for the API server's certificate, beside the usual ones."""
+        """Names and addresses for the API server's certificate, in addition to the standard ones."""
         self.nodes = False
-        """Whether kubelets will join."""
+        """True if kubelets join this control plane."""
         self._binaries = binaries
         self._controllers = controllers
         self._scheduler = scheduler
@@ -106,16 +109,16 @@ class ControlPlane:
 
     @property
     def server(self) -> str:
-        """Address of the API server, https://host:port."""
+        """Return the address of the API server, https://host:port."""
         return f"https://{self.address}:{self._ports.apiserver}"
 
     @property
     def apiserver(self) -> Record | None:
-        """The API server's process, for its memory and CPU time."""
+        """Return the API server's process, for its memory and CPU time, or None if it does not run."""
         return self.processes.get(APISERVER)
 
     def start(self) -> Self:
-        """Start what does not run yet and wait until it is ready."""
+        """Start all components that do not run yet, and wait until they are ready."""
         self.prepare()
         self.start_etcd()
         self.start_apiserver()
@@ -130,28 +133,28 @@ class ControlPlane:
         return self
 
     def stop(self, grace: float = 3.0) -> None:
-        """Stop every process, killing what has not ended after `grace` seconds; the objects stay."""
+        """Stop all processes, and kill those still running after `grace` seconds; the objects stay."""
         for name in reversed(self.processes.recorded()):
             self.processes.stop(name, grace)
 
     def remove(self) -> None:
-        """Stop every process and delete what was written; the directory goes when nothing else is in it."""
+        """Stop all processes and delete their files, and the directory if nothing else is in it."""
         self.stop(grace=0.0)
         ports.release(paths.PORTS, self.directory)
         for name in ("etcd", "pki", "run", "logs"):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         for file in (*self.directory.glob("*kubeconfig"), self.directory / "scheduler.json"):
-            file.unlink(missing_ok=True)  # two that clean up after somebody may meet
+            file.unlink(missing_ok=True)  # two concurrent cleanups may meet here
         with contextlib.suppress(OSError):
             self.directory.rmdir()
 
     def prepare(self) -> None:
-        """Make certificates, reserve ports and write the kubeconfigs."""
+        """Create certificates, reserve ports and write the kubeconfigs."""
         self._prepared = self._allocate_ports(), self._credentials()
         self._write_kubeconfigs()
 
     def start_etcd(self) -> None:
-        """Start etcd and wait until it answers."""
+        """Start etcd and wait until it is healthy."""
         command = commands.etcd(
             self._binary("etcd"), self.directory / "etcd", self._ports, self._certificates
         )
@@ -178,15 +181,14 @@ class ControlPlane:
         self._wait(APISERVER, lambda: _healthy(self.address, self._ports.apiserver, "/readyz", tls))
 
     def stop_apiserver(self) -> None:
-        """Take the API server away, as an outage does; `start_apiserver` brings it back at the same address.
+        """Kill the API server, as an outage does; `start_apiserver` starts it at the same address.
 
-        It is killed, not asked: a graceful end would first finish its requests and close its watches
-        politely.
+        A graceful end would first finish the requests and close the watches.
         """
         self.processes.stop(APISERVER, grace=0.0)
 
     def start_controller_manager(self) -> None:
-        """Start kube-controller-manager and wait until every namespace can have pods."""
+        """Start kube-controller-manager and wait until namespaces have their default service account."""
         file = self.directory / "controller-manager.kubeconfig"
         binary = self._binary(CONTROLLER_MANAGER)
         self.processes.start(
@@ -207,7 +209,7 @@ class ControlPlane:
         self.processes.start(SCHEDULER, command, _GARBAGE)
 
     def add_fake_nodes(self, nodes: Sequence[FakeNode]) -> None:
-        """Make the nodes and let kwok keep them ready and run their pods (in name only)."""
+        """Create the nodes, and let kwok keep them ready and mark their pods as running."""
         binary = self._binary(KWOK)
         command = commands.kwok(
             binary, self.kubeconfig, stages(paths.SHARE), self._ports, SELECTOR, self._fake_pods
@@ -218,10 +220,10 @@ class ControlPlane:
         self.kubectl("wait", "--for=condition=Ready", "--timeout=60s", *names)
 
     def install_crds(self, files: Sequence[Path]) -> None:
-        """Install CustomResourceDefinitions, from files or folders, and wait until they are served.
+        """Install CustomResourceDefinitions from files or folders, and wait until they are served.
 
-        All at once: after each of them the API server makes the description of its whole API anew, in the
-        background, and what comes meanwhile is in it.
+        All are applied in one call: after each definition, the API server rebuilds the description of its
+        whole API in the background, and a rebuild includes the definitions that arrived in the meantime.
         """
         named = [word for file in files for word in ("-f", str(file))]
         # Server-side: KubeRay's definitions are too large for kubectl's annotation.
@@ -231,7 +233,7 @@ class ControlPlane:
             try:
                 self.kubectl("wait", "--for=condition=Established", "--timeout=60s", *named)
             except ClusterError:
-                # kubectl gives up at once on a definition that has no conditions yet.
+                # kubectl fails immediately on a definition that has no conditions yet.
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.1)
@@ -245,12 +247,12 @@ class ControlPlane:
         )
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120.0) -> str:
-        """Run kubectl as administrator and return what it printed; raise with its message when it fails.
+        """Run kubectl as administrator and return its output, or raise an error with its message.
 
         Args:
             arguments: kubectl's arguments.
             stdin: Text for its standard input.
-            timeout: Seconds until it is ended.
+            timeout: Seconds until kubectl is killed.
         """
         command: list[str | Path] = [self._binary("kubectl"), f"--kubeconfig={self.kubeconfig}", *arguments]
         return run(command, stdin=stdin, timeout=timeout)
@@ -295,7 +297,7 @@ class ControlPlane:
             self.write_kubeconfig(self.directory / f"{part}.kubeconfig", f"system:kube-{part}", [])
 
     def write_kubeconfig(self, file: Path, user: str, groups: Sequence[str]) -> None:
-        """Write a kubeconfig for a user with these groups: tests use it for users with few rights."""
+        """Write a kubeconfig for a user with these groups; tests use it for users with few permissions."""
         authority = Authority(self.directory / "pki", "daybreak")
         pair = authority.issue(user.replace(":", "-"), user, groups)
         kubeconfig.write(file, self.server, authority.pair.certificate, user, pair)

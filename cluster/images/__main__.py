@@ -1,4 +1,4 @@
-"""`python -m cluster.images`: build, load and list the images."""
+"""Command `python -m cluster.images`: build, load and list the images."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Builds one container image with buildah and hands it to containerd, without a registry.
+"""Build one container image with buildah and import it into containerd, without a registry.
 
-buildah writes the finished image straight into a folder (OCI layout), uncompressed, and that folder is piped
-into containerd: each byte is written three times and not six. What the largest image leaves out:
+buildah writes the finished image directly into a folder (OCI layout), uncompressed. The folder is piped into
+containerd: each byte is written three times instead of six. For the parts that the largest image omits, see
 docs/decisions/0008-the-cpu-image-has-no-cuda.md.
 """
 
@@ -20,31 +20,31 @@ from cluster.node.containerd import ctr
 from cluster.tools.programs import run
 
 FOLDER = paths.CLUSTER / "images"
-"""Everything of the builder; below the cluster's folder, so that `down` unmounts and removes it."""
+"""Folder of the builder's files; below the cluster's folder, so that `down` unmounts and removes it."""
 PATIENTLY = ("nice", "-n", "19")
-"""Before a command: it leaves the processor to those that somebody waits for."""
+"""Command prefix that runs a command at the lowest CPU priority, after interactive work."""
 _LAYOUTS = FOLDER / "layouts"
 _SCRATCH = FOLDER / "tmp"
 
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
-# Paths that a Debian has and nothing uses: what is lent to a build is mounted there and leaves no trace.
+# Unused paths of a Debian system: a build mounts borrowed files there, which leaves no trace.
 _CERTIFICATES_INSIDE = "/media"
 _CACHE_INSIDE = "/mnt"
 _UV_INSIDE = "/srv"
 
 
 def layout(reference: str) -> Path:
-    """Folder of a built image that containerd does not have yet."""
+    """Return the folder of a built image that containerd does not have yet."""
     return _LAYOUTS / reference.rpartition("/")[2].replace(":", "-")
 
 
 def stored(reference: str) -> bool:
-    """Whether buildah has the image as a base for others."""
+    """Return True if buildah stores the image as a base for others."""
     return bool(run([*_buildah(), "images", "--quiet", "--filter", f"reference={reference}"]).strip())
 
 
 def build_base(reference: str, dockerfile: str, context: Path) -> None:
-    """Build an image into buildah's own storage, for others to be based on."""
+    """Build an image into buildah's storage, as a base for others."""
     _bud(reference, dockerfile, context, target=reference)
 
 
@@ -52,11 +52,11 @@ def build(reference: str, dockerfile: str, context: Path, base: str, *, patient:
     """Build an image into its layout, ready for `load`.
 
     Args:
-        reference: Its name with a tag.
+        reference: Name of the image with a tag.
         dockerfile: Text of the Dockerfile.
         context: Folder that the Dockerfile's paths are relative to.
-        base: What `build_base` made, for the build argument BASE_IMAGE; empty for none.
-        patient: Whether others may have the processor first.
+        base: Image made by `build_base`, for the build argument BASE_IMAGE; empty for none.
+        patient: True to give other processes priority for the CPU.
     """
     finished = layout(reference)
     partial = finished.with_name(f"{finished.name}.partial")
@@ -119,7 +119,7 @@ def load(reference: str) -> None:
 
 
 def listens(path: Path) -> bool:
-    """Whether a process listens on a socket: the file of one that was killed stays."""
+    """Return True if a process listens on the socket; the file of a killed process remains."""
     with socket.socket(socket.AF_UNIX) as tried:
         try:
             tried.connect(str(path))
@@ -129,14 +129,14 @@ def listens(path: Path) -> bool:
 
 
 def loaded() -> set[str]:
-    """Names of the images that containerd has; empty while it does not run."""
+    """Return the names of the images in containerd, or an empty set if containerd does not run."""
     if not listens(paths.CONTAINERD_SOCKET):
         return set()
     return set(run(ctr("images", "list", "--quiet")).split())
 
 
 def run_python(reference: str, script: Path) -> str:
-    """Run a Python script in a container of a loaded image and return what it printed."""
+    """Run a Python script in a container of a loaded image and return its output."""
     mount = f"type=bind,src={script},dst=/run/script.py,options=rbind:ro"
     name = f"script-{os.getpid()}"
     return run(ctr("run", "--rm", "--mount", mount, reference, name, "python", "/run/script.py"))
@@ -156,7 +156,7 @@ def uv() -> Path:
 
 
 def _certificates() -> Path | None:
-    """The registries' certificates as this machine knows them: lent to the build, never in the image."""
+    """Return this machine's certificate file for registries, mounted into builds but never in the image."""
     file = Path(os.environ.get("SSL_CERT_FILE", _CERTIFICATES))
     return file.resolve() if file.exists() else None
 
@@ -178,7 +178,7 @@ def _build_arguments() -> Mapping[str, str]:
 
 
 def _name(folder: Path, reference: str) -> None:
-    """Write the full name into the layout as containerd wants it."""
+    """Write the full image name into the layout in the form that containerd requires."""
     index = json.loads((folder / "index.json").read_text())
     for manifest in index["manifests"]:
         manifest["annotations"] = {"io.containerd.image.name": reference}

@@ -1,12 +1,12 @@
-"""The container images of the embedded cluster, built from `images/` and put into its containerd.
+"""Container images of the embedded cluster, built from `images/` and imported into its containerd.
 
-    python -m cluster.images load          build what is missing and put it into containerd
+    python -m cluster.images load          build missing images and import them into containerd
     python -m cluster.images build NAME    build one image, for example `ray` for GPUs, into a folder
     python -m cluster.images list          names and tags, and which of them containerd has
     python -m cluster.images engine-args   the engine arguments of the vLLM in the image, as JSON
 
-A tag is a hash of all that goes into the image: nothing is built or loaded again until something of it
-changed, and a change is never missed.
+A tag is a hash of all inputs of the image. An image is therefore rebuilt and loaded only if an input changed,
+and no change is missed.
 """
 
 import argparse
@@ -27,13 +27,13 @@ from cluster.tools.locks import lock
 from cluster.tools.report import Report
 
 MODELS: Mapping[str, int] = {"tiny": 0, "tiny-2": 1}
-"""Name under /models in the ray-cpu image → seed."""
+"""Seed of each model, by name under /models in the ray-cpu image."""
 ADAPTERS: Mapping[str, tuple[int, int]] = {"one": (11, 4), "two": (12, 4), "rank-64": (13, 64)}
-"""Name under /adapters in the tiny-model image → seed and rank."""
+"""Seed and rank of each adapter, by name under /adapters in the tiny-model image."""
 WANTED = ("operator", "gateway", "ray-cpu", "tiny-model")
-"""What the embedded cluster runs."""
+"""Images that the embedded cluster runs."""
 OURS = ("operator", "gateway")
-"""What Daybreak itself runs in."""
+"""Images of Daybreak's own programs."""
 
 _IMAGES = paths.REPOSITORY / "images"
 _RUNTIME = paths.REPOSITORY / "runtime"
@@ -42,14 +42,15 @@ _OF_BOTH_RAY_IMAGES = (_IMAGES / "ray" / "install_runtime.py", _IMAGES / "ray" /
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one image is made.
+    """Recipe of one image.
 
     Attributes:
-        dockerfile: Its text; the embedded cluster's own images add a line to that of `images/`.
-        sources: Files and folders of the repository that go into it.
-        based: Whether it is built on the image `base`.
-        context: Makes the folder that the Dockerfile's paths are relative to.
-        parameters: What else changes the result.
+        dockerfile: Text of the Dockerfile. Images of the embedded cluster may add a line to the file of
+            `images/`.
+        sources: Files and folders of the repository that are inputs of the image.
+        based: True if the image is built on the image `base`.
+        context: Function that creates the folder to which the Dockerfile's paths are relative.
+        parameters: Other inputs that change the result.
     """
 
     dockerfile: str
@@ -85,7 +86,7 @@ def _model_context(folder: Path) -> Path:
 
 
 def recipes() -> Mapping[str, Recipe]:
-    """Every image that can be built here, by name."""
+    """Return the recipe of every image that can be built here, by name."""
     model = (Path(tiny_model.__file__),)
     # The tokenizer is trained on Python's sources.
     made = (f"python {sys.version_info[:3]}", repr(dict(MODELS)), repr(dict(ADAPTERS)))
@@ -116,7 +117,7 @@ def recipes() -> Mapping[str, Recipe]:
 
 
 def references() -> Mapping[str, str]:
-    """Full name with tag of every image, by name."""
+    """Return the full name with tag of every image, by name."""
     found: dict[str, str] = {}
     for name, recipe in sorted(recipes().items(), key=lambda item: item[1].based):
         base = found["base"] if recipe.based else ""
@@ -125,7 +126,7 @@ def references() -> Mapping[str, str]:
 
 
 def ensure(names: Iterable[str] = WANTED, report: Report | None = None) -> Mapping[str, str]:
-    """Build and load what containerd does not have; returns the full name of each image."""
+    """Build and load the images missing in containerd, and return the full name of each image."""
     wanted = {name: reference for name, reference in references().items() if name in set(names)}
     report = report or Report()
     _build(wanted, report)
@@ -138,13 +139,13 @@ def ensure(names: Iterable[str] = WANTED, report: Report | None = None) -> Mappi
 
 
 def build(names: Iterable[str] = WANTED, report: Report | None = None) -> None:
-    """Build what is neither built nor in containerd; needs no running cluster."""
+    """Build images that are neither built nor in containerd; no running cluster is needed."""
     wanted = {name: reference for name, reference in references().items() if name in set(names)}
     _build(wanted, report or Report())
 
 
 def _build(wanted: Mapping[str, str], report: Report) -> None:
-    """Build the missing ones, two at a time."""
+    """Build the missing images, two at a time."""
     all_recipes, base = recipes(), references()["base"]
     missing = {name: reference for name, reference in wanted.items() if not _made(reference)}
     if any(all_recipes[name].based for name in missing):
@@ -152,7 +153,7 @@ def _build(wanted: Mapping[str, str], report: Report) -> None:
             if not buildah.stored(base):
                 with report.step("image base (Debian, from its packages)", expect_seconds=40):
                     _build_one(all_recipes["base"], base, "", into_storage=True)
-    # The longest begins first.
+    # The slowest build starts first.
     order = sorted(missing, key=lambda name: not name.startswith("ray"))
     with ThreadPoolExecutor(2) as pool:
         tasks = [
@@ -167,18 +168,18 @@ def _build_reported(report: Report, name: str, recipe: Recipe, reference: str, b
     with _image_lock(name):
         if not _made(reference):
             with report.step(f"image {name}", expect_seconds=300 if name.startswith("ray") else 20):
-                # Ray's takes longer than all others together: they must not make it longer.
+                # Ray's build takes longer than all others together; the others must not slow it down.
                 patient = not name.startswith("ray")
                 _build_one(recipe, reference, base if recipe.based else "", patient=patient)
 
 
 def _made(reference: str) -> bool:
-    """Whether an image is in containerd, or built and ready for it."""
+    """Return True if the image is in containerd, or built and ready to load."""
     return buildah.layout(reference).exists() or reference in buildah.loaded()
 
 
 def _image_lock(name: str) -> AbstractContextManager[None]:
-    """Each image has its own: what is built can go into containerd while others are still being built."""
+    """Lock one image, so that it can be loaded while other images are still being built."""
     return lock(f"image-{name}")
 
 
@@ -204,7 +205,7 @@ def _build_one(
 
 
 def _fingerprint(recipe: Recipe, base: str) -> str:
-    """Hash of all that goes into an image, 12 hexadecimal digits; `base` names the image below it."""
+    """Return the hash of an image's inputs, 12 hexadecimal digits; `base` names the image below it."""
     digest = hashlib.sha256()
     for part in (recipe.dockerfile, base, *recipe.parameters):
         digest.update(f"{len(part)} {part}".encode())
@@ -218,7 +219,7 @@ def _fingerprint(recipe: Recipe, base: str) -> str:
 
 
 def engine_args() -> str:
-    """Output of scripts/schemas/engine_args.py in the ray-cpu image."""
+    """Return the output of scripts/schemas/engine_args.py in the ray-cpu image."""
     reference = ensure(["ray-cpu"])["ray-cpu"]
     return buildah.run_python(reference, paths.REPOSITORY / "scripts" / "schemas" / "engine_args.py")
 
@@ -232,7 +233,7 @@ def _list() -> None:
 
 
 def main() -> int:
-    """Run one command; an error is one line."""
+    """Run one command and return the exit status; an error is one line."""
     parser = argparse.ArgumentParser(prog="python -m cluster.images", description="Build and load images.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for command, text in (("build", "build into a folder"), ("load", "build and put into containerd")):

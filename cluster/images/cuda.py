@@ -1,7 +1,8 @@
-"""What images/ray compiles CUDA with, installed from its lock without the image and without a GPU.
+"""CUDA toolchain of images/ray, installed from its lock without the image and without a GPU.
 
-Of the image's 10 GB this takes the compiler, the headers and libraries that it links with, and FlashInfer's
-sources: 500 MB. Whether they fit together shows here, not at the start of an engine on somebody's GPU node.
+Of the image's 10 GB, this installs the compiler, the headers and libraries that it links with, and
+FlashInfer's sources: 500 MB. Incompatible versions are detected here, not at the start of an engine on a GPU
+node.
 """
 
 import hashlib
@@ -23,12 +24,12 @@ from cluster.tools.report import Report
 IMAGE = paths.REPOSITORY / "images" / "ray"
 _FOLDERS = paths.SHARE / "cuda"
 _PYTHON = "3.11"
-"""What the lock has wheels for; nothing compiled for Python is loaded here."""
+"""Python version for which the lock has wheels; nothing compiled for Python is loaded here."""
 _COMPILER = re.compile(r"nvidia-(cuda-(cccl|crt|nvcc|runtime)|curand|nvvm)==")
 
 
 def packages(requirements: str) -> str:
-    """The part of the lock that compiling needs, with hashes."""
+    """Return the part of the lock that compilation needs, with hashes."""
     layers = runpy.run_path(str(IMAGE / "layers.py"))
     parts: dict[str, str] = layers["divide"](requirements)
     cuda = [found[0] for found in layers["REQUIREMENT"].finditer(parts["cuda"])]
@@ -36,7 +37,7 @@ def packages(requirements: str) -> str:
 
 
 def environment(report: Report, requirements: Path = IMAGE / "requirements.txt") -> Path:
-    """Install that part as the image does, where it is not there yet; returns the folder of the packages."""
+    """Install that part of the lock like the image does, if missing, and return the packages' folder."""
     if shutil.which("c++") is None:
         raise ClusterError("a C++ compiler is missing (on Debian: apt-get install g++)")
     wanted = packages(requirements.read_text())
@@ -73,10 +74,10 @@ def _install(wanted: str, folder: Path) -> None:
 
 
 def sampling_library(folder: Path, architecture: str) -> Path:
-    """FlashInfer's sampling kernels, compiled and linked by the image's own script.
+    """Return FlashInfer's sampling kernels, compiled and linked by the image's own script.
 
-    That takes minutes. As with what Go compiles, the result is kept in the user's cache, under all that it
-    was made of: another lock, another script or another machine compiles anew.
+    Compilation takes minutes. Like Go's build cache, the user's cache keeps the result under a key of all its
+    inputs: another lock, script or machine compiles again.
     """
     script = hashlib.sha256((IMAGE / "kernels.py").read_bytes()).hexdigest()[:12]
     library = _cache() / f"sampling-{folder.name}-{script}-{architecture}.so"

@@ -1,7 +1,7 @@
-"""A small Debian for the images of the embedded cluster: packages unpacked, not installed.
+"""Small Debian for the images of the embedded cluster, with packages unpacked but not configured.
 
-dpkg would configure each package, 20 seconds in which little happens that an image for two programs needs.
-What it does need of that is done here: folders, users, where names are looked up, and the linker's cache.
+dpkg would need 20 s to configure the packages, mostly for results that an image for two programs does not
+need. This module creates the required results: folders, users, name resolution, and the linker's cache.
 """
 
 import shutil
@@ -10,12 +10,12 @@ from pathlib import Path
 from cluster.tools.programs import run
 
 SUITE = "bookworm"
-"""The Debian whose Python is 3.11, which the images' requirements are locked for."""
+"""Debian release whose Python is 3.11, for which the images' requirements are locked."""
 PACKAGES = (
-    # What every Debian has.
+    # Packages of every Debian system.
     "base-files", "base-passwd", "bash", "coreutils", "dash", "debianutils", "diffutils", "findutils", "grep",
     "gzip", "hostname", "libc-bin", "mawk", "passwd", "procps", "sed", "tar", "usr-is-merged", "util-linux",
-    # What the Dockerfiles expect of a base, as public Python images have it or apt-get brings it.
+    # Packages that the Dockerfiles expect of a base, from public Python images or apt-get.
     "binutils", "libgomp1", "libnuma1", "python3", "wget",
 )  # fmt: skip
 _HOOKS = "/usr/share/mmdebstrap/hooks/merged-usr"

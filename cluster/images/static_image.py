@@ -1,7 +1,7 @@
-"""Container images made of one static program, written directly: no builder and no base image needed.
+"""Container images of one static program, written directly without a builder or a base image.
 
-For the programs that this package builds and the cluster runs as pods: pause, CoreDNS, KubeRay's operator.
-The image is an OCI layout in a tar file, the same bytes for the same program.
+They are for the programs that this package builds and the cluster runs as pods: pause, CoreDNS and KubeRay's
+operator. The image is an OCI layout in a tar file, with identical bytes for an identical program.
 """
 
 import hashlib
@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REGISTRY = "daybreak.local"
-"""Names of local images begin with this; no such registry exists, so nothing is ever pulled from it."""
+"""Registry in the names of local images; it does not exist, so no image is ever pulled from it."""
 USER = 65532
-"""User and group of the program: the number that "nonroot" has in other images without a user database."""
+"""User and group of the program: the number of "nonroot" in other images without a user database."""
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 @dataclass(frozen=True)
 class StaticImage:
-    """An image to write.
+    """Image to write.
 
     Attributes:
-        reference: Its full name with a tag.
-        program: The static program.
-        path: Where it lies in the image; also the entry point.
+        reference: Name of the image with a tag.
+        program: Static program.
+        path: Path of the program in the image, also the entry point.
     """
 
     reference: str
@@ -33,11 +33,11 @@ class StaticImage:
     path: str
 
     def write(self, archive: Path, machine: str) -> str:
-        """Write the image as a tar file and return the digest of its manifest, by which containerd knows it.
+        """Write the image as a tar file and return its manifest's digest, by which containerd identifies it.
 
         Args:
             archive: File to write.
-            machine: The processor as `platform.machine()` calls it.
+            machine: Processor, as in `platform.machine()`.
         """
         layer = self._layer()
         config = _json(

@@ -1,8 +1,9 @@
-"""A language model of 3 MB for the embedded cluster: real files that vLLM loads, random weights.
+"""Language model of 3 MB for the embedded cluster: real files that vLLM loads, random weights.
 
-A Qwen2 with two layers and a byte-level BPE tokenizer trained on the sources of Python's standard library, so
-that nothing is downloaded. The same seed gives the same weights; what it says has no meaning, but it says the
-same to the same question at temperature 0. Beside it, LoRA adapters for it, just as random.
+The model is a Qwen2 with two layers. Its byte-level BPE tokenizer is trained on the sources of Python's
+standard library, so that nothing is downloaded. The same seed gives the same weights. Answers have no
+meaning, but at temperature 0 the same prompt gets the same answer. The module also writes random LoRA
+adapters.
 
     python -m cluster.images.tiny_model DIRECTORY [--seed N]
     python -m cluster.images.tiny_model DIRECTORY --adapter [--seed N] [--rank N]
@@ -26,12 +27,12 @@ INTERMEDIATE = 512
 HEADS = 8
 KV_HEADS = 2
 HEAD_DIM = HIDDEN // HEADS
-"""32, the smallest that vLLM's attention on CPUs takes."""
+"""Size of an attention head: 32, the minimum that vLLM's attention on CPUs supports."""
 VOCABULARY = 2048
 CONTEXT = 4096
-"""Longest prompt plus answer, in tokens."""
+"""Maximum length of prompt and answer together, in tokens."""
 RANK = 4
-"""Rank of an adapter, unless another one is wanted."""
+"""Default rank of an adapter."""
 
 _NORMS = ("norm.weight", "norm1.weight", "norm2.weight", "ln_q.weight")
 
@@ -47,7 +48,7 @@ CHAT_TEMPLATE = (
 def trained(more: Sequence[str] = ()) -> Tokenizer:
     """Train the tokenizer on the standard library's top-level modules (5 MB of text, a few seconds).
 
-    `more` are special tokens beside those of a chat.
+    `more` are special tokens in addition to those of a chat.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -81,7 +82,7 @@ def shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def _bfloat16(values: "array.array[float]") -> bytes:
-    """Cut 32-bit floats to bfloat16, little-endian: their upper two bytes."""
+    """Truncate 32-bit floats to bfloat16, little-endian: their upper two bytes."""
     wide = values.tobytes()
     narrow = bytearray(len(wide) // 2)
     narrow[0::2] = wide[2::4]
@@ -90,7 +91,7 @@ def _bfloat16(values: "array.array[float]") -> bytes:
 
 
 def _adapter_shapes(rank: int, hidden: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield name and shape of every weight of an adapter, as PEFT writes them: A narrows, B widens."""
+    """Yield name and shape of every weight of an adapter, in PEFT's format: A narrows, B widens."""
     for layer in range(LAYERS):
         prefix = f"base_model.model.model.layers.{layer}."
         for name, narrow, wide in (
@@ -126,7 +127,7 @@ def safetensors(shapes: Iterable[tuple[str, tuple[int, ...]]], seed: int, spread
 
 
 def write(directory: Path, seed: int = 0) -> None:
-    """Write the model into the directory, readable by everybody (pods run under their own user)."""
+    """Write the model into the directory, readable by all users (pods run under their own user)."""
     tokenizer = trained()
     end_of_text, end = tokenizer.token_to_id(END_OF_TEXT), tokenizer.token_to_id(END)
     documents = {
@@ -176,10 +177,10 @@ def write(directory: Path, seed: int = 0) -> None:
 
 
 def write_adapter(directory: Path, seed: int = 0, *, rank: int = RANK, hidden: int = HIDDEN) -> None:
-    """Write a LoRA adapter into the directory, in PEFT's form.
+    """Write a LoRA adapter into the directory, in PEFT's format.
 
-    Its weights are large enough that the model says something else with it. With another `hidden` it is one
-    for a model of another size, which must be refused.
+    The weights are large enough to change the model's answers. With another `hidden`, the adapter is for a
+    model of another size, and the engine must reject it.
     """
     documents = {
         "adapter_config.json": {
@@ -202,14 +203,14 @@ def write_adapter(directory: Path, seed: int = 0, *, rank: int = RANK, hidden: i
 
 
 def write_documents(directory: Path, documents: Mapping[str, object]) -> None:
-    """Write each as JSON, by its name."""
+    """Write each document as JSON into the file of its name."""
     directory.mkdir(parents=True, exist_ok=True)
     for name, document in documents.items():
         (directory / name).write_text(json.dumps(document, indent=2) + "\n")
 
 
 def make_readable(directory: Path) -> None:
-    """Let everybody read the files: pods run under their own user."""
+    """Make the files readable by all users: pods run under their own user."""
     directory.chmod(0o755)
     for file in directory.iterdir():
         file.chmod(0o644)

@@ -1,7 +1,8 @@
-"""A language model of a few MB that sees: real files that vLLM loads, random weights.
+"""Vision-language model of a few MB: real files that vLLM loads, random weights.
 
-A Qwen2-VL: the tiny model's text layers behind a vision tower of one layer. What it says has no meaning, but
-it says the same to the same question and picture at temperature 0, and something else to another picture.
+The model is a Qwen2-VL: the tiny model's text layers after a vision tower of one layer. Answers have no
+meaning. At temperature 0, the same prompt and picture get the same answer, and another picture gets another
+one.
 
     python -m cluster.images.tiny_seeing_model DIRECTORY [--seed N]
 """
@@ -17,11 +18,11 @@ EMBED = 64
 """Width of the vision tower."""
 VISION_HEADS = 2
 PATCH = 14
-"""Pixels of a patch's edge."""
+"""Edge length of a patch, in pixels."""
 MERGED = 2
-"""Patches along an edge that become one token together."""
+"""Number of patches per edge that are merged into one token."""
 MOST_PIXELS = 64 * (PATCH * MERGED) ** 2
-"""An image is made smaller until it has no more: 64 tokens."""
+"""Maximum pixels of an image, 64 tokens; larger images are scaled down."""
 VISION_START, VISION_END, IMAGE, VIDEO = (
     "<|vision_start|>",
     "<|vision_end|>",
@@ -67,7 +68,7 @@ _PREPROCESSOR = {
 
 
 def _shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield name and shape of every weight, as Qwen2-VL's files have them."""
+    """Yield name and shape of every weight, as in Qwen2-VL's files."""
     yield from tiny_model.shapes()
     yield "visual.patch_embed.proj.weight", (EMBED, 3, 2, PATCH, PATCH)
     block = "visual.blocks.0."
@@ -89,7 +90,7 @@ def _shapes() -> Iterator[tuple[str, tuple[int, ...]]]:
 
 
 def write(directory: Path, seed: int = 0) -> None:
-    """Write the model into the directory, readable by everybody."""
+    """Write the model into the directory, readable by all users."""
     tokenizer = tiny_model.trained(SPECIAL)
     ids = {
         token: tokenizer.token_to_id(token) for token in (tiny_model.END_OF_TEXT, tiny_model.END, *SPECIAL)
@@ -130,7 +131,7 @@ def _config(ids: Mapping[str, int | None]) -> dict[str, object]:
         "hidden_act": "silu",
         "rms_norm_eps": 1e-6,
         "rope_theta": 10000.0,
-        # Of a head's rotations: for time, height and width.
+        # Shares of a head's rotations: for time, height and width.
         "rope_scaling": {"type": "mrope", "mrope_section": [half // 4, half * 3 // 8, half * 3 // 8]},
         "tie_word_embeddings": True,
         "use_sliding_window": False,
@@ -145,7 +146,7 @@ def _config(ids: Mapping[str, int | None]) -> dict[str, object]:
 
 
 def _tokenizer_config() -> dict[str, object]:
-    """Return the tokenizer's configuration, with the template of a chat."""
+    """Return the tokenizer's configuration, with the chat template."""
     return {
         "tokenizer_class": "Qwen2TokenizerFast",
         "model_max_length": CONTEXT,
@@ -159,7 +160,7 @@ def _tokenizer_config() -> dict[str, object]:
 
 
 def main() -> None:
-    """Write one from the command line."""
+    """Write one model from the command line."""
     parser = argparse.ArgumentParser(description="Make a model that sees, of a few MB with random weights.")
     parser.add_argument("directory", type=Path)
     parser.add_argument("--seed", type=int, default=0, help="another seed, another model (default 0)")

@@ -1,1 +1,1 @@
-"""The machine: what it must have, what the cluster changes on it, and what is left."""
+"""Machine of the cluster: requirements, changes by the cluster, and leftovers."""

@@ -1,7 +1,7 @@
-"""Marks that the cluster leaves on the machine outside `.daybreak/`, and taking them away again.
+"""Marks of the cluster on the machine outside `.daybreak/`, and their removal.
 
-A few paths are fixed in the kubelet and in CNI's library; what was not there before `up` is removed by
-`down`. Parameters of the kernel get the values again that they had before.
+A few paths are fixed in the kubelet and in CNI's library; `down` removes those that did not exist before
+`up`. It also restores the previous values of kernel parameters.
 """
 
 import json
@@ -17,13 +17,13 @@ _FIXED_PATHS = (
     # Sockets of device plugins, and links to the containers' logs.
     Path("/var/lib/kubelet"),
     Path("/var/log/containers"),
-    # What CNI plugins answered, kept by CNI's library.
+    # Results of CNI plugins, kept by CNI's library.
     Path("/var/lib/cni"),
 )
 _PARAMETERS = (
     # Set by `network.create`.
     "net/ipv4/ip_forward",
-    # Set by the kubelet when it starts (setupKernelTunables). kube-proxy sets none: see `node`.
+    # Set by the kubelet when it starts (setupKernelTunables). kube-proxy sets none: see `node.kubelet`.
     "vm/overcommit_memory",
     "vm/panic_on_oom",
     "kernel/panic",
@@ -36,7 +36,7 @@ _PROC_SYS = Path("/proc/sys")
 
 
 def remember() -> None:
-    """Note, once, how the machine looks before the cluster."""
+    """Record, once, the state of the machine before the cluster."""
     if paths.HOST_STATE.exists():
         return
     paths.HOST_STATE.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def remember() -> None:
 
 
 def restore(*mounted: Path) -> None:
-    """Unmount what is below `mounted` and put the machine back to what `remember` noted."""
+    """Unmount everything below `mounted`, and restore the state recorded by `remember`."""
     unmount(*mounted, *_FIXED_PATHS)
     state = json.loads(paths.HOST_STATE.read_text()) if paths.HOST_STATE.exists() else {}
     for path in state.get("new", []):
@@ -55,12 +55,15 @@ def restore(*mounted: Path) -> None:
 
 
 def parameters(folder: Path = _PROC_SYS) -> dict[str, str]:
-    """The kernel's parameters that a cluster changes, with their values; not every kernel has all."""
+    """Return the values of the kernel parameters that a cluster changes and this kernel has."""
     return {name: (folder / name).read_text().strip() for name in _PARAMETERS if (folder / name).exists()}
 
 
 def set_parameters(values: Mapping[str, str], folder: Path = _PROC_SYS) -> None:
-    """Put back what `parameters` said. What is right already is not written: not everybody may."""
+    """Restore the values that `parameters` returned, and write only those that differ.
+
+    A process may lack the permission to write them.
+    """
     now = parameters(folder)
     for name, value in values.items():
         if name in now and now[name] != value:
@@ -79,12 +82,12 @@ def unmount(*roots: Path) -> None:
 
 
 def parse_mountpoints(text: str) -> list[Path]:
-    """Mount points in the order of mounting, out of /proc/self/mountinfo."""
+    """Parse the mount points of /proc/self/mountinfo, in the order of mounting."""
     return [Path(line.split()[4].encode().decode("unicode_escape")) for line in text.splitlines()]
 
 
 def _remove_log_links(folder: Path) -> None:
-    """Remove the links to our containers' logs from a folder that was there before."""
+    """Remove the links to the cluster's container logs from a folder that existed before."""
     for link in folder.glob("*.log"):
         if link.is_symlink() and link.readlink().is_relative_to(paths.DAYBREAK):
             link.unlink()

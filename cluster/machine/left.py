@@ -1,9 +1,9 @@
-"""What a cluster of this checkout has left on the machine; after `make down` there must be nothing.
+"""Leftovers of this checkout's cluster on the machine; after `make down` there must be none.
 
-    python3 cluster/machine/left.py             one line for each thing; ends non-zero when there is any
+    python3 cluster/machine/left.py             one line per leftover; non-zero exit status if there is any
 
-Any Python runs it: `make down` has removed the one with the libraries, so nothing is imported from the
-package. It has names of its own for what the cluster makes; a unit test keeps them the same as the cluster's.
+The script runs with any Python: `make down` has removed the one with the libraries. It therefore imports
+nothing from the package and repeats the names that the cluster uses. A unit test keeps both equal.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ LOG_LINKS = "/var/log/containers"
 
 
 def left(repository: Path = REPOSITORY, root: Path = Path("/")) -> Iterator[str]:
-    """One line for each thing. `root` is where /proc, /sys, /run and /var are."""
+    """Yield one line per leftover; `root` is the folder of /proc, /sys, /run and /var."""
     state = repository / ".daybreak"
     sockets = run_directory(repository)
     yield from (f"folder {path}" for path in (state, root / sockets.relative_to("/")) if path.exists())
@@ -39,23 +39,23 @@ def left(repository: Path = REPOSITORY, root: Path = Path("/")) -> Iterator[str]
 
 
 def run_directory(repository: Path) -> Path:
-    """Folder for the sockets of that checkout's cluster."""
+    """Return the folder for the sockets of that checkout's cluster."""
     return Path("/run") / f"daybreak-{hashlib.sha256(str(repository).encode()).hexdigest()[:8]}"
 
 
 def tables() -> Iterator[str]:
-    """Packet filter tables, if there is a program that can list them."""
+    """Yield the cluster's packet filter tables, if `nft` is installed to list them."""
     nft = shutil.which("nft", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
     if nft:
-        # Only root may list them; nobody else can have made any.
+        # Only root may list tables; other users cannot have created any.
         listed = subprocess.run([nft, "list", "tables"], capture_output=True, text=True, check=False)  # noqa: S603
         yield from (f"packet filter {line}" for line in listed.stdout.splitlines() if line[6:] in TABLES)
 
 
 def _processes(root: Path, state: Path) -> Iterator[str]:
-    """Processes whose program is the checkout's: it stays so when the file is gone."""
+    """Yield the processes of the checkout's programs, including programs with a deleted file."""
     for process in sorted((root / "proc").glob("[0-9]*")):
-        with contextlib.suppress(OSError):  # it has ended, or it is one of the kernel's own threads
+        with contextlib.suppress(OSError):  # the process has ended, or is a kernel thread
             words = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
             programs = ((process / "exe").readlink(), (process / "cwd").readlink() / words[0])
             if any(program.is_relative_to(state) for program in programs):
@@ -93,7 +93,7 @@ def _network(root: Path) -> Iterator[str]:
         device, destination = line.split()[:2]
         # The kernel writes an address as a number in the machine's own byte order.
         address = ipaddress.ip_address(int(destination, 16).to_bytes(4, sys.byteorder))
-        # Each pod has a device and a route of its own. Other networks may be in that range as well.
+        # Each pod has its own device and route. Other networks may also use that range.
         if device.startswith("veth") and address in ipaddress.ip_network(ADDRESSES):
             yield f"route to {address} by {device}"
 

@@ -1,4 +1,4 @@
-"""What the machine must be and have, each with one line that says what is missing."""
+"""Requirements of the cluster on the machine; each violation is reported in one line."""
 
 import os
 import shutil
@@ -21,17 +21,17 @@ DEBIAN_PACKAGES: Mapping[str, str] = {
     "ip": "iproute2",
     "mount": "mount",
 }
-"""What the cluster calls → the Debian package that brings it."""
+"""Debian package of each program that the cluster calls."""
 FREE_GIB = 30
-"""Disk space that a first `up` with the Ray image needs, in GiB: the caches of Go and PyPI included."""
+"""Disk space for a first `up` with the Ray image, in GiB, including the caches of Go and PyPI."""
 FREE_GIB_RUNNING = 5
-"""Below this the kubelet would soon evict pods."""
+"""Disk space for a later `up`, in GiB. With less, the kubelet would soon evict pods."""
 MEMORY_GIB = 11
-"""Memory that the cluster and the sample model on the CPU need, in GiB; a machine sold with 12 has that."""
+"""Memory for the cluster and the sample model on the CPU, in GiB; a machine sold with 12 provides it."""
 
 
 def check_platform() -> None:
-    """Raise unless this is Linux."""
+    """Raise an error unless the system is Linux."""
     if sys.platform != "linux":
         raise ClusterError(
             f"the embedded cluster runs on Linux only, this is {sys.platform}: set KUBECONFIG instead"
@@ -39,7 +39,7 @@ def check_platform() -> None:
 
 
 def check_root() -> None:
-    """Raise unless the program runs as root."""
+    """Raise an error unless the program runs as root."""
     if os.geteuid() != 0:
         raise ClusterError(
             "a node needs network devices and mounts: run it as root (sudo -E env PATH=$PATH make up)"
@@ -47,7 +47,7 @@ def check_root() -> None:
 
 
 def check_space(fresh: bool) -> None:
-    """Raise when the disk has too little space left, or the machine too little memory."""
+    """Raise an error if disk space or memory is too small."""
     need = FREE_GIB if fresh else FREE_GIB_RUNNING
     free = shutil.disk_usage(paths.DAYBREAK).free / 2**30
     if free < need:
@@ -60,12 +60,12 @@ def check_space(fresh: bool) -> None:
 
 
 def parse_meminfo(text: str, field: str = "MemTotal") -> int:
-    """One field of /proc/meminfo in bytes."""
+    """Return one field of /proc/meminfo, in bytes."""
     return next(int(line.split()[1]) * 1024 for line in text.splitlines() if line.startswith(f"{field}:"))
 
 
 def install_packages(report: Report) -> None:
-    """Install the Debian packages whose programs are missing; does nothing when all are there."""
+    """Install the Debian packages of missing programs, if any."""
     missing = missing_packages()
     if not missing:
         return
@@ -86,16 +86,16 @@ def install_packages(report: Report) -> None:
 
 
 def missing_packages() -> list[str]:
-    """Debian packages whose programs are not on this machine."""
+    """Return the Debian packages whose programs are not on this machine."""
     packages = DEBIAN_PACKAGES.items()
     return sorted({package for program, package in packages if not shutil.which(program, path=search_path())})
 
 
 def has_capability(bit: int) -> bool:
-    """Whether this process has the capability of that number (linux/capability.h)."""
+    """Return True if this process has the capability of that number (linux/capability.h)."""
     return parse_capabilities(Path("/proc/self/status").read_text()) >> bit & 1 == 1
 
 
 def parse_capabilities(text: str) -> int:
-    """The effective capabilities, as bits, out of /proc/<pid>/status."""
+    """Parse the effective capabilities, as bits, from /proc/<pid>/status."""
     return next(int(line.split()[1], 16) for line in text.splitlines() if line.startswith("CapEff:"))

@@ -1,1 +1,1 @@
-"""The one real node: kubelet, containers, addresses and control groups."""
+"""Node of the cluster: kubelet, containers, addresses and cgroups."""

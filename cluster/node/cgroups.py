@@ -1,9 +1,8 @@
-"""Control groups: everything of the full cluster lives below one group, `/daybreak`.
+"""Control groups (cgroups): all processes of the full cluster are below one group, `/daybreak`.
 
-Servers are in `/daybreak/system`, pods in `/daybreak/kubepods` (the kubelet's cgroupRoot). So whatever runs
-can be found and ended by its group, even when its record was lost, and never by a name.
-
-Works with version 1 (one tree for each controller) and version 2 (one tree).
+Servers are in `/daybreak/system`, pods in `/daybreak/kubepods` (the kubelet's cgroupRoot). All processes can
+therefore be found and killed by their group, even if their record was lost, and never by a name. Both
+version 1 (one tree for each controller) and version 2 (one tree) work.
 """
 
 import contextlib
@@ -16,21 +15,26 @@ from pathlib import Path
 from cluster.errors import ClusterError
 
 ROOT = "/daybreak"
-"""The group's path in every tree."""
+"""Path of the group in every tree."""
 _SYSTEM = "system"
 _NEEDED = ("cpu", "cpuset", "memory", "pids")
 _PASSED_ON = (*_NEEDED, "hugetlb", "io", "rdma", "misc")
-"""Version 2: controllers to switch on for our group where the kernel has them; the kubelet wants all."""
+"""Version 2: controllers to enable for the group if the kernel has them; the kubelet needs all."""
 _CLUSTER_SHARE = {"cpu.shares": 8192, "cpu.weight": 800}
-"""CPU share of the whole cluster in version 1 and 2: the kernel weighs a group like one process outside, and
-this one has some fifty that compute when models start."""
+"""CPU share of the whole cluster in version 1 and 2.
+
+The kernel weighs a group like one process outside, and this group has some fifty that compute when models
+start.
+"""
 _SERVERS_SHARE = {"cpu.shares": 4096, "cpu.weight": 400}
-"""CPU share of the servers in version 1 and 2, four times the usual one: on a machine that is busy loading
-models, the control plane must still renew its leases."""
+"""CPU share of the servers in version 1 and 2, four times the default.
+
+On a machine that is busy loading models, the control plane must still renew its leases.
+"""
 
 
 def parse_mounts(text: str) -> tuple[int, list[Path]]:
-    """Version and the roots of the trees, out of /proc/self/mountinfo."""
+    """Parse the version and the roots of the trees from /proc/self/mountinfo."""
     trees: dict[Path, set[str]] = {}
     unified: list[Path] = []
     for line in text.splitlines():
@@ -43,13 +47,13 @@ def parse_mounts(text: str) -> tuple[int, list[Path]]:
             trees[mount] = set(options.split(","))
     controllers = set().union(*trees.values()) if trees else set()
     if controllers.issuperset(_NEEDED):
-        # systemd mounts an empty version 2 tree beside the others; runc makes its groups there as well.
+        # systemd mounts an empty version 2 tree next to the others; runc creates its groups there as well.
         return 1, [*trees, *unified]
     return 2, unified[:1]
 
 
 def check() -> int:
-    """Version of control groups on this machine; raises when the kubelet could not work with them."""
+    """Return the version of cgroups on this machine, or raise an error if the kubelet cannot use them."""
     version, trees = _trees()
     if not trees:
         raise ClusterError(
@@ -64,7 +68,7 @@ def check() -> int:
 
 
 def create() -> None:
-    """Make the groups where they are missing."""
+    """Create the missing groups."""
     version, trees = _trees()
     if version == 2:
         _enable_controllers(trees[0])
@@ -78,13 +82,13 @@ def create() -> None:
 
 
 def join(pid: int) -> None:
-    """Move a process to the servers' group; its children are born there."""
+    """Move a process to the servers' group; its children start there."""
     for tree in _trees()[1]:
         (tree / ROOT[1:] / _SYSTEM / "cgroup.procs").write_text(str(pid))
 
 
 def processes() -> set[int]:
-    """Ids of all processes below the group."""
+    """Return the ids of all processes below the group."""
     found: set[int] = set()
     for tree in _trees()[1]:
         for file in (tree / ROOT[1:]).rglob("cgroup.procs"):
@@ -94,7 +98,7 @@ def processes() -> set[int]:
 
 
 def memory_bytes(name: str) -> int | None:
-    """Memory of the group of that name below the kubelet's, in bytes."""
+    """Return the memory of the named group below the kubelet's in bytes, or None if no group has the name."""
     for tree in _trees()[1]:
         for group in (tree / ROOT[1:] / "kubepods").rglob(name):
             for file in (group / "memory.usage_in_bytes", group / "memory.current"):
@@ -104,7 +108,7 @@ def memory_bytes(name: str) -> int | None:
 
 
 def kill(seconds: float = 30.0) -> None:
-    """Kill every process below the group and wait until all are gone."""
+    """Kill every process below the group and wait until all have ended."""
     deadline = time.monotonic() + seconds
     while left := processes():
         for pid in left:
@@ -130,7 +134,7 @@ def _trees() -> tuple[int, list[Path]]:
 
 
 def _enable_controllers(tree: Path) -> None:
-    """Version 2: a group has the controllers that its parent passes on."""
+    """Enable the controllers of version 2: a group has the controllers that its parent delegates."""
     have = (tree / "cgroup.controllers").read_text().split()
     wanted = " ".join(f"+{name}" for name in have if name in _PASSED_ON)
     try:
@@ -146,14 +150,14 @@ def _enable_controllers(tree: Path) -> None:
 
 
 def _set(group: Path, values: Mapping[str, int]) -> None:
-    """Write those files of a group that it has: each tree has its own."""
+    """Write those of the group's files that exist: each tree has its own."""
     for name, value in values.items():
         if (group / name).exists():
             (group / name).write_text(str(value))
 
 
 def _inherit_cpuset(group: Path) -> None:
-    """A new version 1 cpuset is empty, and nothing can run in it."""
+    """Copy the parent's cpuset: a new version 1 cpuset is empty, and nothing can run in it."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         file = group / name
         if file.exists() and not file.read_text().strip():

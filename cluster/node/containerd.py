@@ -1,7 +1,7 @@
-"""containerd: its configuration, and loading images into it.
+"""containerd: its configuration and the import of images.
 
-There is no registry: `images.py` and this module put images in, and a pod whose image is not there fails as
-it would anywhere (ErrImagePull).
+There is no registry: the package `cluster.images` and this module import the images. A pod without its image
+fails as in any other cluster (ErrImagePull).
 """
 
 import json
@@ -19,14 +19,14 @@ from cluster.tools.programs import run
 
 NAME = "containerd"
 NAMESPACE = "k8s.io"
-"""containerd's namespace that the kubelet sees."""
+"""Namespace of containerd that the kubelet uses."""
 PAUSE_IMAGE = f"{REGISTRY}/pause:1"
 COREDNS_IMAGE = f"{REGISTRY}/coredns:v{pins.COREDNS}"
 KUBERAY_IMAGE = f"{REGISTRY}/kuberay-operator:v{pins.KUBERAY}"
 
 
 def ctr(*arguments: str) -> list[str]:
-    """Command line of containerd's client for the images and containers that the kubelet sees."""
+    """Return the command line of containerd's client for the kubelet's images and containers."""
     return [
         str(paths.BIN / "ctr"),
         "--address",
@@ -38,7 +38,7 @@ def ctr(*arguments: str) -> list[str]:
 
 
 def config(restrict_oom_score: bool) -> str:
-    """containerd's configuration (version 4, TOML).
+    """Return containerd's configuration (version 4, TOML).
 
     Args:
         restrict_oom_score: Never give a container a lower oom_score_adj than containerd's own, which needs
@@ -98,7 +98,7 @@ Root = {_toml(paths.RUN / "runc")}
 
 
 def start(processes: Processes, environment: dict[str, str], restrict_oom_score: bool) -> int:
-    """Start containerd, wait until it answers, and return its process id."""
+    """Start containerd, wait until it responds, and return its process id."""
     for folder in (paths.RUN, paths.SHIM_SOCKETS, paths.CONTAINERD_STATE):
         folder.mkdir(mode=0o711, parents=True, exist_ok=True)
     file = paths.CLUSTER / "containerd.toml"
@@ -115,7 +115,7 @@ def start(processes: Processes, environment: dict[str, str], restrict_oom_score:
 
 
 def load(image: StaticImage) -> None:
-    """Put the image into containerd unless it is there already."""
+    """Import the image into containerd unless containerd has it."""
     with tempfile.TemporaryDirectory(dir=paths.CLUSTER) as folder:
         archive = Path(folder) / "image.tar"
         digest = image.write(archive, platform.machine())
@@ -124,7 +124,7 @@ def load(image: StaticImage) -> None:
 
 
 def _present(reference: str) -> str | None:
-    """Digest of the image of that name."""
+    """Return the digest of the named image, or None if containerd does not have it."""
     lines = run(ctr("images", "list", f"name=={reference}")).splitlines()[1:]
     return lines[0].split()[2] if lines else None
 
@@ -138,5 +138,5 @@ def _answers() -> bool:
 
 
 def _toml(value: object) -> str:
-    """A string or boolean in TOML, which writes both as JSON does."""
+    """Return a string or boolean in TOML, which writes both like JSON."""
     return json.dumps(value if isinstance(value, bool) else str(value))

@@ -1,4 +1,4 @@
-"""The one real node: kubelet and kube-proxy."""
+"""Kubelet and kube-proxy of the one real node."""
 
 import json
 from collections.abc import Sequence
@@ -9,10 +9,10 @@ from cluster.node import cgroups
 from cluster.node.network import NODE_ADDRESS, POD_RANGE
 
 NAME = "daybreak"
-"""The node's name."""
+"""Name of the node."""
 KUBELET, KUBE_PROXY = "kubelet", "kube-proxy"
 DNS_ADDRESS = "198.19.0.10"
-"""Address of the Service kube-dns."""
+"""Address of the Service `kube-dns`."""
 DOMAIN = "cluster.local"
 _RESOLV_CONF = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
 
@@ -20,15 +20,15 @@ _RESOLV_CONF = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf
 def kubelet_config(
     authority: Path, certificate: Path, key: Path, resolv_conf: Path, *, full_rights: bool
 ) -> str:
-    """The kubelet's configuration.
+    """Return the kubelet's configuration.
 
     Args:
         authority: Certificate that signed the API server's client certificate.
-        certificate: The kubelet's own, as a server.
-        key: Its key.
-        resolv_conf: What pods with `dnsPolicy: Default` get, CoreDNS among them.
-        full_rights: Whether the machine gives root CAP_SYS_RESOURCE; without it some settings of the kernel
-            cannot be changed, and the kubelet is told not to insist, as it is in a user namespace.
+        certificate: Server certificate of the kubelet.
+        key: Key of the server certificate.
+        resolv_conf: File for pods with `dnsPolicy: Default`, CoreDNS among them.
+        full_rights: True if the machine gives root CAP_SYS_RESOURCE. Without it, some kernel settings cannot
+            be changed, and the kubelet must tolerate that, as in a user namespace.
     """
     config: dict[str, object] = {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -54,7 +54,7 @@ def kubelet_config(
         "podLogsDir": str(paths.POD_LOGS),
         "volumePluginDir": str(paths.KUBELET_ROOT / "volume-plugins"),
         "maxPods": 200,
-        # Images come from no registry: one that is collected would not come back. 100 switches it off.
+        # Images come from no registry: a collected image could not be pulled again. 100 disables collection.
         "imageGCHighThresholdPercent": 100,
         "imageGCLowThresholdPercent": 99,
         "evictionHard": {
@@ -71,7 +71,7 @@ def kubelet_config(
 
 
 def kubelet(binary: Path, config: Path, kubeconfig: Path) -> list[str]:
-    """Command line of the kubelet."""
+    """Return the command line of the kubelet."""
     return [
         str(binary),
         f"--config={config}",
@@ -84,7 +84,7 @@ def kubelet(binary: Path, config: Path, kubeconfig: Path) -> list[str]:
 
 
 def kube_proxy_config(kubeconfig: Path) -> str:
-    """kube-proxy's configuration: nftables, which needs no kernel module of its own."""
+    """Return kube-proxy's configuration with nftables, which needs no dedicated kernel module."""
     return json.dumps(
         {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
@@ -96,7 +96,7 @@ def kube_proxy_config(kubeconfig: Path) -> str:
             "bindAddress": NODE_ADDRESS,
             "healthzBindAddress": f"{NODE_ADDRESS}:10256",
             "metricsBindAddress": "127.0.0.1:10249",
-            # Only the machine's owner sizes its connection tracking.
+            # Connection tracking is sized by the machine's owner.
             "conntrack": {
                 "maxPerCore": 0,
                 "min": 0,
@@ -110,12 +110,12 @@ def kube_proxy_config(kubeconfig: Path) -> str:
 
 
 def kube_proxy(binary: Path, config: Path) -> list[str]:
-    """Command line of kube-proxy."""
+    """Return the command line of kube-proxy."""
     return [str(binary), f"--config={config}", "--v=1"]
 
 
 def resolv_conf(candidates: Sequence[Path] = _RESOLV_CONF) -> Path:
-    """The file whose name servers a pod can reach: none on the machine's loopback."""
+    """Return the first file with name servers that a pod can reach: none on the machine's loopback."""
     for file in candidates:
         if file.exists() and name_servers(file.read_text()):
             return file
@@ -123,7 +123,7 @@ def resolv_conf(candidates: Sequence[Path] = _RESOLV_CONF) -> Path:
 
 
 def name_servers(text: str) -> list[str]:
-    """Name servers out of a resolv.conf, those on loopback left out."""
+    """Parse the name servers of a resolv.conf, without those on loopback."""
     words = [line.split() for line in text.splitlines()]
     servers = [line[1] for line in words if len(line) > 1 and line[0] == "nameserver"]
     return [server for server in servers if not server.startswith("127.") and server != "::1"]

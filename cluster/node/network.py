@@ -1,12 +1,11 @@
-"""The node's network: a bridge that carries its address, packet filter tables, and the pods' CNI
-configuration.
+"""Network of the node: a bridge with its address, packet filter tables, and the pods' CNI configuration.
 
-All addresses are from 198.18.0.0/15, which is reserved for benchmarks (RFC 2544) and routed nowhere: pods
-198.18.0.0/17, node 198.18.255.1, services 198.19.0.0/16.
+All addresses are from 198.18.0.0/15, which is reserved for benchmarks (RFC 2544) and not routed by any
+network: pods 198.18.0.0/17, node 198.18.255.1, services 198.19.0.0/16.
 
-Pods hang on the node by the CNI plugin `ptp`: each has its own pair of devices and every packet between two
-pods is routed by the node, so services work without the kernel's bridge filter. **NetworkPolicy is not
-enforced** by this network, and `hostPort` is not offered.
+The CNI plugin `ptp` connects pods to the node: each pod has its own pair of devices, and the node routes
+every packet between two pods. Services therefore work without the kernel's bridge filter. **NetworkPolicy is
+not enforced** by this network, and `hostPort` is not offered.
 """
 
 import contextlib
@@ -29,10 +28,10 @@ _FORWARD = Path("/proc/sys/net/ipv4/ip_forward")
 
 
 def other_owner() -> Path | None:
-    """The `.daybreak` of another checkout whose cluster runs on this machine, or None.
+    """Return the `.daybreak` of another checkout whose cluster runs on this machine, or None.
 
     Raises:
-        ClusterError: The bridge exists and is nobody's.
+        ClusterError: The bridge exists and has no owner.
     """
     owner = _owner()
     if owner == "":
@@ -41,10 +40,10 @@ def other_owner() -> Path | None:
 
 
 def create() -> None:
-    """Make the bridge, let the kernel forward packets, and let pods reach the world in the node's name."""
+    """Create the bridge, enable packet forwarding, and let pods reach other networks by the node's IP."""
     if _owner() is None:
         run(["ip", "link", "add", BRIDGE, "type", "bridge"])
-        # The alias says whose it is, for another checkout on this machine.
+        # The alias names the owner, for another checkout on this machine.
         run(["ip", "link", "set", BRIDGE, "alias", str(paths.DAYBREAK)])
     run(["ip", "address", "replace", f"{NODE_ADDRESS}/32", "dev", BRIDGE])
     run(["ip", "link", "set", BRIDGE, "up"])
@@ -54,7 +53,7 @@ def create() -> None:
 
 
 def masquerade() -> str:
-    """nft rules: packets of pods to addresses outside the cluster leave with the node's own address."""
+    """Return nft rules that give packets of pods to external addresses the node's source address."""
     return (
         f"table ip {_TABLE}\n"
         f"delete table ip {_TABLE}\n"
@@ -68,7 +67,7 @@ def masquerade() -> str:
 
 
 def cni_config(data: Path) -> dict[str, object]:
-    """CNI configuration list; `data` is where the given out addresses are noted."""
+    """Return the CNI configuration list; `data` is the folder with the allocated addresses."""
     addresses = {
         "type": "host-local",
         "dataDir": str(data),
@@ -82,15 +81,13 @@ def remove() -> None:
     """Remove the packet filter tables and the bridge."""
     if shutil.which("nft", path=search_path()):
         for family, table in (("ip", _TABLE), ("ip", _PROXY_TABLE), ("ip6", _PROXY_TABLE)):
-            with contextlib.suppress(ClusterError):  # it may never have been made
+            with contextlib.suppress(ClusterError):  # the table may never have been created
                 run(["nft", "delete", "table", family, table])
     if shutil.which("ip", path=search_path()) and _owner() is not None:
         run(["ip", "link", "delete", BRIDGE])
 
 
 def _owner() -> str | None:
-    """The `.daybreak` of the cluster that has the bridge; empty for a foreign bridge, None when there is
-    none.
-    """
+    """Return the `.daybreak` of the bridge's cluster, "" for a foreign bridge, or None without a bridge."""
     device = Path("/sys/class/net") / BRIDGE
     return (device / "ifalias").read_text().strip() if device.exists() else None

@@ -1,1 +1,1 @@
-"""The tools that all parts of the cluster use: programs, processes, files, locks, ports."""
+"""Tools for all parts of the cluster: programs, processes, files, locks, ports."""

@@ -1,4 +1,4 @@
-"""Work in a second thread, which ends when the first one fails."""
+"""Work in a second thread, which ends if the first one fails."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,8 +11,8 @@ from cluster.tools.programs import none_running
 def alongside(work: Callable[[], None]) -> Iterator[Future[None]]:
     """Do `work` while the block runs, and wait for it at the block's end.
 
-    When the block fails, the programs that `work` runs are ended: nobody shall wait minutes for a result that
-    is not needed any more, and only then read why.
+    If the block fails, the programs that `work` runs are ended. Otherwise the user would wait minutes for a
+    result that is no longer needed before seeing the error.
     """
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(work)

@@ -1,7 +1,7 @@
-"""What a program that downloads says on a machine without network, in one line.
+"""Error message of failed downloads on a machine without network, in one line.
 
-`python3 cluster/tools/download.py WHAT COMMAND...` runs a command that is silent unless it fails. It
-imports nothing of the package: the Makefile calls it before there is an environment to import from.
+`python3 cluster/tools/download.py WHAT COMMAND...` runs a command without output unless it fails. It
+imports nothing of the package: the Makefile calls it before an environment for imports exists.
 """
 
 import re
@@ -19,7 +19,7 @@ _LIMIT = 160
 
 
 def cannot(what: str, said: str) -> str:
-    """The line for what a program has said, if the network was in its way; empty if it was something else."""
+    """Return the error line for a program's output if the network caused the failure, otherwise ""."""
     for line in said.splitlines():
         if _NO_NETWORK.search(line):
             words = " ".join(_NOISE.sub("", line).split())
@@ -29,7 +29,7 @@ def cannot(what: str, said: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run a command; its failure is one line."""
+    """Run a command and report its failure in one line."""
     what, *command = arguments
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
     if done.returncode == 0:

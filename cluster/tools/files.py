@@ -1,18 +1,18 @@
-"""Writing configuration files."""
+"""Atomic writes of configuration files."""
 
 import hashlib
 from pathlib import Path
 
 
 def write(file: Path, content: str) -> dict[str, str]:
-    """Write a configuration file in one go, unless it has that content already.
+    """Write a configuration file atomically, unless it already has that content.
 
-    Some programs watch their files: kube-proxy ends when its file is written to, containerd would read half
+    Some programs watch their files: kube-proxy ends if its file is written to, and containerd would read half
     a file.
 
     Returns:
-        A variable for the environment of the process that reads the file, so that it is started anew when the
-        content changed.
+        A variable for the environment of the process that reads the file, so that the process is restarted
+        if the content changed.
     """
     if not file.exists() or file.read_text() != content:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Locks between several runs of this program and its threads, so that two never work on the same thing."""
+"""Locks between runs and threads of this program, so that two never work on the same thing."""
 
 import contextlib
 import fcntl
@@ -10,7 +10,7 @@ from cluster import paths
 
 @contextlib.contextmanager
 def lock(name: str) -> Iterator[None]:
-    """Hold the lock of that name; when it is held already, say so and wait."""
+    """Hold the named lock; if it is taken, print a message and wait."""
     folder = paths.DAYBREAK / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / name).open("w") as handle:

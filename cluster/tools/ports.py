@@ -1,12 +1,13 @@
 """Loopback ports for control planes that run side by side.
 
-A port is reserved in one file under a lock, so that two control planes which start at the same moment never
-choose the same one, and it is tried before it is given out, so that other programs' ports are left alone.
-The range is below the kernel's ephemeral ports (32768 and up), which an outgoing connection may take at any
-time, and above those that a gateway has in a cluster (20000 to 21023): one of a benchmark listens at them
-at every address. Another checkout has a file of its own, so the search begins at a place that depends on
-the folder: a port that is given out is free until its server has started, and two checkouts would choose
-the same.
+A port is reserved in one file under a lock, so that two control planes that start at the same moment never
+choose the same one. A port is tested before it is reserved, so that ports of other programs are left alone.
+The range is below the kernel's ephemeral ports (32768 and up), which outgoing connections may use at any
+time. It is above the ports of a gateway in a cluster (20000 to 21023): the gateway of a benchmark listens at
+them on every address.
+
+Each checkout has its own file. A reserved port is free until its server has started, so two checkouts could
+choose the same one. The search therefore begins at a position that depends on the folder.
 """
 
 import contextlib
@@ -22,12 +23,12 @@ from cluster.errors import ClusterError
 
 FIRST, LAST = 21100, 29999
 _STRIDE = 100
-"""Distance between two places where a search may begin."""
+"""Distance between two possible start positions of a search."""
 
 
 @contextlib.contextmanager
 def _registry(file: Path) -> Iterator[dict[str, str]]:
-    """The reservations, port → holder, locked while the block runs and written back after it."""
+    """Yield the reservations (port to holder), locked during the block and written afterwards."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a+") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -40,9 +41,9 @@ def _registry(file: Path) -> Iterator[dict[str, str]]:
 
 
 def reserve(file: Path, holder: Path, count: int) -> list[int]:
-    """`count` ports of the holder, a folder: the ones that it has, or new ones.
+    """Return `count` ports of the holder, a folder: the ones that it has, or new ones.
 
-    The folder is made where it is not there yet: ports of one that has gone are given to others.
+    The folder is created if missing: ports of deleted folders are given to other holders.
     """
     holder.mkdir(parents=True, exist_ok=True)
     with _registry(file) as taken:
@@ -62,26 +63,26 @@ def reserve(file: Path, holder: Path, count: int) -> list[int]:
 
 
 def release(file: Path, holder: Path) -> None:
-    """Give the holder's ports back."""
+    """Release the holder's ports."""
     with _registry(file) as taken:
         for port in [port for port, owner in taken.items() if owner == str(holder)]:
             del taken[port]
 
 
 def holders(file: Path) -> list[Path]:
-    """Everybody who holds ports."""
+    """Return all holders of ports."""
     with _registry(file) as taken:
         return sorted({Path(holder) for holder in taken.values()})
 
 
 def _begin(file: Path) -> int:
-    """Where the search for a free port begins."""
+    """Return the first port of a search for free ports."""
     digest = hashlib.sha256(str(file.resolve().parent).encode()).digest()
     return FIRST + int.from_bytes(digest[:4]) % ((LAST + 1 - FIRST) // _STRIDE) * _STRIDE
 
 
 def is_free(port: int) -> bool:
-    """Whether nobody listens at a port of the loopback."""
+    """Return True if no process listens at the port on loopback."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -1,7 +1,7 @@
-"""Long-running processes that outlive the program: started, recorded in a file, found again and stopped.
+"""Long-running processes that outlive the program: started, recorded in a file, detected and stopped later.
 
-A record holds the process id together with the process's start time and the boot's id, so that a number
-which the kernel has given to somebody else is never signalled.
+A record contains the process id, the process's start time and the boot's id. If the kernel has given the
+number to another process, that process is therefore never signaled.
 """
 
 import contextlib
@@ -18,15 +18,15 @@ from pathlib import Path
 from cluster.errors import ClusterError
 
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
-"""The processes that this run of the program started."""
+"""Processes that this run of the program started."""
 END_SECONDS = 10.0
-"""How long a process may take to end once it is killed, or has lost its first thread."""
+"""Maximum time for a process to end after it is killed or has lost its first thread, in seconds."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
 class Record:
-    """One process that this program started."""
+    """Process that this program started."""
 
     name: str
     pid: int
@@ -34,16 +34,16 @@ class Record:
     """Start time in clock ticks since boot, field 22 of /proc/<pid>/stat."""
     boot: str
     key: str
-    """Hash of what was started: command, environment and the program's file."""
+    """Hash of command, environment and the program's file."""
 
     @property
     def alive(self) -> bool:
-        """Whether this very process still runs (a zombie does not)."""
+        """Return True if exactly this process still runs (a zombie does not)."""
         return self.boot == _BOOT_ID.read_text().strip() and _start_time(self.pid) == self.started
 
     @property
     def resident_bytes(self) -> int:
-        """Memory that the process holds, in bytes (VmRSS)."""
+        """Return the resident memory of the process in bytes (VmRSS)."""
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
                 if line.startswith("VmRSS:"):
@@ -52,8 +52,9 @@ class Record:
 
 
 def parse_stat(text: str) -> tuple[str, int]:
-    """State letter and start time in ticks out of /proc/<pid>/stat, whose second field may hold any
-    characters.
+    """Parse the state letter and the start time in ticks from /proc/<pid>/stat.
+
+    Its second field may contain any characters.
     """
     fields = text.rpartition(")")[2].split()
     return fields[0], int(fields[19])
@@ -68,14 +69,14 @@ def _start_time(pid: int) -> int | None:
 
 
 def _reap() -> None:
-    """Collect our own children that have ended; the ones of an earlier run of the program are not ours."""
+    """Reap ended children of this run; processes of an earlier run are not its children."""
     for pid, child in list(_CHILDREN.items()):
         if child.poll() is not None:
             del _CHILDREN[pid]
 
 
 def _collect(pid: int) -> None:
-    """Collect a child of ours that ends: until all its threads have, its first one is a zombie that stays."""
+    """Reap an ending child: until all its threads have ended, its first one stays a zombie."""
     if child := _CHILDREN.pop(pid, None):
         try:
             child.wait(END_SECONDS)
@@ -90,22 +91,20 @@ def _key(command: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 class Processes:
-    """The processes of one cluster or control plane, recorded in `directory`/run, logging to
-    `directory`/logs.
-    """
+    """Processes of one cluster or control plane: records in `directory`/run, logs in `directory`/logs."""
 
     def __init__(self, directory: Path, started: Callable[[int], None] | None = None) -> None:
-        """`started` is called with the id of each new process."""
+        """Call `started` with the id of each new process."""
         self._records = directory / "run"
         self._logs = directory / "logs"
         self._started = started
 
     def log(self, name: str) -> Path:
-        """File that holds what the process wrote to stdout and stderr."""
+        """Return the file with the process's stdout and stderr."""
         return self._logs / f"{name}.log"
 
     def get(self, name: str) -> Record | None:
-        """The recorded process of that name if it runs."""
+        """Return the recorded process of that name if it runs, or None."""
         _reap()
         record = self._recorded(name)
         return record if record and record.alive else None
@@ -117,14 +116,14 @@ class Processes:
             return None
 
     def recorded(self) -> list[str]:
-        """Names of all processes that were started and not stopped again, running or not, oldest first."""
+        """Return the names of all processes started and not stopped since, running or not, oldest first."""
         files = sorted(self._records.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
         return [file.stem for file in files]
 
     def start(
         self, name: str, command: Sequence[str], environment: Mapping[str, str] | None = None
     ) -> Record:
-        """Start the command unless it already runs; when it runs with other arguments, start it anew."""
+        """Start the command unless it already runs; if it runs with other arguments, restart it."""
         key = _key(command, environment or {})
         if running := self.get(name):
             if running.key == key:
@@ -150,12 +149,12 @@ class Processes:
         return record
 
     def check(self, name: str) -> None:
-        """Raise with the last line of its log when the process has ended."""
+        """Raise an error with the last line of its log if the process has ended."""
         if self.get(name) is None:
             raise ClusterError(f"{name} ended: {self.last_line(name)} (log: {self.log(name)})")
 
     def last_line(self, name: str) -> str:
-        """The last line that the process wrote, cut to 300 characters."""
+        """Return the last line that the process wrote, cut to 300 characters."""
         try:
             lines = self.log(name).read_text(errors="replace").split("\n")
         except FileNotFoundError:
@@ -163,7 +162,7 @@ class Processes:
         return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "it wrote nothing")
 
     def stop(self, name: str, grace: float = 10.0) -> None:
-        """End the process: SIGTERM, and SIGKILL after `grace` seconds. Its record goes, its log stays."""
+        """Stop by SIGTERM, then SIGKILL after `grace` seconds; delete its record, keep its log."""
         recorded = self._recorded(name)
         if record := self.get(name):
             _signal(record, signal.SIGTERM)

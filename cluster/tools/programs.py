@@ -1,4 +1,4 @@
-"""Runs other programs to their end and turns a failure into one line."""
+"""Run other programs to their end and turn a failure into one line."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from cluster.errors import ClusterError
 from cluster.tools import download
 
 END_SECONDS = 10.0
-"""How long a program that is told to end may take."""
+"""Maximum time for a program to end after SIGTERM, in seconds."""
 _RUNNING: set[subprocess.Popen[bytes]] = set()
 _CLOSED = threading.Event()
 """Set while no program may be started."""
@@ -22,7 +22,7 @@ _STARTING = threading.Lock()
 
 
 def search_path() -> str:
-    """PATH with the folders of root's programs, which `su` and `sudo env PATH=$PATH` may leave out."""
+    """Return PATH with root's program folders, which `su` and `sudo env PATH=$PATH` may omit."""
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 
 
@@ -35,18 +35,18 @@ def run(
     timeout: float = 3600.0,
     downloads: str = "",
 ) -> str:
-    """Run a program and return what it printed.
+    """Run a program and return its output.
 
     Args:
         command: Program and arguments.
-        stdin: What it reads on its standard input.
+        stdin: Text for its standard input.
         directory: Folder to run in.
-        environment: Variables to set beside the present ones.
-        timeout: Seconds after which it is ended.
-        downloads: What it downloads, for the error of a machine without network.
+        environment: Variables in addition to the current ones.
+        timeout: Seconds after which the program is killed.
+        downloads: Name of the download, for the error of a machine without network.
 
     Raises:
-        ClusterError: It is missing, failed or took too long; with its last line on stderr.
+        ClusterError: The program is missing, failed or took too long; with its last line on stderr.
     """
     words = [str(word) for word in command]
     shown = " ".join([Path(words[0]).name, *words[1:]])[:200]
@@ -71,7 +71,7 @@ def run(
 def _started(
     words: Sequence[str], has_input: bool, directory: Path | None, environment: Mapping[str, str]
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """The program while the block runs; an error in it kills the program."""
+    """Run the program during the block; an error in the block kills it."""
     with _STARTING:
         if _CLOSED.is_set():
             raise ClusterError(f"{words[0]} was not started, since something else has failed")
@@ -97,13 +97,13 @@ def _started(
 
 @contextlib.contextmanager
 def none_running() -> Iterator[None]:
-    """End the programs that other threads run, and let them start no new ones while the block runs.
+    """End the programs that other threads run, and prevent new ones during the block.
 
     Those threads get a ClusterError.
     """
     with _STARTING:
         _CLOSED.set()
-        # A copy in one step: programs that end take themselves out meanwhile.
+        # A copy in one step: programs that end remove themselves at the same time.
         running = [child.pid for child in list(_RUNNING)]
     try:
         _end([member for pid in running for member in _family(pid)])
@@ -113,9 +113,9 @@ def none_running() -> Iterator[None]:
 
 
 def _family(pid: int) -> list[int]:
-    """The process and all that descend from it: they do not always end with it."""
+    """Return the process and all its descendants, which do not always end with it."""
     found = [pid]
-    for parent in found:  # it grows as we go
+    for parent in found:  # the list grows during the loop
         for file in Path(f"/proc/{parent}/task").glob("*/children"):
             with contextlib.suppress(OSError):
                 found += map(int, file.read_text().split())
@@ -123,12 +123,12 @@ def _family(pid: int) -> list[int]:
 
 
 def _end(pids: Sequence[int]) -> None:
-    """SIGTERM, so that a program can tidy up, and SIGKILL for what does not end."""
+    """Send SIGTERM, so that programs can clean up, and SIGKILL to programs that do not end."""
     with contextlib.ExitStack() as stack:
         handles = []
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                # A handle, unlike a number, never comes to mean another process.
+                # Unlike a number, a handle never refers to another process.
                 handles.append(os.pidfd_open(pid))
                 stack.callback(os.close, handles[-1])
         _signal(handles, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Progress on the terminal: one line per step, with how long it took and the time since the start."""
+"""Progress on the terminal: one line per step, with its duration and the time since the start."""
 
 import contextlib
 import sys
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 
 class Report:
-    """Prints steps as they are done; a step that takes long is announced when it starts, too."""
+    """Printer of finished steps; a long step is also announced when it starts."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -17,8 +17,8 @@ class Report:
         """Time a step.
 
         Args:
-            what: What is being done, for the line.
-            expect_seconds: How long it may take; from 20 seconds on a line says so when it starts.
+            what: Name of the step, for the line.
+            expect_seconds: Expected duration; from 20 s on, the step is announced when it starts.
         """
         if expect_seconds >= 20:
             self.say(f"{what} ... (the first time about {_duration(expect_seconds)})")
@@ -27,7 +27,7 @@ class Report:
         self.say(f"{what:<44} {time.monotonic() - begin:7.1f} s")
 
     def say(self, text: str) -> None:
-        """One line with the time since the start."""
+        """Print one line with the time since the start."""
         print(f"[{_clock(time.monotonic() - self._start)}] {text}", flush=True, file=sys.stdout)
 
 

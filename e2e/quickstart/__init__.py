@@ -1,1 +1,1 @@
-"""`make up` and `make down`: from a bare machine, or one's own cluster, to an answer of a model."""
+"""Commands `make up` and `make down`: from a bare machine, or the user's cluster, to a model's answer."""

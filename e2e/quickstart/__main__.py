@@ -14,7 +14,7 @@ from quickstart.target import Target, chosen
 
 
 def up(report: Report) -> None:
-    """A cluster if none is given, images, KubeRay, Daybreak, a sample model, an answer."""
+    """Start a cluster if none is given, load images, install KubeRay, Daybreak and a model, and chat."""
     target = chosen()
     if target.embedded:
         with_images.up(report, then=lambda: _install(target, catalog.references(), report))
@@ -30,7 +30,7 @@ def _install(target: Target, references: Mapping[str, str], report: Report) -> N
 
 
 def down(report: Report) -> None:
-    """Remove everything: the embedded cluster whole, or from one's own cluster what `up` installed."""
+    """Remove the whole embedded cluster, or the objects that `up` installed in the user's cluster."""
     target = chosen()
     if target.embedded:
         raise SystemExit(cluster_program.main(["down"]))
@@ -38,7 +38,7 @@ def down(report: Report) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Run one command; an error is one line."""
+    """Run one command and return the exit status; an error is one line."""
     commands = {"up": up, "down": down}
     if len(arguments) != 1 or arguments[0] not in commands:
         print("usage: python -m quickstart up|down", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""A real OpenAI client talks to the service through `kubectl port-forward`."""
+"""Chat of a real OpenAI client with the service through `kubectl port-forward`."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
     """Forward a free loopback port to the Service's port 80 and yield the base URL for a client.
 
-    Raises ClusterError when kubectl cannot forward.
+    Raises ClusterError if kubectl cannot forward.
     """
     with subprocess.Popen(  # noqa: S603 - a fixed tool, arguments from this package
         [
@@ -46,8 +46,8 @@ def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
 
 @contextmanager
 def connected(target: Target, namespace: str, service: str, timeout: float = 120.0) -> Iterator["OpenAI"]:
-    """A client of the service through `port_forward`, without retries of its own; the time-out in seconds."""
-    # Here, for it costs seconds of CPU that whoever only installs or removes need not spend.
+    """Yield a client of the service through `port_forward`, without client retries; timeout in seconds."""
+    # Imported here: it costs seconds of CPU, which runs that only install or remove can save.
     from openai import OpenAI
 
     with (
@@ -58,7 +58,7 @@ def connected(target: Target, namespace: str, service: str, timeout: float = 120
 
 
 def ask(client: "OpenAI", model: str, question: str) -> str:
-    """One chat answer."""
+    """Return one chat answer."""
     answer = client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": question}], max_tokens=24
     )

@@ -1,4 +1,4 @@
-"""The steps of `make up`, each safe to repeat: what is done already is not done again."""
+"""Steps of `make up`, each safe to repeat: finished work is not repeated."""
 
 import os
 import time
@@ -15,16 +15,16 @@ SAMPLE = paths.REPOSITORY / "manifests" / "samples" / "tiny-cpu.yaml"
 SAMPLE_NAMESPACE = "default"
 SAMPLE_NAME = "tiny"
 STALLED_SECONDS = 60
-"""How long the sample may be stalled before that is taken for final: a node that joins late ends it."""
+"""Time after which a stalled sample counts as failed, in seconds; a node that joins late ends a stall."""
 READY_SECONDS = 1200
-"""How long the sample may take; on two cores Ray and vLLM take three minutes."""
+"""Maximum time for the sample, in seconds; on two cores, Ray and vLLM take three minutes."""
 QUESTION = "Good morning! What comes after night?"
 
 
 def own_images() -> Mapping[str, str]:
-    """Images of the operator, the gateway and Ray for a cluster of one's own, as the environment names them.
+    """Return the images of the operator, the gateway and Ray for the user's cluster, from the environment.
 
-    Raises ClusterError when it does not.
+    Raises ClusterError if the environment does not name them.
     """
     variables = {"operator": "OPERATOR_IMAGE", "gateway": "GATEWAY_IMAGE", "ray-cpu": "RAY_CPU_IMAGE"}
     named = {name: os.environ.get(variable, "") for name, variable in variables.items()}
@@ -38,9 +38,9 @@ def own_images() -> Mapping[str, str]:
 
 
 def kuberay(target: Target, report: Report) -> None:
-    """Make sure that KubeRay is there.
+    """Ensure that KubeRay is installed.
 
-    Raises ClusterError on a cluster of one's own without it: Daybreak does not install operators there.
+    Raises ClusterError if the user's cluster lacks it: Daybreak does not install operators there.
     """
     if target.has_api("ray.io"):
         report.say("KubeRay: there")
@@ -65,9 +65,9 @@ def daybreak(target: Target, refs: Mapping[str, str], report: Report) -> None:
 
 
 def chart_image(reference: str) -> list[str]:
-    """The chart's settings for an image of the operator: REPOSITORY:TAG or REPOSITORY@DIGEST.
+    """Return the chart's settings for an operator image: REPOSITORY:TAG or REPOSITORY@DIGEST.
 
-    Raises ClusterError when the reference has neither tag nor digest.
+    Raises ClusterError if the reference has neither tag nor digest.
     """
     repository, at, digest = reference.partition("@")
     if at:
@@ -79,9 +79,9 @@ def chart_image(reference: str) -> list[str]:
 
 
 def sample(target: Target, report: Report) -> None:
-    """Apply the sample model and wait until it answers, telling what it waits for.
+    """Apply the sample model and wait until it answers, printing the cause of the wait.
 
-    Raises ClusterError with the service's own words when it stalls or takes too long.
+    Raises ClusterError with the service's own message if it stalls or takes too long.
     """
     report.say(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
     target.kubectl("apply", "-n", SAMPLE_NAMESPACE, "--server-side", "-f", str(SAMPLE))
@@ -113,7 +113,7 @@ def sample(target: Target, report: Report) -> None:
 
 
 def talk(target: Target, report: Report) -> None:
-    """Ask the sample a question and print the answer and how to go on."""
+    """Send the sample a question, and print the answer and the next steps."""
     service = target.get("-n", SAMPLE_NAMESPACE, "llmservice", SAMPLE_NAME) or {}
     model = service["spec"]["models"][0]["name"]
     with chat.connected(target, SAMPLE_NAMESPACE, SAMPLE_NAME) as client:

@@ -1,4 +1,4 @@
-"""What `make down` removes from a cluster of one's own, in the order of docs/install.md."""
+"""Removal of Daybreak from the user's cluster by `make down`, in the order of docs/install.md."""
 
 from cluster.errors import ClusterError
 from cluster.tools.report import Report
@@ -8,11 +8,11 @@ from quickstart.target import NAMESPACE, Target
 GATEWAY_LABEL = "app.kubernetes.io/name=daybreak-gateway"
 GATEWAY_KINDS = "deployment,service,serviceaccount,role,rolebinding,poddisruptionbudget,networkpolicy"
 GATEWAY_SECONDS = 60
-"""How long the operator may take to remove a gateway; it needs about one second."""
+"""Maximum time for the operator to remove a gateway, in seconds; it needs about one second."""
 
 
 def remove(target: Target, report: Report) -> None:
-    """Remove the sample model, its namespace's gateway and Daybreak; tell what stays."""
+    """Remove the sample model, its namespace's gateway and Daybreak, and report the remaining objects."""
     others: list[str] = []
     with report.step("Daybreak and the sample model removed from your cluster", expect_seconds=20):
         if target.has_api("daybreak.dev"):
@@ -38,7 +38,7 @@ def remove(target: Target, report: Report) -> None:
 
 
 def _services(target: Target) -> list[str]:
-    """Everything that stands behind a gateway, as namespace/name."""
+    """Return every workload behind a gateway, as namespace/name."""
     each = '{range .items[*]}{.metadata.namespace}/{.metadata.name}{"\\n"}{end}'
     return target.kubectl(
         "get", "llmservices,modelservers,serveapplications", "--all-namespaces", "-o", f"jsonpath={each}"
@@ -48,7 +48,8 @@ def _services(target: Target) -> list[str]:
 def _wait_for_gateway(target: Target) -> None:
     """Wait until the operator has removed the gateway of the sample's namespace, if there is one.
 
-    A gateway belongs to no single LLMService, so nobody else would remove it. Its Deployment goes last.
+    A gateway belongs to no single LLMService, so only the operator removes it. Its Deployment is deleted
+    last.
     """
     namespace = ("-n", install.SAMPLE_NAMESPACE)
     timeout = f"--timeout={GATEWAY_SECONDS}s"

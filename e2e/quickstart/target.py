@@ -1,4 +1,4 @@
-"""The cluster that `make up` works on: the embedded one, or the one that KUBECONFIG names."""
+"""Cluster that `make up` works on: the embedded one, or the one in KUBECONFIG."""
 
 import json
 import os
@@ -12,39 +12,39 @@ from cluster import paths
 from cluster.errors import ClusterError
 
 NAMESPACE = "daybreak-system"
-"""Where Daybreak is installed."""
+"""Namespace of Daybreak."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A cluster and the tools to reach it."""
+    """Cluster and the tools to reach it."""
 
     kubeconfig: Path
     embedded: bool
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment of the tools: this cluster and no other."""
+        """Return the environment of the tools, restricted to this cluster."""
         return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl and return what it prints.
+        """Run kubectl and return its output.
 
-        Raises ClusterError with the tool's own last line when it fails.
+        Raises ClusterError with the tool's own last line if it fails.
         """
         return self._run("kubectl", *arguments, stdin=stdin)
 
     def helm(self, *arguments: str) -> str:
-        """Run helm and return what it prints. Raises ClusterError as `kubectl` does."""
+        """Run helm and return its output. Raises ClusterError like `kubectl`."""
         return self._run("helm", *arguments)
 
     def get(self, *arguments: str) -> dict[str, Any] | None:
-        """One object, or None when it does not exist."""
+        """Return one object, or None if it does not exist."""
         text = self.kubectl("get", *arguments, "--ignore-not-found", "-o", "json")
         return json.loads(text) if text.strip() else None
 
     def has_api(self, group: str) -> bool:
-        """Whether the API server serves the API group."""
+        """Return True if the API server serves the API group."""
         return f"{group}/" in self.kubectl("api-versions")
 
     def _run(self, tool: str, *arguments: str, stdin: str | None = None) -> str:
@@ -63,9 +63,9 @@ class Target:
 
 
 def program(name: str) -> str:
-    """Path of kubectl or helm: the one built here, or else the user's own.
+    """Return the path of kubectl or helm: the one built here, otherwise the user's own.
 
-    Raises ClusterError when there is none.
+    Raises ClusterError if there is none.
     """
     built = paths.BIN / name
     found = str(built) if built.exists() else shutil.which(name)
@@ -77,9 +77,9 @@ def program(name: str) -> str:
 
 
 def chosen() -> Target:
-    """The user's cluster when KUBECONFIG is set (to another file than ours), else the embedded one.
+    """Return the user's cluster if KUBECONFIG names another file than the embedded one, or the embedded one.
 
-    Raises ClusterError when KUBECONFIG names no file.
+    Raises ClusterError if KUBECONFIG does not name a file.
     """
     own = os.environ.get("KUBECONFIG", "")
     if not own or Path(own).resolve() == paths.KUBECONFIG.resolve():

@@ -1,8 +1,8 @@
-"""The embedded cluster with Daybreak installed by Helm, and the tiny sample answering.
+"""Fixtures of the embedded cluster with Daybreak installed by Helm, and a ready tiny sample.
 
-Files run in their order (01, 02, …): each goes on where the one before stopped, since a model takes
+Files run in their order (01, 02, …). Each continues in the state of the previous one, since a model takes
 minutes to start on two cores.
-Nothing here reads the user's KUBECONFIG: only the embedded cluster is ever touched.
+Nothing here reads the user's KUBECONFIG: the tests only change the embedded cluster.
 """
 
 import os
@@ -26,7 +26,7 @@ from story.objects.kubernetes import NAMESPACE, Kubernetes
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A test that fails shows the cluster as it was at that moment: later it is gone."""
+    """Add the cluster's state at the moment of a failure to the test's report; later the state is gone."""
     report = yield
     kubernetes = getattr(item, "funcargs", {}).get("kubernetes")
     if report.failed and isinstance(kubernetes, Kubernetes):
@@ -36,7 +36,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture(scope="session")
 def kubernetes() -> Kubernetes:
-    """The embedded cluster; `make e2e` has started it."""
+    """Return the embedded cluster, which `make e2e` has started."""
     if not paths.KUBECONFIG.exists():
         pytest.fail("no embedded cluster: run `make e2e`, which starts it")
     os.environ.pop("KUBECONFIG", None)
@@ -45,21 +45,21 @@ def kubernetes() -> Kubernetes:
 
 @pytest.fixture(scope="session")
 def installed(kubernetes: Kubernetes) -> Kubernetes:
-    """Daybreak, installed by Helm from this checkout's chart and images."""
+    """Install Daybreak by Helm from this checkout's chart and images."""
     install.daybreak(kubernetes.target, catalog.ensure(), Report())
     return kubernetes
 
 
 @pytest.fixture(scope="session")
 def tiny_manifest() -> dict[str, Any]:
-    """The tiny sample as it is published."""
+    """Return the tiny sample as published."""
     manifest: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
     return manifest
 
 
 @pytest.fixture(scope="session")
 def tiny(installed: Kubernetes, tiny_manifest: dict[str, Any]) -> str:
-    """The tiny sample, ready; its name."""
+    """Apply the tiny sample, wait until it is ready, and return its name."""
     installed.apply(tiny_manifest)
     name: str = tiny_manifest["metadata"]["name"]
     installed.wait_ready(name)
@@ -68,6 +68,6 @@ def tiny(installed: Kubernetes, tiny_manifest: dict[str, Any]) -> str:
 
 @pytest.fixture
 def client(kubernetes: Kubernetes, tiny: str) -> Iterator[OpenAI]:
-    """A real OpenAI client of the tiny sample, without retries of its own."""
+    """Yield a real OpenAI client of the tiny sample, without client retries."""
     with chat.connected(kubernetes.target, NAMESPACE, tiny) as client:
         yield client

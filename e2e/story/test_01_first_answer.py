@@ -1,4 +1,4 @@
-"""Install by Helm, apply the tiny sample, and talk to it with the openai client."""
+"""Install by Helm, apply the tiny sample, and use it with the openai client."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ def test_pods_run_restricted_and_without_rights(kubernetes: Kubernetes, tiny: st
 
 
 def test_ray_asks_for_a_token(kubernetes: Kubernetes, tiny: str) -> None:
-    """Ray's own API answers nobody without the token; it is what a stolen foothold would try first."""
+    """Ray's own API rejects requests without the token; an attacker with a foothold would try it first."""
     head = kubernetes.get(
         "pods",
         "-l",

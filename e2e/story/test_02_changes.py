@@ -1,4 +1,4 @@
-"""Scale, change engine arguments, repair drift: what running it every day brings."""
+"""Scale, change engine arguments, repair drift: the changes of daily operation."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from story.objects.kubernetes import NAMESPACE, Kubernetes, eventually
 
 
 def ray_cluster(kubernetes: Kubernetes, name: str) -> str:
-    """Name of the active RayCluster: it stays the same when a change is made in place."""
+    """Return the name of the active RayCluster, which stays the same if a change is made in place."""
     ray_service = kubernetes.get("rayservice", name)
     assert ray_service is not None
     cluster: str = ray_service["status"]["activeServiceStatus"]["rayClusterName"]
@@ -21,7 +21,7 @@ def ray_cluster(kubernetes: Kubernetes, name: str) -> str:
 
 
 def replicas(kubernetes: Kubernetes, name: str) -> int:
-    """Ready replicas, as status says."""
+    """Return the number of ready replicas in the status."""
     service = kubernetes.get("llm", name)
     assert service is not None
     ready: int = service["status"]["replicas"]
@@ -29,7 +29,7 @@ def replicas(kubernetes: Kubernetes, name: str) -> int:
 
 
 def ask(client: OpenAI, model: str, tokens: int = 4) -> int:
-    """Tokens of one answer."""
+    """Return the number of tokens of one answer."""
     answer = client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": "Good morning"}], max_tokens=tokens, temperature=0
     )
@@ -38,7 +38,7 @@ def ask(client: OpenAI, model: str, tokens: int = 4) -> int:
 
 
 def workers(kubernetes: Kubernetes, name: str) -> list[dict[str, Any]]:
-    """The worker pods that are not being deleted."""
+    """Return the worker pods that are not being deleted."""
     pods = kubernetes.get("pods", "-l", f"{owner_selector(name)},{RAY_NODE_TYPE_LABEL}=worker")
     assert pods is not None
     return [pod for pod in pods["items"] if "deletionTimestamp" not in pod["metadata"]]
@@ -46,7 +46,7 @@ def workers(kubernetes: Kubernetes, name: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def asked_all_the_time(client: OpenAI, model: str) -> Iterator[list[int]]:
-    """Four clients that ask again and again, 16 tokens each time. Gives the tokens of each answer so far.
+    """Run four clients that send requests continuously, 16 tokens each, and yield the tokens of each answer.
 
     The first request that fails is raised at the end.
     """
@@ -88,7 +88,7 @@ def test_kubectl_scale_up_and_down(
         eventually(lambda: len(answers), lambda seen: seen >= 4)
         kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=1")
         eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 1, minutes=10)
-        # The pod that serves nobody any more goes when it has been idle.
+        # The pod that serves no requests is deleted when it has been idle.
         eventually(lambda: len(workers(kubernetes, tiny)), lambda seen: seen == 1, minutes=5)
     assert all(tokens > 0 for tokens in answers)
     assert ray_cluster(kubernetes, tiny) == cluster
@@ -115,7 +115,7 @@ def test_changed_engine_arguments_arrive_in_place(
 
 
 def too_long(client: OpenAI, model: str) -> bool:
-    """Whether a prompt of some 300 tokens is refused: it is, once max_model_len is 128."""
+    """Return True if a prompt of some 300 tokens is rejected, as it is once max_model_len is 128."""
     try:
         client.completions.create(model=model, prompt="morning " * 300, max_tokens=1)
     except BadRequestError as refusal:

@@ -1,4 +1,4 @@
-"""Changes under load, with no room beside what runs: nobody is refused, and what cannot start goes back."""
+"""Changes under load without spare capacity: no request is rejected, and failed starts are rolled back."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,12 +11,12 @@ from story.objects.kubernetes import Kubernetes, eventually
 from story.test_02_changes import asked_all_the_time, ray_cluster
 
 PATIENCE = 900.0
-"""How long a client waits for an answer, in seconds: longer than a request is held."""
+"""Maximum wait of a client for an answer, in seconds: longer than a request is held."""
 
 
 @pytest.fixture
 def patient(kubernetes: Kubernetes, tiny: str) -> Iterator[OpenAI]:
-    """A client with connections that stay open, to the service's address as it is reached from the node."""
+    """Yield a client with persistent connections to the service's address, as reached from the node."""
     found = kubernetes.get("service", tiny) or {}
     base = f"http://{found['spec']['clusterIP']}/v1"
     with OpenAI(base_url=base, api_key="none", max_retries=0, timeout=PATIENCE) as client:
@@ -24,13 +24,13 @@ def patient(kubernetes: Kubernetes, tiny: str) -> Iterator[OpenAI]:
 
 
 def rollout(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
-    """What the status says of the rollout."""
+    """Return the rollout in the status."""
     found: dict[str, Any] = (kubernetes.get("llm", name) or {})["status"].get("rollout") or {}
     return found
 
 
 def reaches(kubernetes: Kubernetes, name: str, phase: str, number: int) -> dict[str, Any]:
-    """Wait until the rollout has a phase, and runs the revision of a number."""
+    """Wait until the rollout has a phase and runs the revision with a number."""
     return eventually(
         lambda: rollout(kubernetes, name),
         lambda seen: (seen.get("phase"), seen.get("currentRevisionNumber")) == (phase, number),
@@ -40,7 +40,7 @@ def reaches(kubernetes: Kubernetes, name: str, phase: str, number: int) -> dict[
 
 @pytest.fixture
 def replacing(kubernetes: Kubernetes, tiny: str) -> Iterator[None]:
-    """Have changes replace the pods, without a second Ray cluster."""
+    """Make changes replace the pods, without a second Ray cluster."""
     kubernetes.patch(tiny, {"spec": {"rollout": {"strategy": "Replace"}}})
     yield
     kubernetes.patch(tiny, {"spec": {"rollout": {"strategy": "Auto"}}})
@@ -60,7 +60,7 @@ def test_pods_are_replaced_under_load(
         assert ray_cluster(kubernetes, tiny) != first
         replaced = time.monotonic()
         _answers_more(answers)
-    # Every request of every client was answered: the first that failed would have been raised.
+    # Every request of every client was answered: the first failure would have been raised.
     assert all(tokens > 0 for tokens in answers)
     print(f"rollouts: {len(answers)} answered, replaced in {replaced - began:.0f} s")
 
@@ -70,17 +70,17 @@ def _with_arguments(model: dict[str, Any], **arguments: Any) -> dict[str, Any]:
 
 
 def exceed_positions(model: dict[str, Any]) -> dict[str, Any]:
-    """An argument that only the engine can refuse: the model has not so many positions."""
+    """Return an argument that only the engine can reject: the model has fewer positions."""
     return {"models": [_with_arguments(model, max_model_len=1_000_000)]}
 
 
 def name_no_image(model: dict[str, Any]) -> dict[str, Any]:
-    """An image that does not exist."""
+    """Return an image that does not exist."""
     return {"runtime": {"image": "daybreak.invalid/no-such-image:1"}}
 
 
 def leave_no_room_for_answers(model: dict[str, Any]) -> dict[str, Any]:
-    """An engine that starts and answers every request with an error: a prompt fills its whole length."""
+    """Return an engine that answers every request with an error: a prompt fills its whole length."""
     return {"models": [_with_arguments(model, max_model_len=1)]}
 
 

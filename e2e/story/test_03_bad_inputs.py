@@ -1,4 +1,4 @@
-"""Bad inputs become a clear condition or a refusal, and the tiny sample answers throughout."""
+"""Bad inputs lead to a clear condition or a rejection, and the tiny sample keeps answering."""
 
 import copy
 from collections.abc import Iterator
@@ -15,11 +15,14 @@ from story.objects.kubernetes import Kubernetes, eventually
 from story.test_02_changes import ask
 
 NO_WEIGHTS = "no-weights"
-"""A name of its own: a gateway may know the address of a service just deleted for a moment longer."""
+"""Separate name: a gateway may keep the address of a just deleted service for a moment longer."""
 
 
 def variant(tiny_manifest: dict[str, Any], name: str, memory: str = "2Gi") -> dict[str, Any]:
-    """The tiny sample under another name, to be spoilt. Its pods ask for little: others stand beside them."""
+    """Return the tiny sample under another name, as a base for bad inputs.
+
+    Its pods request few resources, because other pods run at the same time.
+    """
     manifest = copy.deepcopy(tiny_manifest)
     manifest["metadata"] = {"name": name}
     size = {"cpu": "50m", "memory": memory}
@@ -54,11 +57,11 @@ def spoil_weights(manifest: dict[str, Any]) -> None:
 
 
 def refused(kubernetes: Kubernetes, model: str) -> tuple[InternalServerError, datetime]:
-    """Ask the service without weights, and wait until it refuses: how, and when."""
+    """Send a request to the service without weights until it is rejected; return the error and its time."""
     address = eventually(lambda: kubernetes.get("service", NO_WEIGHTS), lambda seen: seen is not None) or {}
     base = f"http://{address['spec']['clusterIP']}/v1"
     with OpenAI(base_url=base, api_key="none", max_retries=0, timeout=900) as waiting:
-        # Until gateways know of a new service there is nobody behind its address.
+        # Until the gateways know a new service, no server is behind its address.
         eventually(lambda: listed(waiting), bool)
         with pytest.raises(InternalServerError) as refusal:
             ask(waiting, model)
@@ -66,7 +69,7 @@ def refused(kubernetes: Kubernetes, model: str) -> tuple[InternalServerError, da
 
 
 def listed(client: OpenAI) -> list[str]:
-    """The models that a service lists, none while it cannot be reached."""
+    """Return the models that a service lists, or none while it cannot be reached."""
     try:
         return [model.id for model in client.models.list()]
     except OpenAIError:
@@ -77,7 +80,7 @@ def listed(client: OpenAI) -> list[str]:
 def waits(
     kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
 ) -> Iterator[Future[tuple[InternalServerError, datetime]]]:
-    """A client that waits for a model without weights. It starts and fails beside the other tests."""
+    """Yield a waiting client of a model without weights, which starts and fails during the other tests."""
     manifest = variant(tiny_manifest, NO_WEIGHTS, memory="4Gi")
     spoil_weights(manifest)
     kubernetes.apply(manifest)
@@ -85,7 +88,7 @@ def waits(
         try:
             yield pool.submit(refused, kubernetes, manifest["spec"]["models"][0]["name"])
         finally:
-            # With the service goes whoever waits for it.
+            # Deletion of the service ends the requests that wait for it.
             kubernetes.delete("llm", NO_WEIGHTS)
 
 
@@ -131,7 +134,7 @@ def test_condition_says_why(
 def test_who_waits_for_a_model_that_cannot_start_hears_why(
     kubernetes: Kubernetes, waits: Future[tuple[InternalServerError, datetime]]
 ) -> None:
-    """At once when it is known, in the engine's own words, not after the longest wait."""
+    """The answer has the engine's message and comes once the cause is known, not after the hold timeout."""
     stalled = eventually(
         lambda: kubernetes.condition(NO_WEIGHTS, "Stalled"),
         lambda seen: seen.get("reason") == "ModelFailed",
@@ -147,7 +150,7 @@ def test_the_api_server_refuses_what_no_operator_needs_to_see(
     kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
 ) -> None:
     tensor = variant(tiny_manifest, "tensor-zero")
-    # On the CPU another rule speaks too, and what is heard of kubectl is its last line.
+    # On the CPU another rule also fails, and kubectl's error is reduced to its last line.
     tensor["spec"]["models"][0] |= {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 0}}
     long = variant(tiny_manifest, "n" * (NAME_LIMIT + 1))
     twins = variant(tiny_manifest, "twins")

@@ -1,4 +1,4 @@
-"""Weights that a Job copies into a claim: the real Job, kubelet and Ray image, and a fake S3 on this machine.
+"""Weights that a Job copies into a PVC: the real Job, kubelet and Ray image, and a local fake S3.
 
 The service is kept asleep, so that no model has to start for it.
 """
@@ -24,7 +24,7 @@ KINDS = "jobs,rayservices,rayclusters,services,serviceaccounts,networkpolicies,p
 
 
 def service(endpoint: str, prefix: str) -> dict[str, Any]:
-    """The LLMService, with weights from a place in the bucket."""
+    """Return the LLMService, with weights from a prefix in the bucket."""
     variables = {
         "AWS_ENDPOINT_URL": endpoint,
         "AWS_REGION": REGION,
@@ -52,13 +52,13 @@ def service(endpoint: str, prefix: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", autouse=True)
 def head_starts(installed: Kubernetes, tiny_manifest: dict[str, Any]) -> None:
-    """The head of the next file starts beside these tests, which leave the machine idle."""
+    """Start the head of the next file during these tests, which leave the machine idle."""
     installed.apply(before_gpus(tiny_manifest))
 
 
 @pytest.fixture(scope="module")
 def bucket(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that is the bucket."""
+    """Return the folder of the bucket."""
     folder = tmp_path_factory.mktemp("s3")
     tiny_model.write(folder / BUCKET / "models" / "tiny-2", catalog.MODELS["tiny-2"])
     return folder
@@ -66,14 +66,14 @@ def bucket(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def endpoint(bucket: Path) -> Iterator[str]:
-    """Address of a fake S3 with that bucket."""
+    """Yield the address of a fake S3 with that bucket."""
     with fake_s3(network.NODE_ADDRESS, bucket) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def kept(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder behind the claim."""
+    """Yield the folder behind the PVC."""
     folder = tmp_path_factory.mktemp("claim")
     with node_volume(installed, CLAIM, folder):
         try:
@@ -83,7 +83,7 @@ def kept(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def cache(kubernetes: Kubernetes) -> dict[str, Any]:
-    """What the status says of the copy."""
+    """Return the state of the copy in the status."""
     models = ((kubernetes.get("llm", NAME) or {}).get("status") or {}).get("models") or [{}]
     found: dict[str, Any] = models[0].get("cache") or {}
     return found

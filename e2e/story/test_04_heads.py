@@ -1,7 +1,7 @@
-"""A head before GPUs, made of the image without CUDA: it starts, and Serve builds the models there.
+"""A head before GPUs, from the image without CUDA: it starts, and Serve builds the models there.
 
-There is no GPU here, so the worker pods never come. What the head needs for itself is all there before them:
-Serve's controller, the application, built of the configuration, and the ingress.
+Without a GPU, the worker pods are never scheduled. Everything that the head itself needs exists before them:
+Serve's controller, the application built from the configuration, and the ingress.
 """
 
 import copy
@@ -14,7 +14,7 @@ NAME = "before-gpus"
 
 
 def before_gpus(tiny_manifest: dict[str, Any]) -> dict[str, Any]:
-    """The LLMService, made of the sample."""
+    """Return the LLMService, derived from the sample."""
     manifest = copy.deepcopy(tiny_manifest)
     manifest["metadata"] = {"name": NAME}
     spec = manifest["spec"]
@@ -42,7 +42,7 @@ def test_a_head_before_gpus_needs_no_cuda(
 
 
 def serves(kubernetes: Kubernetes) -> dict[str, str]:
-    """What Serve says of the deployments, as KubeRay passes it on."""
+    """Return Serve's states of the deployments, from KubeRay's status."""
     status = (kubernetes.get("rayservice", NAME) or {}).get("status", {})
     found: dict[str, str] = {}
     for side in ("pendingServiceStatus", "activeServiceStatus"):
@@ -53,7 +53,7 @@ def serves(kubernetes: Kubernetes) -> dict[str, str]:
 
 
 def images_of(kubernetes: Kubernetes) -> dict[str, str]:
-    """The images of the Ray containers, by the pod's role."""
+    """Return the images of the Ray containers, by the pod's role."""
     pods = (
         kubernetes.get("pods", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME}")
         or {}

@@ -1,7 +1,7 @@
 """Two models of one service: weights from an image and from a bucket, a gate for each, adapters of one.
 
-They are one service and one file, since a model takes minutes to start. The bucket is a fake S3 on this
-machine; all else is real: the kubelet mounts the image, Ray copies the bucket.
+They are in one service and one file, since a model takes minutes to start. The bucket is a fake S3 on this
+machine. Everything else is real: the kubelet mounts the image, Ray copies the bucket.
 """
 
 import copy
@@ -32,7 +32,7 @@ SECRET: dict[str, Any] = {
 
 
 def cpu_model(name: str, source: str) -> dict[str, Any]:
-    """A model on the CPU, small enough that two fit beside the tiny sample."""
+    """Return a model on the CPU, small enough that two fit next to the tiny sample."""
     return {
         "name": name,
         "source": source,
@@ -44,18 +44,18 @@ def cpu_model(name: str, source: str) -> dict[str, Any]:
 
 
 def adapter(name: str, folder: str) -> dict[str, str]:
-    """An adapter from the image with the tiny model."""
+    """Return an adapter from the image with the tiny model."""
     return {"name": name, "source": f"image://{catalog.references()['tiny-model']}#adapters/{folder}"}
 
 
 def credential(variable: str, key: str) -> dict[str, Any]:
-    """A variable from the Secret."""
+    """Return an environment variable from the Secret."""
     reference = {"name": SECRET["metadata"]["name"], "key": key}
     return {"name": variable, "valueFrom": {"secretKeyRef": reference}}
 
 
 def service(endpoint: str) -> dict[str, Any]:
-    """The LLMService with one adapter, reading buckets at an endpoint."""
+    """Return the LLMService with one adapter, reading buckets at an endpoint."""
     lora = {"maxRank": 8, "maxLoaded": 4, "adapters": [adapter(ONE, "one")]}
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
@@ -82,7 +82,7 @@ def service(endpoint: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Address of a fake S3 that has the weights of tiny-2."""
+    """Yield the address of a fake S3 that has the weights of tiny-2."""
     folder = tmp_path_factory.mktemp("s3")
     tiny_model.write(folder / BUCKET / "models" / "tiny-2", catalog.MODELS["tiny-2"])
     with fake_s3(network.NODE_ADDRESS, folder) as url:
@@ -91,7 +91,7 @@ def endpoint(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def manifest(installed: Kubernetes, endpoint: str) -> Iterator[dict[str, Any]]:
-    """The service, applied and ready."""
+    """Apply the service, wait until it is ready, and yield its manifest."""
     written = service(endpoint)
     installed.apply(SECRET)
     installed.apply(written)
@@ -105,13 +105,13 @@ def manifest(installed: Kubernetes, endpoint: str) -> Iterator[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def both(kubernetes: Kubernetes, manifest: dict[str, Any]) -> Iterator[OpenAI]:
-    """A client of the service with both models."""
+    """Yield a client of the service with both models."""
     with chat.connected(kubernetes.target, NAMESPACE, NAME, timeout=600) as client:
         yield client
 
 
 def say(client: OpenAI, model: str) -> str:
-    """What a model says to one question: the same at every time, and only with these weights."""
+    """Return a model's answer to a fixed question: deterministic, and unique to its weights."""
     answer = client.chat.completions.create(
         model=model,
         messages=[{"role": "user", "content": "Good morning"}],
@@ -126,8 +126,10 @@ def say(client: OpenAI, model: str) -> str:
 
 
 def complete(client: OpenAI, model: str, answers: str = "") -> str:
-    """How a model goes on with a text: the same at every time, and only with these weights. By a route's name
-    another one answers."""
+    """Return a model's completion of a fixed text: deterministic, and unique to its weights.
+
+    With a route's name in `model`, `answers` names the model that answers.
+    """
     answer = client.completions.create(
         model=model, prompt="Good morning", max_tokens=12, temperature=0, extra_body={"ignore_eos": True}
     )
@@ -136,24 +138,24 @@ def complete(client: OpenAI, model: str, answers: str = "") -> str:
 
 
 def status(kubernetes: Kubernetes) -> dict[str, Any]:
-    """Status of the service."""
+    """Return the status of the service."""
     found: dict[str, Any] = (kubernetes.get("llm", NAME) or {}).get("status", {})
     return found
 
 
 def phases(kubernetes: Kubernetes) -> dict[str, str]:
-    """The phase of each model's sleep."""
+    """Return the sleep phase of each model."""
     gates = status(kubernetes).get("gate", {}).get("models", [])
     return {name: gate["phase"] for name, gate in by("name", gates).items()}
 
 
 def by(key: str, items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """A list of Kubernetes as a mapping, by the key that tells its items apart."""
+    """Return a Kubernetes list as a mapping, by the key that identifies its items."""
     return {item[key]: item for item in items}
 
 
 def message(seen: dict[str, Any], model: str) -> str:
-    """What a status says of a model; empty when it says nothing."""
+    """Return the status message of a model, or "" without one."""
     said: str = by("name", seen.get("models", [])).get(model, {}).get("message", "")
     return said
 
@@ -161,7 +163,7 @@ def message(seen: dict[str, Any], model: str) -> str:
 def have(
     kubernetes: Kubernetes, manifest: dict[str, Any], *adapters: dict[str, str], **more: dict[str, Any]
 ) -> None:
-    """Let the model from the image have these adapters, and more in its spec."""
+    """Set the adapters of the model from the image, and more fields of its spec."""
     models = copy.deepcopy(manifest["spec"]["models"])
     models[0]["lora"]["adapters"] = list(adapters)
     models[0] |= more
@@ -169,12 +171,12 @@ def have(
 
 
 def states(kubernetes: Kubernetes) -> dict[str, str]:
-    """State of each adapter."""
+    """Return the state of each adapter."""
     return {each["name"]: each["state"] for each in status(kubernetes)["models"][0].get("lora", [])}
 
 
 def pods(kubernetes: Kubernetes) -> dict[str, list[int]]:
-    """Restarts of each container of the service's Ray pods, by the pod's identity."""
+    """Return the restarts of each container of the service's Ray pods, by the pod's uid."""
     found = kubernetes.get("pods", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME}")
     assert found is not None
     return {
@@ -184,7 +186,7 @@ def pods(kubernetes: Kubernetes) -> dict[str, list[int]]:
 
 
 def names(client: OpenAI) -> set[str]:
-    """The names that are listed."""
+    """Return the listed model names."""
     return {model.id for model in client.models.list()}
 
 
@@ -200,7 +202,7 @@ def test_each_model_answers_with_its_own_weights(both: OpenAI, client: OpenAI) -
     from_image, from_bucket = say(both, FROM_IMAGE), say(both, FROM_BUCKET)
     assert from_image != from_bucket
     assert (say(both, FROM_IMAGE), say(both, FROM_BUCKET)) == (from_image, from_bucket)
-    # The tiny sample has the weights that are in the image, from a folder of the Ray image.
+    # The tiny sample uses the same weights as the image, from a folder of the Ray image.
     assert say(client, "tiny") == from_image
 
 
@@ -217,7 +219,7 @@ def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[
     }
     assert len(found["items"]) == 2
     assert set(volumes) == {FROM_IMAGE, FROM_BUCKET}
-    # The weights and the adapters.
+    # One volume for the weights and one for the adapters.
     assert len(volumes[FROM_IMAGE]) == 2
     assert volumes[FROM_BUCKET] == []
 
@@ -239,7 +241,7 @@ def test_a_model_that_nobody_asks_sleeps_alone(
     from_image = say(both, FROM_IMAGE)
     models = copy.deepcopy(manifest["spec"]["models"])
     models[1]["replicas"] = {"min": 0, "downscaleToZeroDelay": "5s"}
-    # A hold that is too short for a wake, for the test after this one.
+    # A hold timeout too short for a wake, for the test after this one.
     kubernetes.patch(NAME, {"spec": {"models": models, "hold": {"timeout": "1s"}}})
     workers = (
         "-l",
@@ -255,13 +257,13 @@ def test_a_model_that_nobody_asks_sleeps_alone(
 def test_a_canary_that_answers_errors_returns(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
-    """It sleeps, and its hold is too short for a wake: what comes to it is answered 503."""
+    """The canary sleeps, and its hold is too short for a wake: requests to it receive 503."""
     kubernetes.apply(canary.route(NAME, FROM_IMAGE, FROM_BUCKET, run="2"))
     seen, statuses = canary.ask_until(kubernetes, lambda seen: canary.phase(seen, "2") == "RolledBack")
     assert set(statuses) == {200, 503}
     assert [each["weight"] for each in seen["backends"]] == [100, 0]
     assert "errors: " in by("type", seen["conditions"])["Canary"]["message"]
-    # Nobody gets an error from then on.
+    # From then on, no client receives an error.
     with chat.connected(kubernetes.target, NAMESPACE, "llm", timeout=120) as client:
         for _ in range(10):
             assert complete(client, canary.ROUTE, answers=FROM_IMAGE)
@@ -270,8 +272,8 @@ def test_a_canary_that_answers_errors_returns(
 
 
 def test_its_requests_have_woken_it(kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI) -> None:
-    """Those too that were not held long enough for an answer."""
-    # A gateway that has not read of the longer hold yet asks to be asked again.
+    """A request wakes the model even if it was not held long enough for an answer."""
+    # A gateway that has not read the longer hold yet asks for a retry.
     patient = both.with_options(max_retries=5)
     assert say(patient, FROM_BUCKET) != say(both, FROM_IMAGE)
     kubernetes.patch(NAME, {"spec": {"models": manifest["spec"]["models"]}})
@@ -329,7 +331,7 @@ def test_an_adapter_wakes_its_base_alone(
 def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
     kubernetes: Kubernetes, manifest: dict[str, Any]
 ) -> None:
-    """What was copied from the place before is still in the pod: it must not be loaded instead."""
+    """The pod still contains the weights of the previous source, which must not be loaded instead."""
     models = copy.deepcopy(manifest["spec"]["models"])
     models[1]["source"] = f"s3://{BUCKET}/models/no-such-model"
     kubernetes.patch(NAME, {"spec": {"models": models}})
@@ -344,7 +346,7 @@ def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
 
 
 def test_delete_leaves_no_object_of_it(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
-    """The pods take a minute to end; test_05 sees that they are gone too."""
+    """The pods take a minute to end; test_05 checks that they are gone too."""
     kubernetes.delete("llm", NAME)
     kinds = "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets"
     eventually(

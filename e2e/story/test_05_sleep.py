@@ -1,4 +1,4 @@
-"""Sleep and wake on the real thing: nobody loses a request because a model slept."""
+"""Sleep and wake in the real cluster: no client loses a request because a model slept."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -10,18 +10,18 @@ from story.load.storm import AT_ONCE, phase, through_every_transition
 from story.objects.kubernetes import Kubernetes, eventually
 
 STORM = 1000
-"""Requests at least."""
+"""Minimum number of requests."""
 
 
 def service(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
-    """The LLMService."""
+    """Return the LLMService."""
     found = kubernetes.get("llm", name)
     assert found is not None
     return found
 
 
 def pods(kubernetes: Kubernetes, name: str, node_type: str) -> list[str]:
-    """Its Ray pods that are `head` or `worker`."""
+    """Return the service's Ray pods of a node type, `head` or `worker`."""
     return kubernetes.names(
         "pods",
         "-l",
@@ -30,19 +30,19 @@ def pods(kubernetes: Kubernetes, name: str, node_type: str) -> list[str]:
 
 
 def workers(kubernetes: Kubernetes, name: str) -> list[str]:
-    """Its worker pods."""
+    """Return the service's worker pods."""
     return pods(kubernetes, name, "worker")
 
 
 def base_url(kubernetes: Kubernetes, name: str) -> str:
-    """The service's address, as it is reached from the node: through both gateways."""
+    """Return the service's address as reached from the node, through both gateways."""
     found = kubernetes.get("service", name)
     assert found is not None
     return f"http://{found['spec']['clusterIP']}/v1"
 
 
 def fall_asleep(kubernetes: Kubernetes, name: str, depth: str, after: str = "5s") -> None:
-    """Let it sleep, and wait until it does."""
+    """Set an idle time and a depth, and wait until the service sleeps."""
     kubernetes.patch(name, {"spec": {"sleep": {"afterIdle": after, "depth": depth}}})
     eventually(
         lambda: service(kubernetes, name)["status"].get("sleepDepth"), lambda seen: seen == depth, minutes=5
@@ -50,7 +50,7 @@ def fall_asleep(kubernetes: Kubernetes, name: str, depth: str, after: str = "5s"
 
 
 def ask(base: str, model: str, *, stream: bool) -> str:
-    """One answer, however long it takes."""
+    """Return one answer, without a limit on the hold."""
     with OpenAI(base_url=base, api_key="none", max_retries=0, timeout=900) as client:
         messages: list[Any] = [{"role": "user", "content": "Good morning"}]
         if not stream:
@@ -61,14 +61,14 @@ def ask(base: str, model: str, *, stream: bool) -> str:
 
 
 def measured(kubernetes: Kubernetes, name: str, depth: str) -> None:
-    """The last wake was from this depth, and each of its phases was measured."""
+    """Check that the last wake was from this depth and that each of its phases was measured."""
     wake = service(kubernetes, name)["status"]["gate"]["models"][0]["wake"]
     assert wake["depth"] == depth
     assert wake["seconds"] > 0
     phases = wake["phases"]
     assert phases["firstToken"] == wake["seconds"]
     assert phases["objects"] <= phases["headReady"] <= phases["firstToken"], phases
-    # The answer may come before the kubelet has looked whether the pod is ready, every few seconds.
+    # The answer may arrive before the kubelet's next readiness probe, which runs every few seconds.
     ready = phases.get("workerReady", phases["workerScheduled"])
     assert phases["workerScheduled"] <= ready <= phases["engineStarted"], phases
     assert phases["engineStarted"] <= phases["firstToken"], phases
@@ -80,7 +80,7 @@ def test_it_sleeps_without_a_ray_cluster_and_requests_wake_it(
     model = tiny_manifest["spec"]["models"][0]["name"]
     fall_asleep(kubernetes, tiny, "Cluster")
     eventually(lambda: workers(kubernetes, tiny), lambda seen: not seen, minutes=5)
-    # Accelerators first: a worker that outlives the head waits a minute for it to come back.
+    # Accelerators first: a worker that outlives the head waits a minute for its return.
     assert pods(kubernetes, tiny, "head"), "the head outlives the workers"
     eventually(lambda: kubernetes.names("rayservices,rayclusters"), lambda seen: not seen, minutes=5)
     assert kubernetes.condition(tiny, "Ready")["status"] == "True", "asleep is healthy"
@@ -107,7 +107,7 @@ def test_a_storm_from_one_to_zero_to_one(
 ) -> None:
     """At least 1,000 requests sent through every transition: none is lost, and none reaches the model twice.
 
-    They leave on few connections, all of which live through the sleep.
+    They use few connections, all of which survive the sleep.
     """
     model = tiny_manifest["spec"]["models"][0]["name"]
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "4s", "depth": "Workers"}}})
@@ -121,7 +121,7 @@ def test_a_storm_from_one_to_zero_to_one(
     assert not tally.lost, tally.lost[:5]
     assert not tally.wrong, tally.wrong[:5]
     assert tally.answered == tally.sent
-    # Not by what came back: a request that is sent on twice is still answered once.
+    # Answers do not show this: a request that is forwarded twice is still answered once.
     assert not tally.never_there, tally.never_there[:5]
     assert not tally.there_twice, tally.there_twice[:5]
     assert sum(tally.reached.values()) == tally.sent

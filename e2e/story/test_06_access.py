@@ -1,4 +1,4 @@
-"""API keys and the namespace's one address, at the gateways that stand before the real model."""
+"""API keys and the namespace's shared address, at the gateways before the real model."""
 
 import json
 import threading
@@ -15,7 +15,7 @@ KEY, SECRET = "sk-story-4711", "story-keys"
 
 
 def client(kubernetes: Kubernetes, service: str, key: str) -> OpenAI:
-    """A client of a Service of the namespace."""
+    """Return a client of a Service of the namespace."""
     found = kubernetes.get("service", service)
     assert found is not None
     base = f"http://{found['spec']['clusterIP']}/v1"
@@ -23,7 +23,7 @@ def client(kubernetes: Kubernetes, service: str, key: str) -> OpenAI:
 
 
 def greet(openai: OpenAI, model: str) -> int:
-    """One short answer; how many tokens it has. Its text may be empty: the model is untrained."""
+    """Return the number of tokens of one short answer; its text may be empty: the model is untrained."""
     messages: list[Any] = [{"role": "user", "content": "Good morning"}]
     answer = openai.chat.completions.create(model=model, messages=messages, max_tokens=2)
     assert answer.usage is not None
@@ -32,14 +32,14 @@ def greet(openai: OpenAI, model: str) -> int:
 
 @pytest.fixture(scope="module", autouse=True)
 def application_starts(installed: Kubernetes) -> None:
-    """The application of the next file starts beside these tests, which leave the machine idle."""
+    """Start the application of the next file during these tests, which leave the machine idle."""
     installed.apply(CODE)
     installed.apply(MANIFEST)
 
 
 @pytest.fixture(scope="module")
 def model(kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]) -> str:
-    """The model's name; it stays awake here."""
+    """Return the name of the model, which stays awake during these tests."""
     kubernetes.patch(tiny, {"spec": {"sleep": None}})
     name: str = tiny_manifest["spec"]["models"][0]["name"]
     with client(kubernetes, tiny, "none") as openai:
@@ -49,7 +49,7 @@ def model(kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]) -> s
 
 @pytest.fixture
 def secret(kubernetes: Kubernetes) -> Iterator[str]:
-    """A Secret with the key."""
+    """Create a Secret with the key, and yield its name."""
     manifest = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -72,11 +72,11 @@ def test_one_address_for_every_model(kubernetes: Kubernetes, tiny: str, model: s
 def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
     kubernetes: Kubernetes, tiny: str, model: str, secret: str
 ) -> None:
-    """A client that has the key from the first moment sees no error, though both gateways are replaced."""
+    """A client with a valid key from the first moment sees no error, though both gateways are replaced."""
     stop, answers, errors = threading.Event(), [], []
 
     def go_on() -> None:
-        # A gateway that has not read the key yet asks to be asked again (503, Retry-After).
+        # A gateway that has not read the key yet asks for a retry (503, Retry-After).
         with client(kubernetes, tiny, KEY).with_options(max_retries=5) as openai:
             while not stop.is_set():
                 try:
@@ -118,14 +118,14 @@ def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
 
 
 def refused(kubernetes: Kubernetes, name: str, model: str) -> bool:
-    """Whether who has no key is refused."""
+    """Return True if a request without a key is rejected."""
     with client(kubernetes, name, "none") as openai:
         try:
             greet(openai, model)
         except AuthenticationError:
             return True
         except InternalServerError as error:
-            # A gateway that has not read the key yet cannot know.
+            # A gateway that has not read the key yet cannot decide.
             if error.code != "api_keys_unavailable":
                 raise
         return False

@@ -1,4 +1,4 @@
-"""A pipeline of one's own behind the gateway: any path, sleep, and one request that wakes it."""
+"""Custom pipeline behind the gateway: any path, sleep, and one request that wakes it."""
 
 import json
 import urllib.error
@@ -19,26 +19,26 @@ OWNED = "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddis
 
 
 def status(kubernetes: Kubernetes) -> dict[str, Any]:
-    """What the operator says of it."""
+    """Return the status of the application."""
     found = kubernetes.get("serveapplication", NAME)
     assert found is not None
     return dict(found.get("status") or {})
 
 
 def condition(kubernetes: Kubernetes, kind: str) -> dict[str, Any]:
-    """One of its conditions; empty when it is not there."""
+    """Return one of the application's conditions, empty if it does not exist."""
     return next((each for each in status(kubernetes).get("conditions", ()) if each["type"] == kind), {})
 
 
 def owned(kubernetes: Kubernetes, kinds: str = OWNED) -> list[str]:
-    """What belongs to it."""
+    """Return the objects that belong to the application."""
     return kubernetes.names(
         kinds, "-l", f"daybreak.dev/owner-kind=ServeApplication,daybreak.dev/owner-name={NAME}"
     )
 
 
 def ask(address: str, path: str, words: str) -> dict[str, Any]:
-    """One request to the pipeline, as any client sends it."""
+    """Send one request to the pipeline like any client, and return the answer."""
     request = urllib.request.Request(f"{address}{path}", data=words.encode(), method="POST")  # noqa: S310
     with urllib.request.urlopen(request, timeout=600) as answer:  # noqa: S310
         found: dict[str, Any] = json.load(answer)
@@ -46,14 +46,14 @@ def ask(address: str, path: str, words: str) -> dict[str, Any]:
 
 
 def patch(kubernetes: Kubernetes, spec: dict[str, Any]) -> None:
-    """Change its spec."""
+    """Change the application's spec."""
     words = ("serveapplication", NAME, "--type=merge", "-p", json.dumps({"spec": spec}))
     kubernetes.target.kubectl("patch", "-n", NAMESPACE, *words)
 
 
 @pytest.fixture(scope="module")
 def address(installed: Kubernetes) -> str:
-    """The sample, ready; its address."""
+    """Apply the sample, wait until it is ready, and return its address."""
     installed.apply(CODE)
     installed.apply(MANIFEST)
     installed.target.kubectl(

@@ -1,6 +1,6 @@
-"""A table of prompts in, a table of answers out: killed, suspended, through a service that sleeps.
+"""Batches from a table of prompts to a table of answers: killed, suspended, with a sleeping service.
 
-The rows lie in a folder of this machine, which is the node, behind a claim.
+The rows are in a folder of this machine, which is the node, behind a PVC.
 """
 
 import json
@@ -38,7 +38,7 @@ DRIVER = "daybreak_runtime.batch"
 
 @pytest.fixture(scope="module")
 def rows(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder behind the claim."""
+    """Yield the folder behind the PVC."""
     folder = tmp_path_factory.mktemp("rows")
     with node_volume(installed, CLAIM, folder):
         try:
@@ -48,7 +48,7 @@ def rows(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def batch(name: str, **spec: Any) -> dict[str, Any]:
-    """An LLMBatch."""
+    """Return an LLMBatch."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMBatch",
@@ -58,7 +58,7 @@ def batch(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def lost(service: str) -> dict[str, Any]:
-    """A batch without its input."""
+    """Return a batch with a missing input."""
     return batch(
         "lost",
         serviceRef={"name": service},
@@ -69,13 +69,13 @@ def lost(service: str) -> dict[str, Any]:
 
 
 def status(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
-    """What the operator says of a batch."""
+    """Return the status of a batch."""
     found: dict[str, Any] = (kubernetes.get("llmbatch", name) or {}).get("status") or {}
     return found
 
 
 def ended(kubernetes: Kubernetes, name: str, minutes: float) -> dict[str, Any]:
-    """The status of a batch at its end."""
+    """Return the status of a batch at its end."""
     return eventually(
         lambda: status(kubernetes, name),
         lambda seen: seen.get("phase") in ("Succeeded", "Failed"),
@@ -84,17 +84,17 @@ def ended(kubernetes: Kubernetes, name: str, minutes: float) -> dict[str, Any]:
 
 
 def lines(folder: Path, pattern: str) -> list[dict[str, Any]]:
-    """Every line of the files of a folder."""
+    """Return every line of the matching files of a folder."""
     return [
         json.loads(line) for part in sorted(folder.glob(pattern)) for line in part.read_text().splitlines()
     ]
 
 
 def pause_engine_after_an_answer(folder: Path, earlier: int = 0) -> int:
-    """Wait for more answers than there were earlier, and pause the engine; returns how many are written.
+    """Wait for more answers than `earlier`, pause the engine, and return the number of written answers.
 
-    The files are read, since the status follows them by seconds. Where no part was written for PART_SECONDS,
-    the next one is written with the next answer, so the batch cannot end before its engine is paused.
+    The files are read, since the status follows them by seconds. If no part was written for PART_SECONDS, the
+    next part is written with the next answer. The batch therefore cannot end before its engine is paused.
     """
 
     def answers() -> int:
@@ -110,9 +110,9 @@ def pause_engine_after_an_answer(folder: Path, earlier: int = 0) -> int:
 
 
 def hold_next_engine(folder: Path) -> None:
-    """Wait for the next engine after a kill, and let it go on when a part is due with its first answer.
+    """Pause the next engine after a kill, and resume it when a part is due with its first answer.
 
-    A fast machine would answer all rows before.
+    A fast machine would otherwise answer all rows before.
     """
     eventually(lambda: pod_processes.pause(ENGINE), bool, minutes=3, every=0.05)
     newest = max(part.stat().st_mtime for part in folder.glob("part-*.jsonl"))
@@ -121,7 +121,7 @@ def hold_next_engine(folder: Path) -> None:
 
 
 def pod(kubernetes: Kubernetes, name: str, kind: str) -> str:
-    """The head or a worker of a batch."""
+    """Return the head or a worker of a batch."""
     found = kubernetes.names(
         "pods",
         "-l",
@@ -131,13 +131,13 @@ def pod(kubernetes: Kubernetes, name: str, kind: str) -> str:
 
 
 def is_asleep(kubernetes: Kubernetes, name: str) -> bool:
-    """Whether a service sleeps."""
+    """Return True if a service sleeps."""
     return bool(((kubernetes.get("llm", name) or {}).get("status") or {}).get("sleepDepth"))
 
 
 def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
-    """A worker's engine is killed and then the head is deleted, each in the middle."""
-    # The sample gives its memory back meanwhile, and is asleep for the batch that wakes it.
+    """A worker's engine is killed and then the head is deleted, each in the middle of the batch."""
+    # The sample releases its memory during the batch, and is asleep for the batch that wakes it.
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "5s", "depth": "Cluster"}}})
     with (rows / "in.jsonl").open("w") as file:
         for number in range(ROWS):
@@ -183,7 +183,7 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
     with (rows / "requests.jsonl").open("w") as file:
         for number in range(SERVICE_ROWS):
             said = [{"role": "user", "content": f"Say {number}"}]
-            # One after the other, each long enough: the batch is not at its end when its first part is seen.
+            # One after the other, each long enough that the batch still runs when its first part is detected.
             body = {"messages": said, "max_tokens": 96, "ignore_eos": True}
             asked = {"custom_id": f"c{number}", "method": "POST", "url": "/v1/chat/completions", "body": body}
             if number == 3:
@@ -197,14 +197,14 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
             output={"uri": f"pvc://{CLAIM}/results", "format": "OpenAI"},
         )
     )
-    # The parts themselves: the status follows them by some seconds.
+    # Read the parts directly: the status follows them by some seconds.
     parts = rows / "results" / "_daybreak" / "parts"
     eventually(lambda: len(lines(parts, "part-*.jsonl")), bool, minutes=6, every=0.05)
-    # Until its pod is deleted it would answer some hundred rows on a fast machine, which are all.
+    # Until its pod is deleted, it would answer some hundred rows on a fast machine, which are all rows.
     assert pod_processes.pause(DRIVER) >= 1
     suspend = ("patch", "-n", NAMESPACE, "llmbatch", "day", "--type=merge", "-p")
     kubernetes.target.kubectl(*suspend, '{"spec": {"suspend": true}}')
-    # It need not wake once more for what is left.
+    # The remaining rows need no further wake.
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "10m"}}})
     eventually(
         lambda: (status(kubernetes, "day").get("phase"), pod(kubernetes, "day", "head")),
@@ -215,11 +215,11 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
     assert 0 < len(kept) < SERVICE_ROWS
     kubernetes.target.kubectl(*suspend, '{"spec": {"suspend": false}}')
     found = ended(kubernetes, "day", minutes=6)
-    # Of a test below: its head starts beside the pods of the next one.
+    # The batch of a test below: its head starts at the same time as the pods of the next one.
     kubernetes.apply(lost(tiny))
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "5s"}}})
     assert (found["phase"], found["progress"]) == ("Succeeded", f"{SERVICE_ROWS}/{SERVICE_ROWS}"), found
-    # What was answered before was not asked again: each row is in one part, the first parts are as they were.
+    # Answered rows were not sent again: each row is in one part, and the first parts are unchanged.
     by_part = [each["columns"]["custom_id"] for each in lines(parts, "part-*.jsonl")]
     assert by_part[: len(kept)] == kept
     assert Counter(by_part) == Counter(f"c{number}" for number in range(SERVICE_ROWS))
@@ -253,7 +253,7 @@ def test_embeddings(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
 
 
 def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
-    """The job of a service needs a head only, so this is quick."""
+    """The job of a service needs only a head, so this is fast."""
     kubernetes.apply(lost(tiny))
     found = ended(kubernetes, "lost", minutes=4)
     failed = next(each for each in found["conditions"] if each["type"] == "Failed")
@@ -262,7 +262,7 @@ def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, 
 
 
 def test_the_pods_of_the_first_are_given_back(kubernetes: Kubernetes, rows: Path) -> None:
-    """Looked at last: they take their time to end, and the others need not wait for it."""
+    """Checked last: the pods take a while to end, and the other tests need not wait for that."""
     eventually(
         lambda: kubernetes.names(
             "pods", "-l", "daybreak.dev/owner-kind=LLMBatch,daybreak.dev/owner-name=night"

@@ -1,4 +1,4 @@
-"""An engine in a container behind the gateway: first answer, replicas by load, sleep and wake."""
+"""Engine in a container behind the gateway: first answer, replicas by load, sleep and wake."""
 
 import asyncio
 import json
@@ -21,25 +21,25 @@ MANIFEST: dict[str, Any] = yaml.safe_load(SAMPLE.read_text())
 NAME: str = MANIFEST["metadata"]["name"]
 MODEL: str = MANIFEST["spec"]["model"]["name"]
 CLIENTS = 12
-"""Enough that two requests are in progress at nearly any moment, though most clients wait for a core."""
+"""Enough clients that two requests are nearly always in progress, though most clients wait for a core."""
 MOST_REQUESTS = 3000
-"""That the clients send who bring a second replica."""
+"""Maximum number of requests that the clients send to cause a second replica."""
 
 
 def status(kubernetes: Kubernetes) -> dict[str, Any]:
-    """What the operator says of it."""
+    """Return the status of the server."""
     found = kubernetes.get("modelserver", NAME)
     assert found is not None
     return dict(found.get("status") or {})
 
 
 def condition(kubernetes: Kubernetes, kind: str) -> dict[str, Any]:
-    """One of its conditions; empty when it is not there."""
+    """Return one of the server's conditions, empty if it does not exist."""
     return next((each for each in status(kubernetes).get("conditions", ()) if each["type"] == kind), {})
 
 
 def pods(kubernetes: Kubernetes) -> list[str]:
-    """Its pods."""
+    """Return the server's pods."""
     return kubernetes.names(
         "pods", "-l", f"daybreak.dev/owner-kind=ModelServer,daybreak.dev/owner-name={NAME}"
     )
@@ -47,7 +47,7 @@ def pods(kubernetes: Kubernetes) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server(installed: Kubernetes) -> str:
-    """The sample, ready; its address."""
+    """Apply the sample, wait until it is ready, and return its address."""
     installed.apply(MANIFEST)
     installed.target.kubectl(
         "wait", "-n", NAMESPACE, "--for=condition=Ready", f"modelserver/{NAME}", "--timeout=600s"
@@ -77,9 +77,9 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
         answers: list[str | None] = []
         messages: list[Any] = [{"role": "user", "content": "Good morning"}]
         with OpenAI(base_url=server, api_key="none", max_retries=0, timeout=300) as openai:
-            # A bound for the case that no replica ever comes.
+            # A bound in case no replica ever becomes ready.
             while not enough.is_set() and next(sent) < MOST_REQUESTS:
-                # Long ones, so that the engine takes most of the time: its processes take both cores of a
+                # Long requests, so that the engine takes most of the time: its processes take both cores of a
                 # small machine, so its clients are slow.
                 answer = openai.chat.completions.create(
                     model=MODEL, messages=messages, max_tokens=900, extra_body={"ignore_eos": True}
@@ -89,7 +89,7 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
 
     autoscale(downscale_delay="1h")
     with ThreadPoolExecutor(CLIENTS) as pool:
-        # One of them asks on while the second one starts, on a machine of two cores.
+        # One client continues while the second replica starts, on a machine of two cores.
         clients = [pool.submit(client, each) for each in (ready, *[wanted] * (CLIENTS - 1))]
         try:
             decided = eventually(
@@ -112,7 +112,7 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
 
 
 def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes, server: str) -> None:
-    """Through every transition, as LLMService's storm (test_05_sleep): none is lost."""
+    """The server goes through every transition, like LLMService's storm (test_05_sleep): none is lost."""
     # With one replica: a second one would take cores from the first.
     patch = '{"spec": {"sleep": {"afterIdle": "4s"}, "autoscaling": null}}'
     kubernetes.target.kubectl("patch", "-n", NAMESPACE, "modelserver", NAME, "--type=merge", "-p", patch)

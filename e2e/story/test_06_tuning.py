@@ -1,4 +1,4 @@
-"""The best max_num_seqs of an engine, found under load: real engines, one after another, in one pod."""
+"""Search for an engine's best max_num_seqs under load: real engines, one after another, in one pod."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from story.objects.node_volume import node_volume
 CLAIM = "benchmark-reports"
 VALUES = [1, 2, 4, 8, 16]
 CLIENTS = 4
-"""As many as make every value above theirs useless: what the stop rule is to find out by itself."""
+"""Number of clients. A larger max_num_seqs is useless, which the stop rule must detect by itself."""
 SPEC: dict[str, Any] = {
     "model": {
         "name": "tiny",
@@ -30,8 +30,8 @@ SPEC: dict[str, Any] = {
         "windowCount": 3,
         "warmupDuration": "1s",
     },
-    # Engines start one after the other, and a busy machine is half as quick a minute later: that must not
-    # pass for a better setting. What batching brings for four clients is more.
+    # Engines start one after the other, and a busy machine may be half as fast a minute later. That must
+    # not count as a better setting. The gain of batching for four clients is larger.
     "stop": {"minNoise": 0.3},
     "sweep": [{"argument": "max_num_seqs", "values": VALUES}],
     "objective": {"maximize": "TokensPerSecond"},
@@ -41,7 +41,7 @@ SPEC: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def reports(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder behind the claim."""
+    """Yield the folder behind the PVC."""
     folder = tmp_path_factory.mktemp("reports")
     with node_volume(installed, CLAIM, folder):
         try:
@@ -51,7 +51,7 @@ def reports(installed: Kubernetes, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def status(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
-    """What the operator says of a benchmark."""
+    """Return the status of a benchmark."""
     found: dict[str, Any] = (kubernetes.get("llmbenchmark", name) or {}).get("status") or {}
     return found
 
@@ -60,7 +60,7 @@ def status(kubernetes: Kubernetes, name: str) -> dict[str, Any]:
 def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     kubernetes: Kubernetes, tiny: str, reports: Path
 ) -> None:
-    # The sample gives its memory and its cores back meanwhile.
+    # The sample releases its memory and its CPUs for the benchmark.
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "5s", "depth": "Cluster"}}})
     eventually(lambda: (kubernetes.get("llm", tiny) or {})["status"].get("sleepDepth"), bool, minutes=3)
     kubernetes.apply(
@@ -81,10 +81,10 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     )
     assert found["phase"] == "Succeeded", found
     steps = found["steps"]
-    # By jumps of two rungs: 4 is better than 1, and 16 no better than 4 for four clients.
+    # In jumps of two rungs: 4 is better than 1, and 16 is no better than 4 for four clients.
     words = r"max_num_seqs: 16 is (no better|worse) than 4, beyond noise"
     assert re.fullmatch(words, found["stopReason"]), found
-    # The baseline is the first rung, and is measured once.
+    # The baseline is the first rung and is measured once.
     assert steps[0]["settings"] == {}
     tried = [step["settings"].get("max_num_seqs", 1) for step in steps]
     assert len(set(tried)) == len(tried)
@@ -99,7 +99,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
         assert 0 < step["kvCache"] <= 1
     best = max(steps, key=lambda step: step["tokensPerSecond"])
     assert found["best"]["settings"] == best["settings"] == found["recommended"]
-    # Continuous batching pays, whatever this machine is: 4 clients, one at a time or all of them.
+    # Continuous batching has a gain on every machine: 4 clients, one at a time or all of them.
     assert best["settings"].get("max_num_seqs", 1) >= 4
     assert found["gain"]["ratio"] > 1.2
     assert found["gain"]["significant"] is True
@@ -112,7 +112,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
 def test_the_service_itself_is_measured_where_that_is_allowed(
     kubernetes: Kubernetes, tiny: str, reports: Path
 ) -> None:
-    """Through its gateway, which wakes it; figures of each number of clients, and no engine of its own."""
+    """The gateway wakes the service; figures are per number of clients, and no engine is started."""
     kubernetes.apply(
         {
             "apiVersion": "daybreak.dev/v1alpha1",
@@ -144,7 +144,7 @@ def test_the_service_itself_is_measured_where_that_is_allowed(
 
 @pytest.mark.long
 def test_the_pod_of_the_sweep_is_given_back(kubernetes: Kubernetes, tiny: str, reports: Path) -> None:
-    """Looked at last: it takes its time to end, and the service need not wait for it."""
+    """Checked last: the pod takes a while to end, and the service need not wait for that."""
     eventually(
         lambda: kubernetes.names(
             "pods", "-l", "daybreak.dev/owner-kind=LLMBenchmark,daybreak.dev/owner-name=tune"

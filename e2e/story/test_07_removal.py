@@ -1,4 +1,4 @@
-"""Remove everything as docs/install.md says: nothing is left. Runs last."""
+"""Remove everything as in docs/install.md: nothing is left. Runs last."""
 
 from quickstart.removal import GATEWAY_KINDS, GATEWAY_LABEL
 from quickstart.target import NAMESPACE as INSTALLED
@@ -12,7 +12,7 @@ KUBERNETES_OWN = {"service/kubernetes", "serviceaccount/default", "configmap/kub
 
 
 def test_removal_as_documented(kubernetes: Kubernetes, tiny: str) -> None:
-    """One command straight after the other: the operator has removed the gateway before it goes itself."""
+    """The commands run without pauses: the operator removes the gateway before it is removed itself."""
     kubectl, helm = kubernetes.target.kubectl, kubernetes.target.helm
     everywhere = "--all-namespaces"
     kubectl("delete", "llm", "--all", everywhere)

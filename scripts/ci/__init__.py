@@ -1,1 +1,1 @@
-"""What `.ci/run` does. Only the standard library: it starts before there is an environment."""
+"""Steps of `.ci/run`, with the standard library only: they start before an environment exists."""

@@ -1,6 +1,6 @@
-"""`.ci/run`: what must be true of every commit on main. Exits non-zero with the first thing that is not.
+"""Run the checks that every commit on main must pass (`.ci/run`), and exit non-zero at the first failure.
 
-The cluster and its images are built beside lint and tests; the stories run when the tests have ended, since
+The cluster and its images are built in parallel with lint and tests. The stories run after the tests, since
 both need all cores. Logs of the phases are in `.daybreak-ci/`, which git ignores.
 """
 
@@ -18,18 +18,18 @@ from scripts.ci.phases import Outcome, Phase, Run
 REPOSITORY = Path(__file__).resolve().parents[2]
 LOGS = REPOSITORY / ".daybreak-ci"
 CLOSING_LINES = 14
-"""Lines that are printed of a phase that has run tests: its slowest tests and its count."""
+"""Number of lines printed of a phase that has run tests: its slowest tests and its count."""
 
 ENVIRONMENT = (Phase("environment", ["make", "setup"]),)
 CHECKS = (Phase("lint", ["make", "lint"]), Phase("test", ["make", "test"]))
 CLUSTER = (Phase("cluster", ["make", "cluster"], nice=5),)
 STORIES = (Phase("e2e", ["make", "e2e"]),)
-# `make down` removes our own Python, so it is the machine's that looks for what is left.
+# `make down` removes the checkout's own Python, so the machine's Python checks for leftovers.
 REMOVAL = (Phase("down", ["make", "down"]), Phase("nothing left", ["python3", "cluster/machine/left.py"]))
 
 
 def main() -> int:
-    """Run all phases; returns the exit status."""
+    """Run all phases and return the exit status."""
     begin = time.monotonic()
 
     def report(line: str) -> None:
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def print_closing_lines(outcomes: list[Outcome]) -> None:
-    """Print the end of what the test runners said."""
+    """Print the last lines of the test runners' output."""
     for outcome in outcomes:
         if outcome.phase.name in ("test", "e2e"):
             lines = outcome.log.read_text(errors="replace").splitlines()
@@ -79,7 +79,7 @@ def print_durations(outcomes: list[Outcome], total: float) -> None:
 
 
 def print_failure(outcome: Outcome | None) -> None:
-    """Print what explains the failure, last, since the end of the output is what CI keeps."""
+    """Print the lines that explain the failure, at the end of the output, which CI keeps."""
     if outcome is None:
         print("ci: interrupted", flush=True)
         return

@@ -1,10 +1,10 @@
-"""Find the first failing check in the log of a phase: the last lines of a failed run show it."""
+"""Find the first failing check in the log of a phase; the last lines of a failed run show it."""
 
 import re
 from collections.abc import Sequence
 
 MAXIMUM_LINES = 120
-"""Lines of an excerpt. CI keeps the end of what a run prints."""
+"""Maximum number of lines of an excerpt. CI keeps the end of a run's output."""
 
 _HEADING = re.compile(r"^_{3,} (?P<name>\S.*\S) _{3,}$")
 _SECTION = re.compile(r"^-{3,} .* -{3,}$|^={3,} .* ={3,}$")
@@ -19,8 +19,8 @@ _FAILED_LINE = re.compile(r"^(FAILED|ERROR) ")
 def excerpt(log: str, limit: int = MAXIMUM_LINES) -> list[str]:
     """Return the lines of a log that explain its failure.
 
-    For pytest: the names of all failed tests, the first failure with its assertion, and the lines of trouble
-    in the logs that the test shows (operator, gateway, pods, kubelet). For other programs: the last lines.
+    For pytest: the names of all failed tests, the first failure with its assertion, and the error lines of
+    the logs that the test shows (operator, gateway, pods, kubelet). For other programs: the last lines.
 
     Args:
         log: Output of the phase.
@@ -35,7 +35,7 @@ def excerpt(log: str, limit: int = MAXIMUM_LINES) -> list[str]:
 
 
 def _first_failure(lines: Sequence[str]) -> list[str]:
-    """The first block that pytest heads with a test's name, up to the next one."""
+    """Return the first block with a test's name as its pytest heading, up to the next heading."""
     start = next((number for number, line in enumerate(lines) if _HEADING.match(line)), None)
     if start is None:
         return []
@@ -48,11 +48,11 @@ def _first_failure(lines: Sequence[str]) -> list[str]:
 
 
 def _shorten(failure: Sequence[str], limit: int) -> list[str]:
-    """The traceback whole if it fits, then the lines of trouble from the sections after it, newest last."""
+    """Return the traceback if it fits, then the error lines of the sections after it, newest last."""
     section = next((number for number, line in enumerate(failure) if _SECTION.match(line)), len(failure))
     traceback, sections = list(failure[:section]), failure[section:]
     kept = traceback[-limit // 2 :]
-    # What a section is about, and what went wrong in it. kubectl's commands head the parts of a picture.
+    # Keep the headings and the errors of sections. Commands of kubectl are headings in `picture`.
     telling = [
         line for line in sections if _SECTION.match(line) or line.startswith("$ ") or _TROUBLE.search(line)
     ]

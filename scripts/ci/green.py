@@ -1,4 +1,4 @@
-"""Record the newest commit on which a run was green, for programs that keep main at such a commit."""
+"""Record the newest commit with a successful run, for programs that keep main at such a commit."""
 
 import subprocess
 from pathlib import Path
@@ -13,11 +13,11 @@ def committed(repository: Path) -> str:
 
 
 def record(repository: Path, commit: str) -> bool:
-    """Write the commit, unless it is empty or no longer what is checked out; returns True if written.
+    """Write the commit unless it is empty or no longer checked out; return True if written.
 
     Args:
         repository: Working tree that the run tested.
-        commit: What `committed` returned before the run.
+        commit: Return value of `committed` before the run.
     """
     if not commit or commit != committed(repository):
         return False

@@ -1,4 +1,4 @@
-"""Run phases in lanes beside each other, and keep the log and the duration of each."""
+"""Run phases in parallel lanes, and keep the log and the duration of each."""
 
 import os
 import signal
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _GRACE_SECONDS = 20.0
-"""How long a phase that is interrupted may take to end the servers that it has started."""
+"""Maximum time for an interrupted phase to end the servers that it has started, in seconds."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One command of a run.
+    """Command of a run.
 
     Attributes:
         name: Name for the table of durations and the log file; unique in a run.
         command: Program and arguments.
-        nice: Added to the scheduling niceness of the command.
+        nice: Increment of the command's scheduling niceness.
     """
 
     name: str
@@ -31,14 +31,14 @@ class Phase:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a phase ended.
+    """Result of a phase.
 
     Attributes:
         phase: The phase.
         status: Exit status; negative for a signal.
         seconds: Duration of the command.
         log: File with its output.
-        interrupted: Whether the run ended it because another phase had failed.
+        interrupted: True if the run ended the phase because another one had failed.
     """
 
     phase: Phase
@@ -54,7 +54,7 @@ class Outcome:
 
 
 class Run:
-    """One run of lanes.
+    """Run of lanes.
 
     Args:
         logs: Folder for the log files.
@@ -70,7 +70,7 @@ class Run:
         self._cancelled = False
 
     def lanes(self, *lanes: Sequence[Phase]) -> bool:
-        """Run lanes beside each other, the phases of each in order; returns True if all succeeded.
+        """Run lanes in parallel, the phases of each in order; return True if all succeeded.
 
         The first phase that fails ends the others.
         """
@@ -83,11 +83,11 @@ class Run:
 
     @property
     def failure(self) -> Outcome | None:
-        """The phase that failed first, or None."""
+        """Return the phase that failed first, or None."""
         return next((outcome for outcome in self.outcomes if outcome.failed), None)
 
     def cancel(self) -> None:
-        """End what runs and start nothing more. Safe to repeat."""
+        """End all running phases and start no more. The call can be repeated safely."""
         with self._lock:
             self._cancelled = True
             running = list(self._running.values())
@@ -115,7 +115,7 @@ class Run:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                # A group of its own, so that a phase ends together with what it has started.
+                # A dedicated process group, so that a phase ends together with all processes it started.
                 start_new_session=True,
             )
         with self._lock:
@@ -134,7 +134,7 @@ class Run:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """End the process groups: asked first, so that they end their servers, and killed in the end."""
+    """End the process groups: by SIGINT and SIGTERM, so that they end their servers, then by SIGKILL."""
     for number, seconds in ((signal.SIGINT, _GRACE_SECONDS), (signal.SIGTERM, 5.0), (signal.SIGKILL, 0.0)):
         for process in processes:
             with suppress(ProcessLookupError):

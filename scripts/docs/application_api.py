@@ -1,4 +1,4 @@
-"""docs/application-api.md: every field of a ServeApplication, from the models and the CRD made from them."""
+"""Page docs/application-api.md: every field of a ServeApplication, from its models and generated CRD."""
 
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.gates.gate_status import Phase
@@ -22,7 +22,7 @@ Service of it.
 
 
 def application_api_md() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return page(
         HEAD, crd.CRD.schema(), ServeApplicationSpec, ServeApplicationStatus, ConditionType, Reason, Phase
     )

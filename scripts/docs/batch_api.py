@@ -1,4 +1,4 @@
-"""docs/batch-api.md: every field of an LLMBatch, from the models and the CRD that is made from them."""
+"""Page docs/batch-api.md: every field of an LLMBatch, from its models and generated CRD."""
 
 from enum import StrEnum
 from typing import Any
@@ -24,7 +24,7 @@ HEAD = f"""\
 
 
 def batch_api_md() -> str:
-    """The whole page."""
+    """Return the whole page."""
     status = (LLMBatchStatus, BatchConditionType, BatchReason, BatchPhase)
     return page(HEAD, crd.CRD.schema(), LLMBatchSpec, *status)
 
@@ -38,7 +38,7 @@ def page(
     reasons: type[StrEnum],
     phases: type[StrEnum],
 ) -> str:
-    """The page of a kind that has a job, and `model` and `runtime` in the words of an LLMService."""
+    """Return the page of a kind with a job; its `model` and `runtime` link to those of an LLMService."""
     found = schema["properties"]
     parts = [head, "## Spec\n"]
     parts += [

@@ -1,4 +1,4 @@
-"""docs/benchmark-api.md: every field of an LLMBenchmark, from the models and the CRD made from them."""
+"""Page docs/benchmark-api.md: every field of an LLMBenchmark, from its models and generated CRD."""
 
 from daybreak.api.llmbenchmark import crd, definition
 from daybreak.api.llmbenchmark.spec import LLMBenchmarkSpec
@@ -24,6 +24,6 @@ HEAD = f"""\
 
 
 def benchmark_api_md() -> str:
-    """The whole page."""
+    """Return the whole page."""
     status = (LLMBenchmarkStatus, BenchmarkConditionType, BenchmarkReason, BenchmarkPhase)
     return page(HEAD, crd.CRD.schema(), LLMBenchmarkSpec, *status)

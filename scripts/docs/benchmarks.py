@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: what was measured last, and what was wanted."""
+"""Page docs/benchmarks.md: the latest measurements and their goals."""
 
 import ast
 import json
@@ -20,7 +20,7 @@ one hour as in another: ratios to something that ran beside it, in the same run,
 
 
 def benchmarks_md() -> str:
-    """The whole page: every measurement that has a result, in the order in which they run."""
+    """Return the whole page: every measurement with a result, in the order in which they run."""
     found = [name for name in NAMES if _result(name).exists()]
     on_gpus = [json.loads(file.read_text()) for file in sorted(report.RESULTS.glob("gpu-*.json"))]
     sections = [_section(name) for name in found]
@@ -29,7 +29,10 @@ def benchmarks_md() -> str:
 
 
 def _gpu_kind(result: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str]:
-    """By what each keeps: bench.gpu.tune has an engine for each step, bench.gpu a table of ways."""
+    """Return the section function for a result, by its keys.
+
+    bench.gpu.tune records an engine for each step, bench.gpu a table of paths.
+    """
     if "steps" in result:
         return tuning_section
     return gpu_section if "table" in result else batch_section
@@ -58,7 +61,7 @@ _COLUMNS = {
     "cores_in_front": "cores in front of the engine",
     "errors": "errors",
 }
-"""Figures of a path on GPUs, and what they are called on the page."""
+"""Titles on the page of a path's figures on GPUs."""
 
 
 GPU_PATHS = (
@@ -69,7 +72,7 @@ GPU_PATHS = (
 
 
 def gpu_section(result: Mapping[str, Any]) -> str:
-    """What `make gpu-check` found on one machine."""
+    """Return the section with the results of `make gpu-check` on one machine."""
     lines = [f"## {result['title']}", ""]
     lines += [f"`{result['command']}` on {result['machine']['words']}."]
     if not result["complete"]:
@@ -95,7 +98,7 @@ def gpu_section(result: Mapping[str, Any]) -> str:
 
 
 def batch_section(result: Mapping[str, Any]) -> str:
-    """What `python -m bench.gpu.batch` found on one machine."""
+    """Return the section with the results of `python -m bench.gpu.batch` on one machine."""
     lines = [f"## {result['title']}", "", f"`{result['command']}` on {result['machine']}."]
     if not result["complete"]:
         lines += ["", "Not complete: the machine was gone before the end, or a way failed."]
@@ -113,7 +116,7 @@ def batch_section(result: Mapping[str, Any]) -> str:
 
 
 def tuning_section(result: Mapping[str, Any]) -> str:
-    """What `python -m bench.gpu.tune` found on one machine."""
+    """Return the section with the results of `python -m bench.gpu.tune` on one machine."""
     lines = [f"## {result['title']}", "", f"`{result['command']}` on {result['machine']}.", ""]
     lines += [f"| {' | '.join(_TUNING_COLUMNS)} |", "|" + " --- |" * len(_TUNING_COLUMNS)]
     lines += ["| " + " | ".join(_tuning_cells(step)) + " |" for step in result["steps"]]
@@ -169,7 +172,7 @@ def _figure(value: float) -> str:
 
 
 def row(key: str, value: float, goal: report.Goal | None) -> str:
-    """A measure's line of the table."""
+    """Return the table row of a measure."""
     words = {"max": "at most", "min": "at least"}
     wanted = " and ".join(f"{words[kind]} {limit:g}" for kind, limit in (goal or {}).items())
     missed = "" if goal is None or report.met(value, goal) else ": **missed**"
@@ -181,6 +184,6 @@ def _result(name: str) -> Path:
 
 
 def _docstring(name: str) -> str:
-    """A measurement's own words on what it does; read, since to import it means to import the cluster."""
+    """Return the docstring of a measurement's module, parsed because an import would import the cluster."""
     source = report.RESULTS.parents[1] / f"{NAMES[name].replace('.', '/')}.py"
     return ast.get_docstring(ast.parse(source.read_text())) or name

@@ -1,4 +1,4 @@
-"""docs/comparison.md and README.md: their figures are those that were measured last."""
+"""Pages docs/comparison.md and README.md with the latest measured figures."""
 
 import json
 import re
@@ -11,11 +11,11 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparison.md"
 README = ROOT / "README.md"
 FIGURE = re.compile(r"<!-- (?P<result>[\w-]+) (?P<measure>\w+)(?: (?P<clients>\d+))? -->[^<]*<!-- -->")
-"""A figure on the page: the result's name and the measure; of one on GPUs, a path and its clients."""
+"""Pattern of a figure on the page: the result's name and the measure; on GPUs, a path and its clients."""
 
 
 def comparison_md() -> str:
-    """The page as it is, with the figures of bench/results between their marks."""
+    """Return the current page with the figures of bench/results between their marks."""
     return FIGURE.sub(_marked, PAGE.read_text())
 
 
@@ -30,7 +30,7 @@ def _marked(found: re.Match[str]) -> str:
 
 
 def words(value: float) -> str:
-    """A figure as a person says it: two digits, and all of a larger one."""
+    """Format a figure for readers: two significant digits, or all digits before the decimal point."""
     return str(round(value)) if value >= 10 else f"{float(f'{value:.2g}'):g}"
 
 

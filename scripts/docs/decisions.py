@@ -1,4 +1,4 @@
-"""docs/decisions/README.md: every decision with its date and status, read from the decisions themselves."""
+"""Page docs/decisions/README.md: every decision with its date and status, from the decisions' files."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "decisions"
 _HEAD = re.compile(
     r"\A# (?P<number>\d+)\. (?P<title>.+)\n\nDate: (?P<date>\d{4}-\d\d-\d\d)\. Status: (?P<status>.+)\n\n"
 )
-"""How a decision begins: its title, then one line with date and status, which links what it supersedes."""
+"""Pattern of a decision's first lines: the title, and a line with date, status and superseded decisions."""
 _INTRODUCTION = """<!-- Made by `make generate` from the decisions; do not edit. -->
 # Decisions
 

@@ -1,4 +1,4 @@
-"""Docstrings that Python itself forgets: those below constants and members of enums, read from the source."""
+"""Docstrings of constants and enum members, read from the source because Python does not keep them."""
 
 import ast
 import inspect
@@ -7,12 +7,12 @@ from types import ModuleType
 
 
 def of_constants(module: ModuleType) -> dict[str, str]:
-    """Docstring of each constant of a module, in the order of the source; empty where there is none."""
+    """Return the docstring of each constant of a module, in source order; empty if there is none."""
     return _below_assignments(ast.parse(inspect.getsource(module)).body)
 
 
 def of_members(enumeration: type) -> dict[str, str]:
-    """Docstring of each member of an enum."""
+    """Return the docstring of each member of an enum."""
     parsed = ast.parse(inspect.getsource(enumeration)).body[0]
     assert isinstance(parsed, ast.ClassDef)  # noqa: S101 - it is the source of a class
     return _below_assignments(parsed.body)

@@ -1,4 +1,4 @@
-"""The gateway's variables.md: HAProxy's variables of a request, with the files that set and read each."""
+"""Page variables.md of the gateway: HAProxy's variables of a request, with the files that use each."""
 
 import json
 import re
@@ -15,7 +15,7 @@ _CONSTANT = re.compile(r'^local ([A-Z_]+) = "txn\.daybreak_([a-z_]+)"', re.MULTI
 _LUA_SET = re.compile(r'\b(?:un)?set_var\((?:"txn\.daybreak_([a-z_]+)"|([A-Z_]+))')
 _LUA_NAME = re.compile(r'"txn\.daybreak_([a-z_]+)"|\b([A-Z_]{3,})\b')
 _WAITS = "slots.unknown("
-"""A function that sets and reads the variable that it is given."""
+"""Function that sets and reads the variable in its argument."""
 _HEAD = """\
 <!-- Made by `make generate` from templates, Lua and scripts/docs/gateway_variables.json; do not edit. -->
 # Variables of a request
@@ -26,7 +26,7 @@ that only the presence of the variable matters.
 
 
 class Uses:
-    """The files that set a variable, and those that read it."""
+    """Files that set a variable, and files that read it."""
 
     def __init__(self) -> None:
         self.set: set[str] = set()
@@ -74,7 +74,7 @@ def _note(found: dict[str, Uses], file: str, variables: Iterator[tuple[str, bool
 
 
 def _template(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each variable of a template, and whether a rule sets it."""
+    """Yield each variable of a template, and True if a rule sets it."""
     for line in text.splitlines():
         if line.lstrip().startswith("#"):
             continue
@@ -83,7 +83,7 @@ def _template(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _lua(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each variable of a Lua file, and whether a call sets it."""
+    """Yield each variable of a Lua file, and True if a call sets it."""
     constants = {constant: name for constant, name in _CONSTANT.findall(text)}
     for line in _CONSTANT.sub("", text).splitlines():
         code = line.partition("--")[0]

@@ -1,4 +1,4 @@
-"""docs/api.md: every field of an LLMService, from the models and the CRD that is made from them."""
+"""Page docs/api.md: every field of an LLMService, from its models and generated CRD."""
 
 import enum
 import typing
@@ -98,7 +98,7 @@ kubectl annotate llm NAME {names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}
 
 
 def api_md() -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [HEAD, "## Spec\n"]
     schema = crd.CRD.schema()["properties"]
     parts += sections(LLMServiceSpec, schema["spec"])
@@ -114,9 +114,9 @@ def api_md() -> str:
 
 
 def sections(root: type[ApiModel], schema: Schema, known: Collection[type[ApiModel]] = ()) -> Iterator[str]:
-    """A section for the type and each type below it, each once, in the order of the fields.
+    """Yield a section for the type and each type below it, each once, in the order of the fields.
 
-    Types that are `known` already have one elsewhere.
+    Types in `known` already have a section elsewhere.
     """
     waiting, seen = [(root, schema)], {root, *known}
     while waiting:
@@ -161,7 +161,7 @@ def _list_rules(schema: Schema) -> Iterator[str]:
 
 
 def _model_of(annotation: Any) -> type[ApiModel] | None:
-    """The type of the API inside an annotation, if there is one."""
+    """Return the API type inside an annotation, or None."""
     if isinstance(annotation, type) and issubclass(annotation, ApiModel):
         return annotation
     for inner in typing.get_args(annotation):
@@ -177,7 +177,7 @@ def _enum_of(annotation: Any) -> type[enum.Enum] | None:
 
 
 def _type(field: FieldInfo, schema: Schema) -> str:
-    """What may stand in the field, in words, with its bounds."""
+    """Describe the values that the field accepts, with bounds."""
     child = _model_of(field.annotation)
     if child is not None:
         link = f"[{child.__name__}](#{child.__name__.lower()})"

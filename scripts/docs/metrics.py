@@ -1,4 +1,4 @@
-"""docs/metrics.md: every metric of the operator and of gateways, read from the code that exports it."""
+"""Page docs/metrics.md: every metric of the operator and the gateways, from the code that exports it."""
 
 import re
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""docs/responses.md: every error response of the gateway, from its table of responses."""
+"""Page docs/responses.md: every error response of the gateway, from its table of responses."""
 
 from daybreak.gateway.responses import responses
 from daybreak.gateway.responses.responses import Response

@@ -1,4 +1,4 @@
-"""docs/route-api.md: every field of an LLMRoute, from the models and the CRD made from them."""
+"""Page docs/route-api.md: every field of an LLMRoute, from its models and generated CRD."""
 
 from daybreak.api.llmroute import crd, definition
 from daybreak.api.llmroute.canary import CanaryPhase
@@ -19,7 +19,7 @@ HEAD = f"""\
 
 
 def route_api_md() -> str:
-    """The whole page."""
+    """Return the whole page."""
     found = crd.CRD.schema()["properties"]
     parts = [HEAD, "## Spec\n", *sections(LLMRouteSpec, found["spec"])]
     parts += ["## Status\n", *sections(LLMRouteStatus, found["status"]), "## Words\n"]

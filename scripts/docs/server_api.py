@@ -1,4 +1,4 @@
-"""docs/model-server-api.md: every field of a ModelServer, from the models and the CRD made from them."""
+"""Page docs/model-server-api.md: every field of a ModelServer, from its models and generated CRD."""
 
 from daybreak.api.common.conditions import ConditionType, Reason
 from daybreak.api.gates.gate_status import Phase
@@ -21,5 +21,5 @@ not `llm`. An LLMService of the namespace cannot have the same name, since both 
 
 
 def server_api_md() -> str:
-    """The whole page."""
+    """Return the whole page."""
     return page(HEAD, crd.CRD.schema(), ModelServerSpec, ModelServerStatus, ConditionType, Reason, Phase)

@@ -1,4 +1,4 @@
-"""The table of values in the chart's README, made from values.yaml: each value with default and comment."""
+"""Table of values in the chart's README, from values.yaml: each value with its default and comment."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- values: made by `make generate` -->", "<!-- end of values -->
 
 @dataclass(frozen=True)
 class Value:
-    """One documented value: its dotted name, its default and what its comment says."""
+    """Documented value: its dotted name, its default and its comment."""
 
     name: str
     default: object
@@ -22,10 +22,10 @@ class Value:
 
 
 def values() -> Iterator[Value]:
-    """Every value of values.yaml in its order.
+    """Yield every value of values.yaml, in file order.
 
-    A key with a comment right above it is one value, whatever is below it; a mapping without one is a group.
-    Raises ValueError when a key has no comment and is no group.
+    A key with a comment directly above it is one value, including everything below it. A mapping without a
+    comment is a group. Raises ValueError if a key has no comment and is not a group.
     """
     text = (CHART / "values.yaml").read_text()
     root = yaml.compose(text)
@@ -55,7 +55,7 @@ def _comment_above(lines: list[str], line: int, column: int) -> str:
 
 
 def table() -> str:
-    """The table."""
+    """Return the table."""
     rows = ["| value | default | what it does |", "| --- | --- | --- |"]
     for value in values():
         description = value.description.replace("|", "\\|")
@@ -64,7 +64,7 @@ def table() -> str:
 
 
 def readme_md() -> str:
-    """The README with the table in its place."""
+    """Return the README with the updated table."""
     text = (CHART / "README.md").read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

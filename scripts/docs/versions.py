@@ -1,4 +1,4 @@
-"""docs/versions.md: what Daybreak is built for and tested with."""
+"""Page docs/versions.md: the versions that Daybreak is built for and tested with."""
 
 from daybreak import versions
 from scripts.docs import docstrings
@@ -37,7 +37,7 @@ TITLES = {
 
 
 def versions_md() -> str:
-    """The whole page; every constant of versions.py must have a title here."""
+    """Return the whole page; every constant of versions.py must have a title here."""
     rows = [
         f"| {TITLES[name]} | {getattr(versions, name)} | {note} |"
         for name, note in docstrings.of_constants(versions).items()

@@ -1,4 +1,4 @@
-"""Argo CD's health checks in the form that it reads: keys of argocd-cm, made from the Lua files."""
+"""Argo CD's health checks as keys of argocd-cm, from the Lua files."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ data:
 
 
 def scripts() -> dict[tuple[str, str], Path]:
-    """The health check of each kind, by group and kind: its own, or the one of all kinds of its group."""
+    """Return the health check by group and kind: the kind's own, or the common one of its group."""
     found = {}
     for cases in sorted(CUSTOMIZATIONS.glob("*/*/health_test.yaml")):
         own, common = cases.parent / "health.lua", cases.parent.parent / "health.lua"
@@ -30,7 +30,7 @@ def scripts() -> dict[tuple[str, str], Path]:
 
 
 def argocd_cm_yaml() -> str:
-    """The part of argocd-cm that belongs to Daybreak."""
+    """Return Daybreak's part of argocd-cm."""
     text = HEAD
     for (group, kind), script in scripts().items():
         text += f"  resource.customizations.health.{group}_{kind}: |\n"

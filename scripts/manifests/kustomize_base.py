@@ -1,7 +1,7 @@
-"""The kustomize base (manifests/base), made from the chart with its default values.
+"""Kustomize base (manifests/base), from the chart with its default values.
 
-It differs from what Helm installs in two labels only, those that say that Helm did it. `make generate` writes
-it; a test in tests/chart compares it with the chart.
+The base lacks only the two labels that mark Helm's installations. `make generate` writes it; a test in
+tests/chart compares it with the chart.
 """
 
 import os
@@ -22,9 +22,9 @@ _HELMS_OWN = re.compile(r"^\s*(helm\.sh/chart|app\.kubernetes\.io/managed-by): .
 
 
 def helm() -> str:
-    """Path of helm: the one built here, else the one on PATH.
+    """Return the path of helm: the one built here, or the one on PATH.
 
-    Raises SystemExit when there is none.
+    Raises SystemExit if there is none.
     """
     found = str(BUILT_HELM) if BUILT_HELM.exists() else shutil.which("helm")
     if found is None:
@@ -34,9 +34,9 @@ def helm() -> str:
 
 @lru_cache
 def documents(*options: str) -> tuple[str, ...]:
-    """What `helm template` prints, one text per object, without comments on where each came from."""
+    """Return the output of `helm template`, one text per object, without comments on the sources."""
     command = [helm(), "template", RELEASE, str(CHART), "--namespace", NAMESPACE, *options]
-    # An own kubeconfig must not change what is rendered.
+    # The user's kubeconfig must not change the result.
     environment = {**os.environ, "KUBECONFIG": os.devnull}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - helm
     if done.returncode != 0:
@@ -55,10 +55,10 @@ def _file(chosen: list[str]) -> str:
 
 
 def crds_yaml() -> str:
-    """The CustomResourceDefinitions."""
+    """Return the CustomResourceDefinitions."""
     return _file([document for document in documents() if _is_crd(document)])
 
 
 def operator_yaml() -> str:
-    """The operator and its rights."""
+    """Return the operator and its permissions."""
     return _file([document for document in documents() if not _is_crd(document)])

@@ -3,14 +3,14 @@
 Run it with the Python of the Ray image (`python -m cluster.images engine-args` does so): it needs vllm and
 ray. The JSON on standard output is committed as operator/src/daybreak/api/common/engine_args.json:
 
-- `arguments`: every key that may stand in `engine.args`: its type as vLLM writes it (`type`), what may stand
-  in YAML (`json`), the choices where they are few and fixed (`choices`), and the default where that is plain
-  JSON (`default`).
-- `owned`: keys that vLLM has and Daybreak sets itself, with the field of LLMService to use instead.
-- `refused`: keys that vLLM has and that can do nothing or do harm below Ray Serve, with the reason.
-- `accelerator_types`: names that Ray has for GPUs. Daybreak does not run on TPUs, HPUs and the like.
+- `arguments`: every key that `engine.args` may contain: its type in vLLM's notation (`type`), the JSON types
+  of its YAML value (`json`), the choices if they are few and fixed (`choices`), and the default if it is
+  plain JSON (`default`).
+- `owned`: keys of vLLM that Daybreak sets itself, with the field of LLMService to use instead.
+- `refused`: keys of vLLM that have no effect or do harm under Ray Serve, with the reason.
+- `accelerator_types`: Ray's names of GPUs. Daybreak does not run on TPUs, HPUs and the like.
 
-Ray Serve LLM takes the fields of two of vLLM's classes as engine_kwargs: AsyncEngineArgs (the engine) and
+Ray Serve LLM accepts the fields of two of vLLM's classes as engine_kwargs: AsyncEngineArgs (the engine) and
 FrontendArgs (its OpenAI layer, which the replica's own HTTP port and Ray's ingress share).
 """
 
@@ -26,7 +26,7 @@ import types
 import typing
 from collections.abc import Iterator
 
-# Where the value comes from instead. Paths are those of LLMService.
+# Source of the value instead. Paths are those of LLMService.
 OWNED = {
     "model": "spec.models[].source",
     "served_model_name": "spec.models[].name",
@@ -105,13 +105,13 @@ REFUSED = {
     "dp_supervisor_probe_failure_threshold": _RAY_PLACES,
 }
 
-# What Ray counts as another resource than GPU (TPU, HPU, neuron_cores, NPU, ...), and Apple's, which
-# no Linux has: a bundle that asks for GPU would wait for them for ever.
+# Accelerators that Ray counts as a resource other than GPU (TPU, HPU, neuron_cores, NPU, ...), and
+# Apple's, which no Linux has: a bundle that requests GPU would wait for them forever.
 _NO_GPU = re.compile(r"(TPU-|Intel-GAUDI|aws-neuron|Ascend|FURIOSA|MOBILINT|Apple-|M\d+(-(Pro|Max|Ultra))?$)")
 
-# The part of FrontendArgs that reaches vLLM's serving objects or its app (some of it only requests on the
-# replica's own port: spec.runtime.directIngress). A field that is neither
-# here nor above stops the script: somebody has to look at it first.
+# The part of FrontendArgs that reaches vLLM's serving objects or its app. Some of it only affects
+# requests on the replica's own port: spec.runtime.directIngress. A field that is listed neither here nor
+# above stops the script: a maintainer must check it first.
 FRONTEND_USED = {
     "chat_template",
     "chat_template_content_format",
@@ -142,7 +142,7 @@ _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", typ
 
 
 class _Names(dict[str, object]):
-    """Names for resolving annotations; a class imported only for type checking stands as a kind of dict."""
+    """Names for resolving annotations; a class imported only for type checking resolves to a kind of dict."""
 
     def __init__(self, module: str) -> None:
         self._scopes = (vars(sys.modules[module]), vars(builtins))
@@ -198,7 +198,7 @@ def choices(annotation: object) -> list[object]:
 
 
 def type_text(annotation: object) -> str:
-    """Write an annotation as in source, without module names."""
+    """Return an annotation as in source, without module names."""
     parts = []
     for member in _members(annotation):
         if member is type(None):
@@ -211,7 +211,7 @@ def type_text(annotation: object) -> str:
 
 
 def _default(field: "dataclasses.Field[object]") -> tuple[bool, object]:
-    """Return (True, default) where the default is plain JSON, else (False, None)."""
+    """Return (True, default) if the default is plain JSON, otherwise (False, None)."""
     value: object = field.default
     if field.default_factory is not dataclasses.MISSING:
         value = field.default_factory()
@@ -228,7 +228,7 @@ def describe(field: "dataclasses.Field[object]", annotation: object) -> dict[str
     entry: dict[str, object] = {"type": type_text(annotation), "json": json_types(annotation)}
     plain, default = _default(field)
     if plain and default is None and "null" not in json_types(annotation):
-        # vLLM writes some as non-null and gives them None all the same.
+        # vLLM declares some as non-null and still gives them None.
         entry["json"] = sorted([*json_types(annotation), "null"])
     if fixed := choices(annotation):
         entry["choices"] = fixed
@@ -240,7 +240,7 @@ def describe(field: "dataclasses.Field[object]", annotation: object) -> dict[str
 def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
     """Describe the arguments of both classes that a user may set.
 
-    Raises SystemExit for one that nobody has looked at.
+    Raises SystemExit for an argument that is not classified in this file.
     """
     arguments: dict[str, dict[str, object]] = {}
     known = {**OWNED, **REFUSED}
@@ -260,14 +260,14 @@ def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
 
 
 def accelerator_types() -> list[str]:
-    """Names of accelerators that Ray counts as GPUs, which is what a replica's bundles ask for, sorted."""
+    """Return the accelerators that Ray counts as GPUs, the resource in a replica's bundles, sorted."""
     module = importlib.import_module("ray.util.accelerators.accelerators")
     wanted = {
         value
         for name, value in vars(module).items()
         if isinstance(value, str) and not name.startswith("_") and not _NO_GPU.match(value)
     }
-    # Ray Serve LLM takes A10 for A10G.
+    # Ray Serve LLM accepts A10 for A10G.
     return sorted(wanted | {"A10"})
 
 

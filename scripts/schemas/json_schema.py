@@ -1,4 +1,4 @@
-"""The JSON schema of a manifest of each kind, for editors: completion and red lines while typing."""
+"""JSON schema of each kind's manifest, for editors: completion and errors while typing."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ Schema = dict[str, Any]
 
 ADDRESS = "https://json-schema.org/draft/2020-12/schema"
 NOT_THE_ROUTERS: Schema = {"not": {"const": names.ROUTER}}
-"""Of names of kinds for which a Service of that name is made."""
+"""Name schema of kinds that create a Service of the same name."""
 
 
 def json_schema(kind: Kind) -> Schema:
-    """Return the schema of a manifest as a person writes it: without status, unknown fields refused."""
+    """Return the schema of a user's manifest: without status, unknown fields rejected."""
     name = _name(kind.name_limit) | (NOT_THE_ROUTERS if kind.has_service else {})
     return _manifest(kind.crd.resource.kind, name, kind.crd.schema())
 
@@ -44,7 +44,7 @@ def _manifest(kind: str, name: Schema, whole: Schema) -> Schema:
 
 
 def _for_editors(node: Mapping[str, Any]) -> Schema:
-    """A structural schema in the words of JSON Schema."""
+    """Return a structural schema as JSON Schema."""
     done: Schema = {}
     for key, value in node.items():
         match key:

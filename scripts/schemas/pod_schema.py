@@ -1,18 +1,17 @@
-"""List the fields of a pod template as KubeRay's CRD takes them, as the operator checks `podTemplate` by
-them.
+"""List the fields of a pod template in KubeRay's CRD, for the operator's check of `podTemplate`.
 
     python scripts/schemas/pod_schema.py ray.io_rayservices.yaml VERSION >pod_schema.json
 
 The result is operator/src/daybreak/api/pods/pod_schema.json.
-The file is in KubeRay's module (`config/crd/bases`); VERSION is KubeRay's. What this CRD does not know, the
-API server drops from a RayService without a word, so it is the list to check by, and not that of the newest
-Kubernetes. A test holds the committed list to the CRD that is installed.
+The file is in KubeRay's module (`config/crd/bases`); VERSION is KubeRay's. The API server silently drops
+fields that this CRD does not have from a RayService. The check therefore uses this list and not that of the
+newest Kubernetes. A test compares the committed list with the installed CRD.
 
 `types` has each object type once; a field's type is one of
 
 - `string`, `integer`, `boolean`, `quantity` (`500m`, `16Gi`), `port` (a number or a name), `any`
 - `{"map": TYPE}`: an object with any keys
-- `{"list": TYPE, "keys": [...]}`: a list, whose items are told apart by these fields, if there are any
+- `{"list": TYPE, "keys": [...]}`: a list; these fields, if any, identify its items
 - `{"ref": NAME}`: an object of `types`
 """
 
@@ -29,7 +28,7 @@ _POD = ("spec", "rayClusterConfig", "headGroupSpec", "template", "spec")
 
 
 def pod_schema(crd: Mapping[str, Any], version: str) -> dict[str, Any]:
-    """The list, from the RayService's CRD."""
+    """Return the list, from the RayService's CRD."""
     [served] = [each for each in crd["spec"]["versions"] if each["storage"]]
     node = served["schema"]["openAPIV3Schema"]
     for step in _POD:
@@ -60,7 +59,7 @@ def _type(node: Mapping[str, Any], name: str, types: dict[str, Any]) -> Any:
 
 
 def _object(node: Mapping[str, Any], name: str, types: dict[str, Any]) -> str:
-    """Name of the object's type: the field's where it is first met, numbered where that is another type's."""
+    """Return the name of an object's type: its first field's name, numbered if another type has that name."""
     content: dict[str, Any] = {
         "fields": {field: _type(part, field, types) for field, part in sorted(node["properties"].items())}
     }

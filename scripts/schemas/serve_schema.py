@@ -1,9 +1,9 @@
-"""Write down what the installed Ray takes as Serve's and Serve LLM's configuration, as JSON schemas.
+"""Write the configuration of the installed Ray's Serve and Serve LLM as JSON schemas.
 
 Run it with the Python of the Ray image, which has ray[llm]. The JSON on standard output is committed as
-tests/unit/ray/serve_schema.json: there the tests hold every configuration that the builders write to
-it, in an environment without Ray. Fields that Ray does not know are refused by the schemas even where Ray
-itself passes over them in silence.
+tests/unit/ray/serve_schema.json. The tests validate every configuration that the builders write with it, in
+an environment without Ray. The schemas reject fields that Ray does not know, even if Ray itself silently
+ignores them.
 """
 
 import contextlib
@@ -32,19 +32,19 @@ ROUTERS = (
     "ray.serve.experimental.consistent_hash_router:ConsistentHashRouter",
     "ray.serve.llm.request_router:PrefixCacheAffinityRouter",
 )
-"""Request routers, whose arguments no schema lists."""
+"""Request routers, which have arguments that no schema lists."""
 _PROSE = ("title", "description", "default", "examples")
 
 
 def schema_of(path: str) -> Any:
-    """JSON schema of the pydantic model at `module:name`."""
+    """Return the JSON schema of the pydantic model at `module:name`."""
     module, _, name = path.partition(":")
     model = getattr(importlib.import_module(module), name)
     return _strict(model.model_json_schema())
 
 
 def _strict(schema: Any) -> Any:
-    """The schema without prose, and with every object closed whose fields are listed."""
+    """Return the schema without prose, and with every object closed that lists its fields."""
     if isinstance(schema, list):
         return [_strict(item) for item in schema]
     if not isinstance(schema, dict):
@@ -61,7 +61,7 @@ def _strict(schema: Any) -> Any:
 
 
 def arguments_of(path: str) -> list[str]:
-    """Names of the arguments of the request router at `module:name`, as its `initialize_state` reads them."""
+    """Return the arguments that the request router at `module:name` reads in its `initialize_state`."""
     module, _, name = path.partition(":")
     initialize = getattr(importlib.import_module(module), name).initialize_state
     signature = inspect.signature(initialize)
@@ -73,7 +73,7 @@ def arguments_of(path: str) -> list[str]:
 
 def main() -> int:
     """Print the schemas."""
-    # Some defaults are classes, which JSON cannot hold; defaults are left out anyway.
+    # Some defaults are classes, which JSON cannot represent; defaults are omitted anyway.
     warnings.simplefilter("ignore")
     # vLLM writes its log to standard output.
     with contextlib.redirect_stdout(sys.stderr):

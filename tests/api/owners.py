@@ -74,7 +74,7 @@ class Subject:
         return message
 
     def stalled_no_more(self, admin: Admin) -> None:
-        """Wait until nobody has to act."""
+        """Wait until no action required."""
         eventually("not stalled", lambda: self.condition(admin, "Stalled").get("status") == "False")
 
     def gone(self, admin: Admin) -> bool:

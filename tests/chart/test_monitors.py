@@ -1,6 +1,7 @@
 """ServiceMonitors and PodMonitors of the chart."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ def test_engines_are_scraped_where_they_say(helm: Helm, watch: str, where: dict[
         "__meta_kubernetes_pod_annotation_prometheus_io_scrape": "true",
         "__meta_kubernetes_pod_annotation_prometheus_io_path": "/metrics",
         "__meta_kubernetes_pod_annotation_prometheus_io_port": "8002",
-        "__meta_kubernetes_pod_label_daybreak_dev_service": "server.chat",
+        **of_pod(names.owner_labels("server.chat")),
     }
     for address, target in (("10.0.0.7", "10.0.0.7:8002"), ("fd00::7", "[fd00::7]:8002")):
         labels = relabelled(endpoint["relabelings"], found | {"__meta_kubernetes_pod_ip": address})
@@ -78,9 +79,17 @@ def test_gateways_and_ray_pods_are_scraped_where_they_are(
         assert ray["selector"]["matchLabels"].items() <= names.labels("chat", component).items()
     [endpoint] = ray["podMetricsEndpoints"]
     assert ports.WORKER_PORTS[endpoint["port"]] == ports.HEAD_PORTS[endpoint["port"]] == ports.METRICS
-    labels = relabelled(endpoint["relabelings"], {"__meta_kubernetes_pod_label_daybreak_dev_service": "chat"})
+    labels = relabelled(endpoint["relabelings"], of_pod(names.owner_labels("chat")))
     assert labels is not None
-    assert labels["llm_service"] == "chat"
+    assert (labels["owner_kind"], labels["llm_service"]) == ("LLMService", "chat")
+
+
+def of_pod(labels: Mapping[str, str]) -> dict[str, str]:
+    """Return the labels that Prometheus gives a target for the labels of its pod."""
+    return {
+        f"__meta_kubernetes_pod_label_{re.sub('[^a-zA-Z0-9_]', '_', name)}": value
+        for name, value in labels.items()
+    }
 
 
 def relabelled(rules: list[dict[str, Any]], labels: dict[str, str]) -> dict[str, str] | None:

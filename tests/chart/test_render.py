@@ -241,6 +241,17 @@ def test_the_operators_policy_lets_it_reach_all_that_it_asks(helm: Helm) -> None
     server = {names.MANAGED_BY_LABEL: names.MANAGED_BY, names.COMPONENT_LABEL: names.SERVER_COMPONENT}
     peer = {"namespaceSelector": {}, "podSelector": {"matchLabels": server}}
     assert {"to": [peer]} in rules
+    (probed,) = (
+        rule for rule in rules if names.GATEWAY_HTTP_PORT in {each["port"] for each in rule.get("ports", [])}
+    )
+    (expression,) = probed["to"][0]["podSelector"]["matchExpressions"]
+    assert expression["operator"] == "Exists"
+    for labels in (
+        names.gateway_labels(),
+        names.labels("chat", "worker"),
+        names.labels("server.chat", "server"),
+    ):
+        assert expression["key"] in labels
 
 
 @pytest.mark.parametrize("options", [(), ("--values", EVERYTHING), ("--set", "nameOverride=night")])

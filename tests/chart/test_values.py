@@ -196,7 +196,7 @@ def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:
     ],
 )
 def test_a_template_without_a_value_is_refused(helm: Helm, right: str, wrong: str) -> None:
-    whole = "engines.own.flags=none,engines.own.port=1,engines.own.readinessPath=/,engines.own."
+    whole = "engines.own.flagStyle=none,engines.own.port=1,engines.own.readinessPath=/,engines.own."
     assert helm.template("--set", whole + right)
     with pytest.raises(ToolFailed, match="values don't meet the specifications of the schema"):
         helm.template("--set", whole + wrong)

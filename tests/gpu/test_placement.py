@@ -108,7 +108,7 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
     assert overbooked(admin) == []
 
     plane.kubectl("scale", "llm/llama-70b", "--replicas=3", "-n", admin.namespace)
-    words = ("2 of 3 replicas ready", "a pod waits for a place: 0/4 nodes", f"Insufficient {GPU}")
+    words = ("2 of 3 replicas ready", "a pod cannot be scheduled: 0/4 nodes", f"Insufficient {GPU}")
     said(admin, "llama-70b", "Reconciling", "True", *words)
     said(admin, "llama-70b", "Ready", "True")
     status = admin.get("LLMService", "llama-70b")["status"]

@@ -75,7 +75,7 @@ def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -
     exact.eventually("the new one runs", runs(exact, NEW))
     said = reaches(exact, "Complete")
     assert said["strategy"] == "Replace"
-    assert "no room for a second Ray cluster now" in said["reason"]
+    assert "no capacity for a second Ray cluster now" in said["reason"]
     assert said["currentRevisionNumber"] == 2
     placed(exact.admin, NAME, 1)
     assert overbooked(exact.admin) == []

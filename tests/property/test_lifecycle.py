@@ -22,17 +22,15 @@ def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataOb
     for seen, decision, came, _ in walk(data, 12):
         ray = ray_view(seen.ray_service)
         answered_before = {
-            item["name"]: item.get("probedConfigurationHash")
+            item["name"]: item.get("probedConfiguration")
             for item in (seen.manifest.get("status") or {}).get("models", ())
         }
         answered_now = {answer.model for answer in came if answer.answered}
         for model in decision.status.models:
-            if model.probed_configuration_hash and model.probed_configuration_hash != answered_before.get(
-                model.name
-            ):
+            if model.probed_configuration and model.probed_configuration != answered_before.get(model.name):
                 assert model.name in answered_now, "an answer that nobody has given"
                 assert model.name in decide(seen).ask, "an answer that nobody had asked for"
-                assert model.probed_configuration_hash == str(Fingerprint.now(ray))
+                assert model.probed_configuration == str(Fingerprint.now(ray))
         if truth(decision)["Ready"] != "True":
             continue
         assert ray.active
@@ -44,7 +42,7 @@ def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataOb
             model.name for model in seen.subject.spec.models
         }
         for model in decision.status.models:
-            as_what = Fingerprint.parse(model.probed_configuration_hash or "")
+            as_what = Fingerprint.parse(model.probed_configuration or "")
             if as_what is None or as_what.cluster != ray.active:
                 assert (seen.subject.spec.replicas, model.state) == (0, "Asleep")
             elif not ray.upgrading and model.state != "Asleep":

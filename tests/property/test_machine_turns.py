@@ -88,7 +88,7 @@ class TurnsAndReplacements(SleepAndWake):
 
     @rule()
     def all_of_its_pods_are_replaced(self) -> None:
-        """The gate closes, its pods go, and others come; held requests are answered by those."""
+        """The gate closes, old pods terminate and new pods start; held requests are answered by those."""
         it = self.it
         it.broken = it.wanted = it.hindered = False
         it.sleep_policy = SleepPolicy(it.sleep_policy.sleep)

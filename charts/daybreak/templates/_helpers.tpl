@@ -2,7 +2,7 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* Name of the objects: the release's name when it says daybreak already, else release-daybreak. */ -}}
+{{- /* Name of the objects: the release's name if it contains daybreak; otherwise release-daybreak. */ -}}
 {{- define "daybreak.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- if .Values.fullnameOverride -}}
@@ -43,7 +43,7 @@ app.kubernetes.io/part-of: daybreak
 {{- end -}}
 {{- end -}}
 
-{{- /* The namespaces that are watched, as JSON; an empty list stands for all of them. */ -}}
+{{- /* Watched namespaces, as JSON. An empty list means all namespaces. */ -}}
 {{- define "daybreak.namespaces" -}}
 {{- $listed := .Values.watch.namespaces | default list -}}
 {{- if kindIs "string" $listed -}}
@@ -55,17 +55,17 @@ app.kubernetes.io/part-of: daybreak
 {{- $listed | uniq | toJson -}}
 {{- end -}}
 
-{{- /* Whether nodes are read: they belong to the cluster. */ -}}
+{{- /* True if the operator reads nodes, which are cluster-scoped. */ -}}
 {{- define "daybreak.watchesNodes" -}}
 {{- if and .Values.watch.nodes (not .Values.watch.namespaced) -}}true{{- end -}}
 {{- end -}}
 
-{{- /* Whether gateways prove by tokens who they are: reviews of tokens belong to the cluster. */ -}}
+{{- /* True if gateways prove their identity by tokens: token reviews are cluster-scoped. */ -}}
 {{- define "daybreak.reviewsTokens" -}}
 {{- if and .Values.gateway.enabled (empty (include "daybreak.namespaces" . | fromJsonArray)) -}}true{{- end -}}
 {{- end -}}
 
-{{- /* For objects of the cluster's scope: two namespaces may each have a release of one name. */ -}}
+{{- /* Name of cluster-scoped objects: releases in two namespaces may have the same name. */ -}}
 {{- define "daybreak.clusterName" -}}
 {{- printf "%s-%s" (include "daybreak.fullname" . | trunc 40 | trimSuffix "-") .Release.Namespace | trunc 56 | trimSuffix "-" -}}
 {{- end -}}
@@ -92,7 +92,7 @@ app.kubernetes.io/part-of: daybreak
 {{- end -}}
 {{- end -}}
 
-{{- /* What is set of the gateways' pods, as JSON; what is empty is left out. */ -}}
+{{- /* Settings of the gateway pods, as JSON, without empty values. */ -}}
 {{- define "daybreak.gatewayPods" -}}
 {{- $pods := dict -}}
 {{- range $name := list "pullPolicy" "resources" "agentResources" "nodeSelector" "tolerations" "affinity" "priorityClassName" "topologySpreadConstraints" "metricsAllowFrom" "podTemplate" -}}
@@ -104,8 +104,8 @@ app.kubernetes.io/part-of: daybreak
 {{- end -}}
 
 {{- /*
-Environment of the operator: all of its settings. Watching "the release's own namespace" is told by the pod's own
-namespace, so that a kustomization that moves the objects moves the watch with them.
+Environment of the operator, with all of its settings. To watch the release's namespace, the variable refers
+to the pod's namespace, so that a kustomization that moves the objects also moves the watch.
 */ -}}
 {{- define "daybreak.env" -}}
 - name: DAYBREAK_NAMESPACE
@@ -162,7 +162,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
   value: "8080"
 {{- end -}}
 
-{{- /* Two variables of one name are an error for server-side apply: say which value to use instead. */ -}}
+{{- /* Server-side apply rejects two variables of the same name: the error names the value to use. */ -}}
 {{- define "daybreak.extraEnv" -}}
 {{- $own := dict -}}
 {{- range (include "daybreak.env" . | fromYamlArray) -}}
@@ -179,7 +179,7 @@ namespace, so that a kustomization that moves the objects moves the watch with t
 {{- end -}}
 {{- end -}}
 
-{{- /* What the operator may write, as the admission policies select it; the argument are the operations. */ -}}
+{{- /* Objects that the operator may write, for admission policies. Argument: the list of operations. */ -}}
 {{- define "daybreak.policyRules" -}}
 - apiGroups: [ray.io]
   apiVersions: [v1]

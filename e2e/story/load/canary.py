@@ -1,4 +1,4 @@
-"""A route with a canary between two models of one service, and clients that ask by the route's name."""
+"""Route with a canary between two models of one service, and clients that use the route's name."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from story.objects.kubernetes import NAMESPACE, Kubernetes
 
 ROUTE = "canary"
 AT_ONCE = 6
-"""Clients: no more than both models compute together."""
+"""Number of clients: at most the number of requests that both models compute concurrently."""
 MOST_REQUESTS = 3000
-"""That are sent until the canary is where it should be; with few it waits for more."""
+"""Maximum number of requests until the canary reaches its goal; with few requests it waits for more."""
 
 
 def route(service: str, stable: str, canary: str, run: str) -> dict[str, Any]:
-    """An LLMRoute that gives the canary more of the requests in steps of two seconds."""
+    """Return an LLMRoute that raises the canary's share of the requests in steps of 2 s."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMRoute",
@@ -39,13 +39,13 @@ def route(service: str, stable: str, canary: str, run: str) -> dict[str, Any]:
 
 
 def status(kubernetes: Kubernetes) -> dict[str, Any]:
-    """What the operator says of the route."""
+    """Return the route's status."""
     found: dict[str, Any] = (kubernetes.get("llmroute", ROUTE) or {}).get("status", {})
     return found
 
 
 def phase(seen: dict[str, Any], run: str) -> str:
-    """How far a run of the canary is; empty while another one is told of."""
+    """Return the phase of the canary's run, or "" while the status reports another run."""
     found = seen.get("canary", {})
     return str(found.get("phase", "")) if found.get("runID", "") == run else ""
 
@@ -53,7 +53,7 @@ def phase(seen: dict[str, Any], run: str) -> str:
 def ask_until(
     kubernetes: Kubernetes, good: Callable[[dict[str, Any]], bool]
 ) -> tuple[dict[str, Any], Counter[int]]:
-    """Ask by the route's name until its status is good. Returns it, and how many had each status of HTTP."""
+    """Send requests by the route's name until its status is good; return it and a count per HTTP status."""
     statuses = Counter[int]()
     with (
         chat.connected(kubernetes.target, NAMESPACE, "llm", timeout=120) as client,

@@ -1,15 +1,15 @@
-"""What was written down of a storm where its requests arrived: how often each of them reached the model.
+"""Access logs of a storm at the servers: how often each request reached the model.
 
-A client sees one answer to each request, however often the request was sent on behind its back. So it is
-counted where it arrives: each request brings an `X-Request-Id` of its own, and whoever takes it for the model
-writes one line with this id when it has ended, however it did: a replica, at its own port, or Ray Serve's
-ingress on the head, for what came by Serve's proxy.
+A client sees one answer to each request, no matter how often a gateway forwarded it. Requests are therefore
+counted on arrival. Each request has its own `X-Request-Id`. The server that accepts it for the model writes
+one line with this id at its end, whatever the outcome. The server is a replica, at its own port, or Ray
+Serve's ingress on the head for requests through Serve's proxy.
 
     INFO 2026-11-22 05:09:12,127 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-7 -- POST /v1/completions 200 9.8ms
     INFO 2026-11-22 05:09:12,127 llm_LLMServer:tiny n7rnwoz storm-0a1b2c3d-8 -- POST /v1/completions 200 8.1ms
 
-The head stays where only the workers sleep, and its logs with it. Those of a worker go with its pod, so they
-are opened on the node as soon as they are there: what is open can be read when its name has gone.
+If only the workers sleep, the head and its logs remain. A worker's logs are deleted with its pod, so they are
+opened on the node as soon as they exist: an open file stays readable after its name is deleted.
 """
 
 import asyncio
@@ -25,20 +25,22 @@ from story.objects.kubernetes import NAMESPACE, Kubernetes
 
 _LOGS = "/tmp/ray/session_latest/logs/serve"  # noqa: S108 -- Ray's own place
 INGRESS_FILES = f"{_LOGS}/replica_*OpenAiIngress_*.log*"
-"""Logs of every ingress process, also those that Ray has put aside as too long. Serve's proxies write lines
-of the same form, which must not be counted too, into files of their own."""
+"""Logs of every ingress process, including those that Ray has rotated.
+
+Serve's proxies write lines of the same form into separate files, which must not be counted too.
+"""
 REPLICA_FILES = (
     "pods/*/volumes/kubernetes.io~empty-dir/ray-logs/session_2*/logs/serve/replica_*LLMServer*.log"
 )
 """Logs of every replica on the node, below the kubelet's folder."""
 LOOK_SECONDS = 0.2
-"""Time between two looks at which logs there are."""
+"""Time between two searches for new logs, in seconds."""
 
 
 class ReplicaLines:
-    """What replicas have written down of a storm, while it lasts.
+    """Lines that replicas log of a storm, collected while it lasts.
 
-    A log that has been opened is read to its end, also when its pod and the file's name have gone.
+    An open log is read to its end, even after its pod and the file's name are deleted.
     """
 
     def __init__(self, storm: str) -> None:
@@ -47,7 +49,7 @@ class ReplicaLines:
         self._open: dict[Path, BinaryIO] = {}
 
     async def follow(self) -> None:
-        """Open the log of every replica that comes, until cancelled; then read them all."""
+        """Open the log of every new replica until canceled, then read all logs."""
         try:
             while True:
                 await asyncio.to_thread(self._look)
@@ -65,13 +67,13 @@ class ReplicaLines:
     def _look(self) -> None:
         for path in paths.KUBELET_ROOT.glob(REPLICA_FILES):
             if path not in self._open:
-                with suppress(FileNotFoundError):  # its pod has gone since
+                with suppress(FileNotFoundError):  # the pod has been deleted since
                     self._open[path] = path.open("rb")
 
 
 @asynccontextmanager
 async def replica_lines(storm: str) -> AsyncIterator[ReplicaLines]:
-    """Follow all replicas while this is entered; the lines are there when it is left."""
+    """Follow all replicas during the block; the lines are complete when it ends."""
     found = ReplicaLines(storm)
     following = asyncio.create_task(found.follow())
     try:
@@ -82,7 +84,7 @@ async def replica_lines(storm: str) -> AsyncIterator[ReplicaLines]:
 
 
 def ingress_lines(kubernetes: Kubernetes, name: str, storm: str) -> list[str]:
-    """What the LLMService's ingress has written down of a storm."""
+    """Return the lines that the LLMService's ingress logged of a storm."""
     heads = kubernetes.names(
         "pods",
         "-l",
@@ -92,9 +94,9 @@ def ingress_lines(kubernetes: Kubernetes, name: str, storm: str) -> list[str]:
 
 
 def count(lines: Iterable[str], storm: str) -> dict[int, int]:
-    """How often each request of a storm stands in the lines of access logs, by its number.
+    """Count the access log lines of each request of a storm, by its number.
 
-    Raises LookupError when not one does: then this is no count, whatever else is wrong.
+    Raises LookupError if no request is in the lines: the logs are then unusable, whatever else is wrong.
     """
     line, lines = re.compile(rf" {re.escape(storm)}-(\d+) -- POST \S+ \S+ [\d.]+ms$"), list(lines)
     found = dict(Counter(int(found[1]) for found in map(line.search, lines) if found))
@@ -104,7 +106,7 @@ def count(lines: Iterable[str], storm: str) -> dict[int, int]:
 
 
 def _lines(kubernetes: Kubernetes, pod: str, storm: str) -> list[str]:
-    # grep ends with 1 where nothing is found, which is for the caller to judge, and with 2 without a file.
+    # grep exits with 1 without a match, which the caller judges, and with 2 without a file.
     script = f"grep -hF ' {storm}-' {INGRESS_FILES} || test $? -eq 1"
     text = kubernetes.target.kubectl("exec", "-n", NAMESPACE, pod, "-c", "ray-head", "--", "sh", "-c", script)
     return text.splitlines()

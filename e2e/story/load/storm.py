@@ -1,4 +1,4 @@
-"""Many requests to one service over kept-alive connections, each answer matched to its request."""
+"""Load of many requests to one service over kept-alive connections, with each answer checked."""
 
 import asyncio
 import contextlib
@@ -18,61 +18,61 @@ from story.objects.kubernetes import Kubernetes
 from story.objects.phases import Phases, turned_round, watched
 
 AT_ONCE = 48
-"""Connections: several for each thing that the tiny model computes at once."""
+"""Number of connections: several for each request that the tiny model computes concurrently."""
 TIMEOUT_SECONDS = 900.0
 TRIES = 8
-"""How often to try to turn a closing gate round."""
+"""Maximum number of attempts to cancel a closing gate."""
 KEEP_SECONDS = 30.0
-"""How long no connection is used at most while nothing is sent: the gateway closes them after 75 seconds."""
+"""Maximum time without use of the connections, in seconds: the gateway closes them after 75 s."""
 POISED_SECONDS = 8.0
-"""How long to keep the end of a request back; gateways wait 10 seconds for it."""
+"""Time for which the end of a request is withheld, in seconds; gateways wait 10 s for it."""
 
 
 @dataclass
 class Tally:
-    """What came of the requests."""
+    """Results of the requests."""
 
     sent: int = 0
     answered: int = 0
-    """Requests to which their own answer came."""
+    """Number of requests that received their own answer."""
     wrong: list[str] = field(default_factory=list)
     """Answers that belong to another request, or to none."""
     lost: list[str] = field(default_factory=list)
     """Requests that ended in an error."""
     reached: dict[int, int] = field(default_factory=dict)
-    """How often each request, by its number, has reached a replica or Ray Serve's ingress."""
+    """Number of times that each request, by its number, has reached a replica or Ray Serve's ingress."""
     at_replicas: int = 0
-    """Requests that came to a replica's own port."""
+    """Number of requests that reached a replica's own port."""
     connections: int = 0
-    """Connections that were opened, from the first request to the last."""
+    """Number of connections opened, from the first request to the last."""
     slowest: float = 0.0
-    """Seconds of the longest request."""
+    """Duration of the longest request, in seconds."""
     waves: list[tuple[str, int]] = field(default_factory=list)
-    """How many were sent, and the phase in which the first of them left, as it was known then."""
+    """Known phase at the first request of each wave, and the wave's number of requests."""
     phases: list[str] = field(default_factory=list)
     """Every phase that the service went through."""
 
     @property
     def never_there(self) -> list[int]:
-        """Requests that never reached the model's server."""
+        """Return the requests that never reached the model's server."""
         return [number for number in range(1, self.sent + 1) if number not in self.reached]
 
     @property
     def there_twice(self) -> list[int]:
-        """Requests that reached it more than once."""
+        """Return the requests that reached the model's server more than once."""
         return [number for number, times in self.reached.items() if times > 1]
 
     @property
     def turned_round(self) -> int:
-        """How often requests kept the service from falling asleep, though its gate had closed."""
+        """Return how often requests kept the service from falling asleep after its gate had closed."""
         return turned_round(self.phases)
 
 
 class Storm:
-    """A client that sends waves of requests, and keeps count.
+    """Client that sends waves of requests and counts the results.
 
-    Each prompt has a number of its own, which vLLM gives back in front of its answer (`echo`). Each request
-    bears this number in its id too, by which who takes it for the model logs it.
+    Each prompt has a unique number, which vLLM repeats before its answer (`echo`). The id of each request
+    also contains this number, so the server that accepts it for the model logs it.
     """
 
     def __init__(self, base_url: str, model: str) -> None:
@@ -88,19 +88,19 @@ class Storm:
         self._ends: list[asyncio.Event] = []
 
     def wave(self, phase: str, count: int) -> None:
-        """Send so many requests, without waiting for the answers."""
+        """Send `count` requests, without waiting for the answers."""
         self.tally.waves.append((phase, count))
         for _ in range(count):
             self._send()
 
     def poise(self, count: int) -> None:
-        """Send so many requests but for their last byte: for a gateway they have not arrived without it."""
+        """Send `count` requests without their last byte: for a gateway, they have not arrived yet."""
         self._ends = [asyncio.Event() for _ in range(count)]
         for end in self._ends:
             self._send(end)
 
     async def let_go(self, phase: str, pause: float) -> None:
-        """Send their last bytes, one after the other."""
+        """Send the last bytes of the poised requests, one after the other."""
         self.tally.waves.append((phase, len(self._ends)))
         for end in self._ends:
             end.set()
@@ -112,7 +112,10 @@ class Storm:
         await asyncio.gather(*tasks)
 
     async def keep(self) -> None:
-        """Use every connection, so that the gateway does not close it. To list models is not to use them."""
+        """Use every connection, so that the gateway does not close it.
+
+        A list of models does not count as use of the model.
+        """
 
         async def look() -> None:
             await self._client.models.list()
@@ -124,7 +127,7 @@ class Storm:
         await self._client.close()
 
     def _connections(self) -> httpx2.AsyncClient:
-        # The client's own pool would forget a connection after 5 seconds: none would live through a sleep.
+        # The client's own pool would drop a connection after 5 s: none would survive a sleep.
         limits = httpx2.Limits(
             max_connections=AT_ONCE, max_keepalive_connections=AT_ONCE, keepalive_expiry=TIMEOUT_SECONDS
         )
@@ -168,8 +171,8 @@ class Storm:
         if not stream:
             answer = await self._client.completions.create(**body, extra_headers=headers)
             return str(answer.choices[0].text)
-        # Line by line to the very end: the client's own stream waits only a moment for the end of the answer
-        # after its last word, and else closes the connection. A busy server takes that for somebody who left.
+        # Line by line to the very end: after the answer's last word, the client's own stream waits only a
+        # moment for its end and then closes the connection. A busy server takes that for a client that left.
         create = self._client.completions.with_streaming_response.create
         async with create(**body, extra_headers=headers, stream=True) as response:
             lines = [line async for line in response.iter_lines()]
@@ -177,7 +180,7 @@ class Storm:
         return "".join(chunk["choices"][0]["text"] for chunk in chunks if chunk["choices"])
 
     async def _answer_after(self, end: asyncio.Event, body: dict[str, Any], headers: dict[str, str]) -> str:
-        """The answer to a request whose last byte waits for a sign: more than OpenAI's client can do."""
+        """Return the answer to a request whose last byte waits for an event, unlike with OpenAI's client."""
         text = json.dumps(body).encode()
 
         async def pieces() -> AsyncIterator[bytes]:
@@ -195,14 +198,16 @@ class Storm:
 async def through_every_transition(
     kubernetes: Kubernetes, name: str, base: str, model: str, count: int
 ) -> Tally:
-    """Waves while it is awake, as the gate closes, while it sleeps, while it wakes, and as the gate opens.
+    """Send waves while the service is awake, during each transition of the gate, while it sleeps and wakes.
+
+    The transitions are the closing and the opening of the gate.
 
     Args:
         kubernetes: The cluster.
-        name: The LLMService; it sleeps (depth Workers) after 4 seconds.
+        name: The LLMService; it sleeps (depth Workers) after 4 s.
         base: Its base URL.
         model: Its model.
-        count: Requests at least.
+        count: Minimum number of requests.
     """
     client = Storm(base, model)
     try:
@@ -210,7 +215,7 @@ async def through_every_transition(
             await _transitions(client, phases, lambda: workers(kubernetes, name), count)
     finally:
         await client.close()
-    # All is written by now: the gateways have nothing in flight any more.
+    # All lines are written by now: the gateways have nothing in flight.
     by_proxy = await asyncio.to_thread(ingress_lines, kubernetes, name, client.name)
     client.tally.reached = counted([*by_proxy, *replicas.lines], client.name)
     client.tally.at_replicas = len(replicas.lines)
@@ -220,7 +225,7 @@ async def through_every_transition(
 async def through_those_of_a_model_server(
     kubernetes: Kubernetes, name: str, base: str, model: str, count: int
 ) -> Tally:
-    """The same for a ModelServer, whose engine does not log how often each request has reached it."""
+    """Send the waves to a ModelServer, without counts: its engine does not log arrivals of requests."""
     client, label = Storm(base, model), f"daybreak.dev/owner-kind=ModelServer,daybreak.dev/owner-name={name}"
     try:
         async with watched(kubernetes, name, "modelserver") as phases:
@@ -247,12 +252,13 @@ async def _transitions(client: Storm, phases: Phases, pods: Callable[[], Sequenc
 
 
 async def _into_the_closing(client: Storm, phases: Phases) -> None:
-    """Let requests arrive while the gate closes, until some have turned it round.
+    """Let requests arrive while the gate closes, until some have canceled the sleep.
 
-    The gateways read that it closes when we do, and all is over some 20 ms later: too soon for requests that
-    are only then begun. So these lack no more than a byte. Who arrives before his gateway has closed passes,
-    and until he is answered nothing falls asleep; who arrives later is held, and that turns it round. It
-    succeeds in two of three tries, even where the machine is busy.
+    The gateways read that the gate closes when this client does, and the transition ends some 20 ms later:
+    too soon for requests that only then begin. These requests therefore lack only a byte. A request that
+    arrives before its gateway has closed is forwarded, and the model does not sleep until it is answered. A
+    later request is held, which cancels the sleep. This succeeds in two of three attempts, even if the
+    machine is busy.
     """
     for _ in range(TRIES):
         before = len(phases.seen)
@@ -265,18 +271,18 @@ async def _into_the_closing(client: Storm, phases: Phases) -> None:
         await phases.until("Awake", "Asleep")
         if turned_round(phases.seen[before:]):
             return
-        # It may sleep by now, and only who is awake can be tried again. On a slow machine it may have fallen
-        # asleep once more before that is looked at: the next requests wake it.
+        # The service may sleep by now, and only an awake service allows another attempt. On a slow machine,
+        # it may have fallen asleep once more before the next check: the next requests wake it.
         tried = len(phases.seen)
-        # By every connection: the gateway closes those that nobody has used for 75 seconds, and on a slow
-        # machine two tries take longer.
+        # Use every connection: the gateway closes those that are idle for 75 s, and on a slow machine two
+        # attempts take longer.
         client.wave(phases.now, AT_ONCE)
         await client.calm()
         await phases.until("Awake", since=tried - 1)
 
 
 async def _to_zero(client: Storm, phases: Phases, pods: Callable[[], Sequence[str]]) -> None:
-    """Wait until it sleeps and no pod of it is left: one that has not ended would soon be there again."""
+    """Wait until the service sleeps without pods: a pod that has not ended would soon serve again."""
     await phases.until("Asleep")
     async with asyncio.timeout(600):
         kept = time.monotonic()
@@ -288,7 +294,7 @@ async def _to_zero(client: Storm, phases: Phases, pods: Callable[[], Sequence[st
 
 
 def workers(kubernetes: Kubernetes, name: str) -> list[str]:
-    """Its worker pods."""
+    """Return the worker pods of the LLMService."""
     return kubernetes.names(
         "pods",
         "-l",
@@ -297,6 +303,6 @@ def workers(kubernetes: Kubernetes, name: str) -> list[str]:
 
 
 def phase(kubernetes: Kubernetes, name: str) -> str:
-    """One word on the LLMService."""
+    """Return the phase of the LLMService."""
     said: str = (kubernetes.get("llm", name) or {})["status"]["phase"]
     return said

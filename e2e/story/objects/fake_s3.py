@@ -1,8 +1,8 @@
-"""A fake S3: what a client needs to copy files out of a bucket, served from a folder of this machine.
+"""Fake S3: the API that a client needs to copy files out of a bucket, served from a local folder.
 
-It lists (ListObjectsV2, one page), and hands out whole files to who signs with the one access key that it
-knows. Signatures are not checked, and nothing can be written. moto's server would do more, but no release of
-its dependency botocore goes with the Kubernetes client's python-dateutil.
+It lists objects (ListObjectsV2, one page), and serves whole files to clients that sign with its one access
+key. Signatures are not checked, and nothing can be written. moto's server would do more, but no release of
+its dependency botocore is compatible with the Kubernetes client's python-dateutil.
 """
 
 import threading
@@ -26,7 +26,7 @@ _CODES = {
 
 @contextmanager
 def fake_s3(address: str, folder: Path) -> Iterator[str]:
-    """Serve a folder, in which each bucket is a folder, at a free port of one address; the endpoint's URL."""
+    """Serve a folder of bucket folders at a free port of one address, and yield the endpoint's URL."""
     handler = partial(_Handler, directory=str(folder))
     with ThreadingHTTPServer((address, 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -39,7 +39,7 @@ def fake_s3(address: str, folder: Path) -> Iterator[str]:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Objects are files; only the list and the errors are S3's own."""
+    """Handler that serves objects as files; only the list and the errors have S3's own format."""
 
     def do_HEAD(self) -> None:
         if self._signed():
@@ -91,7 +91,7 @@ class _Handler(SimpleHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Suppress the access log."""
 
 
 def _error(code: str, message: str) -> str:

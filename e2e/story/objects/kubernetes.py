@@ -1,4 +1,4 @@
-"""The embedded cluster, with the few verbs that the tests use, and patience."""
+"""Embedded cluster with the few verbs that the tests use, and with retries."""
 
 import json
 import time
@@ -20,22 +20,22 @@ from story.objects.reader import Reader
 NAMESPACE = install.SAMPLE_NAMESPACE
 MINUTE = 60.0
 KUBELET_LINES = 60
-"""Of its log, at the moment of a failure."""
+"""Number of lines of the kubelet's log at the moment of a failure."""
 Seen = TypeVar("Seen")
 
 
 @dataclass(frozen=True)
 class Kubernetes:
-    """The embedded cluster, with the few verbs that the tests use."""
+    """Embedded cluster with the few verbs that the tests use."""
 
     target: Target
 
     def get(self, kinds: str, *which: str, namespace: str = NAMESPACE) -> dict[str, Any] | None:
-        """One object or list, or None; see `Reader.get`."""
+        """Return one object or list, or None; see `Reader.get`."""
         return self._reader.get(namespace, kinds, *which)
 
     def names(self, kinds: str, *which: str, namespace: str = NAMESPACE) -> list[str]:
-        """Names of all objects of the kinds given, as kind/name; see `Reader.get`."""
+        """Return the names of all objects of the given kinds, as kind/name; see `Reader.get`."""
         return self._reader.names(namespace, kinds, *which)
 
     @cached_property
@@ -43,7 +43,7 @@ class Kubernetes:
         return Reader(self.target.kubeconfig)
 
     def apply(self, manifest: dict[str, Any]) -> None:
-        """Apply a manifest as a person does, with validation of unknown fields."""
+        """Apply a manifest like a user, with validation of unknown fields."""
         text = yaml.safe_dump(manifest)
         self.target.kubectl(
             "apply", "-n", NAMESPACE, "--server-side", "--force-conflicts", "-f", "-", stdin=text
@@ -54,24 +54,24 @@ class Kubernetes:
         self.target.kubectl("patch", "-n", NAMESPACE, "llm", name, "--type=merge", "-p", json.dumps(patch))
 
     def delete(self, *arguments: str) -> None:
-        """Delete and wait until it is gone."""
+        """Delete objects and wait until they are gone."""
         self.target.kubectl("delete", "-n", NAMESPACE, *arguments, "--ignore-not-found", "--timeout=180s")
 
     def condition(self, name: str, kind: str) -> dict[str, Any]:
-        """A condition of an LLMService, empty when it is not there."""
+        """Return a condition of an LLMService, empty if it does not exist."""
         service = self.get("llm", name) or {}
         conditions = service.get("status", {}).get("conditions", [])
         return next((condition for condition in conditions if condition["type"] == kind), {})
 
     def wait_ready(self, name: str, minutes: float = 15) -> None:
-        """Wait as a person would: kubectl wait."""
+        """Wait like a user: kubectl wait."""
         seconds = int(minutes * MINUTE)
         self.target.kubectl(
             "wait", "-n", NAMESPACE, "--for=condition=Ready", f"llm/{name}", f"--timeout={seconds}s"
         )
 
     def picture(self) -> str:
-        """What a person would look at after a failure: objects, pods, events, and the last lines of logs."""
+        """Return the state that explains a failure: objects, pods, events, and the last lines of logs."""
         gateways = ("--selector=app.kubernetes.io/name=daybreak-gateway", "--all-containers", "--prefix")
         rays = ("--selector=ray.io/node-type", "--all-containers", "--prefix")
         looks = (
@@ -106,7 +106,7 @@ class Kubernetes:
 def eventually(
     look: Callable[[], Seen], good: Callable[[Seen], bool], minutes: float = 5, every: float = 1.0
 ) -> Seen:
-    """Look until what is seen is good; fail with what was seen last."""
+    """Call `look` until its result is good; fail with the last result."""
     deadline = time.monotonic() + minutes * MINUTE
     while True:
         seen = look()

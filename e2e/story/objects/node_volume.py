@@ -1,4 +1,4 @@
-"""A claim behind which there is a folder of this machine, which is the node."""
+"""PVC backed by a folder of this machine, which is the node."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,8 +12,8 @@ SIZE = {"storage": "1Gi"}
 
 @contextmanager
 def node_volume(kubernetes: Kubernetes, name: str, folder: Path) -> Iterator[None]:
-    """A PersistentVolume and a claim of this name, as long as the context is open; the folder stays."""
-    folder.chmod(0o777)  # a folder of the node takes no fsGroup
+    """Create a PersistentVolume and a PVC of this name for the duration of the block; the folder stays."""
+    folder.chmod(0o777)  # a folder of the node does not support fsGroup
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",

@@ -1,4 +1,4 @@
-"""The phases that a workload goes through, also those that are over before anybody could ask for them."""
+"""Phases of a workload, including phases too short to be polled."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,12 +9,12 @@ from quickstart.target import program
 from story.objects.kubernetes import NAMESPACE, Kubernetes
 
 PATIENCE = 600.0
-"""How long to wait for a phase, in seconds."""
+"""Maximum wait for a phase, in seconds."""
 NOW = -1
 
 
 class Phases:
-    """Every phase since this began, in their order."""
+    """All phases since the start of the watch, in order."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -23,15 +23,15 @@ class Phases:
 
     @property
     def now(self) -> str:
-        """The latest."""
+        """Return the latest phase."""
         return self.seen[NOW]
 
     async def until(self, *wanted: str, since: int = NOW) -> None:
-        """Wait until it is in one of these phases.
+        """Wait until the workload is in one of these phases.
 
         Args:
-            wanted: Any of them will do.
-            since: It will also do to have been in one after so many others had been seen.
+            wanted: Accepted phases.
+            since: Index into the observed phases; an accepted phase from this index on is enough.
         """
         try:
             async with asyncio.timeout(PATIENCE):
@@ -43,7 +43,7 @@ class Phases:
             raise AssertionError(f"waited for {wanted}; seen so far: {self.seen}") from None
 
     async def follow(self, lines: asyncio.StreamReader) -> None:
-        """Take in phases, a line for each change of the object, until there are no more."""
+        """Record phases, a line for each change of the object, until the stream ends."""
         async for line in lines:
             phase = line.decode().strip()
             if self.seen[NOW:] != [phase]:
@@ -55,7 +55,7 @@ class Phases:
 
 @asynccontextmanager
 async def watched(kubernetes: Kubernetes, name: str, resource: str = "llm") -> AsyncIterator[Phases]:
-    """The phases of an LLMService or another workload, from the one that it is in."""
+    """Yield the phases of an LLMService or another workload, starting with its current one."""
     watch = await asyncio.create_subprocess_exec(
         program("kubectl"), "get", "-n", NAMESPACE, resource, name,
         "--watch", "-o", r'jsonpath={.status.phase}{"\n"}',
@@ -76,5 +76,5 @@ async def watched(kubernetes: Kubernetes, name: str, resource: str = "llm") -> A
 
 
 def turned_round(phases: Sequence[str]) -> int:
-    """How often requests kept it from falling asleep: the gate had closed, and was opened again."""
+    """Count how often requests canceled a sleep: the gate had closed and was opened again."""
     return sum(before == "Draining" and after != "Asleep" for before, after in pairwise(phases))

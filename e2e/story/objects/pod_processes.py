@@ -1,7 +1,7 @@
-"""Processes of pods, signalled from the node, which is this machine.
+"""Processes of pods, signaled from the node, which is this machine.
 
-A signal from here arrives at once. `kubectl exec` needs seconds on a busy machine, and what was to be hit in
-the middle may be over by then.
+A signal from the node arrives immediately. `kubectl exec` needs seconds on a busy machine, and the operation
+to interrupt may have ended by then.
 """
 
 from collections.abc import Callable
@@ -21,17 +21,17 @@ def find(title: str) -> list[psutil.Process]:
 
 
 def pause(title: str) -> int:
-    """Stop the matching processes until they are killed or continued; returns their number."""
+    """Stop the matching processes until they are killed or continued, and return their number."""
     return _signal(title, psutil.Process.suspend)
 
 
 def resume(title: str) -> int:
-    """Continue the matching processes that were paused; returns their number."""
+    """Continue the matching paused processes, and return their number."""
     return _signal(title, psutil.Process.resume)
 
 
 def kill(title: str) -> int:
-    """Kill the matching processes, paused ones too; returns their number."""
+    """Kill the matching processes, including paused ones, and return their number."""
     return _signal(title, psutil.Process.kill)
 
 

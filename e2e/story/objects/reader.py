@@ -1,6 +1,7 @@
-"""Reads objects of the cluster over a kept connection, by the words that kubectl knows.
+"""Reader of the cluster's objects over a kept-alive connection, with kubectl's names of resources.
 
-Tests look once a second while an engine starts. A process of kubectl for each look takes the engine's cores.
+Tests poll once per second while an engine starts. A kubectl process for each poll would take the engine's
+cores.
 """
 
 from dataclasses import dataclass
@@ -18,26 +19,26 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class Resource:
-    """A resource that the API server serves."""
+    """Resource that the API server serves."""
 
     base: str
-    """Path of its group and version."""
+    """Path of the resource's group and version."""
     plural: str
     printed: str
-    """How `kubectl get -o name` calls it."""
+    """Name of the resource in `kubectl get -o name`."""
     namespaced: bool
 
     def path(self, namespace: str, name: str) -> str:
-        """Path of an object, or of the list where `name` is empty."""
+        """Return the path of an object, or of the list if `name` is empty."""
         within = f"/namespaces/{namespace}" if self.namespaced else ""
         return f"{self.base}{within}/{self.plural}" + (f"/{name}" if name else "")
 
 
 class Reader:
-    """Reads as `kubectl get` does.
+    """Reader that works like `kubectl get`.
 
     Args:
-        kubeconfig: Whom it reads as, and where.
+        kubeconfig: API server and user of the reader.
     """
 
     def __init__(self, kubeconfig: Path) -> None:
@@ -47,11 +48,11 @@ class Reader:
         self._known: dict[str, Resource] = {}
 
     def get(self, namespace: str, kinds: str, *which: str) -> Manifest | None:
-        """One object, None where it is not there; or all objects of the kinds, under `items`.
+        """Return one object, or None if it does not exist; or all objects of the kinds, under `items`.
 
         Args:
-            namespace: Where.
-            kinds: The words for them, between commas.
+            namespace: Namespace of the objects.
+            kinds: Names of the kinds, separated by commas.
             which: A name; or `-l` and a selector; or nothing.
         """
         if len(which) == 1:
@@ -59,7 +60,7 @@ class Reader:
         return {"items": [each for _, each in self._listed(namespace, kinds, *which)]}
 
     def names(self, namespace: str, kinds: str, *which: str) -> list[str]:
-        """Names of all objects of the kinds, as kind/name."""
+        """Return the names of all objects of the kinds, as kind/name."""
         found = self._listed(namespace, kinds, *which)
         return [f"{resource.printed}/{each['metadata']['name']}" for resource, each in found]
 
@@ -91,13 +92,13 @@ class Reader:
 
     def _resource(self, word: str) -> Resource:
         if word not in self._known:
-            self._known = self._served()  # a definition may have come since
+            self._known = self._served()  # a CRD may have been added since
         if word not in self._known:
             raise ClusterError(f"the API server serves no {word}")
         return self._known[word]
 
     def _served(self) -> dict[str, Resource]:
-        """Every resource, by its plural, singular and short names; of several the first, as kubectl."""
+        """Return every resource by its plural, singular and short names; like kubectl, the first one wins."""
         found: dict[str, Resource] = {}
         for root in ("/api", "/apis"):
             for group in self._discovery.request("GET", root)["items"]:

@@ -1,7 +1,7 @@
-"""A classifier with dynamic batching: three wide layers of made-up weights, whose answers mean nothing.
+"""A classifier with dynamic batching: three wide layers of random weights, so the answers mean nothing.
 
-Its cost is that of a real one of its size: alone, a row reads all weights; in a batch, rows share that.
-`importPath: classifier:app` with `args: {batch: {maxSize: 32, wait: 5ms}}`.
+The cost is that of a real classifier of this size: a single row reads all weights, and the rows of a batch
+share this read. `importPath: classifier:app` with `args: {batch: {maxSize: 32, wait: 5ms}}`.
 """
 
 from itertools import pairwise
@@ -15,17 +15,17 @@ FEATURES, CLASSES, LAYERS = 64, 10, 3
 
 
 class Result(TypedDict):
-    """The class of each row, and how certain it is."""
+    """Class and certainty of each row."""
 
     label: Annotated[np.ndarray, Tensor("INT64", -1)]
     certainty: Annotated[np.ndarray, Tensor("FP32", -1)]
 
 
 class Classifier(Model):
-    """`settings.width`: numbers in each layer, 1024 unless it is set."""
+    """Classifier whose layers have `settings.width` numbers. Defaults to 1024."""
 
     def load(self) -> None:
-        """Make the weights."""
+        """Create the weights."""
         dice, width = np.random.default_rng(0), int(self.settings.get("width", 1024))
         sizes = [FEATURES, *[width] * LAYERS, CLASSES]
         self.weights = [
@@ -33,7 +33,7 @@ class Classifier(Model):
         ]
 
     def predict(self, x: Annotated[np.ndarray, Tensor("FP32", -1, FEATURES)]) -> Result:
-        """Rows of features, to a class for each."""
+        """Return a class for each row of features."""
         for each in self.weights[:-1]:
             x = np.maximum(x @ each, 0)
         scores = x @ self.weights[-1]

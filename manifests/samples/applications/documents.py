@@ -1,9 +1,9 @@
-"""A pipeline: a preprocessor, then sentiment and summary at once, then both joined.
+"""A pipeline: a preprocessor, then sentiment and summary in parallel, then a join of both results.
 
-The models are plain functions, so that this runs anywhere: sentiment counts words of two lists, and the
-summary is the sentences whose words are frequent. A real sentiment comes with
-`daybreak_runtime.loaders.HuggingFace`, a real summary from an LLM: Transformers 5 has no pipeline for one.
-`importPath: documents:app`.
+The models are plain functions, so that this sample runs anywhere. Sentiment counts words of two lists, and
+the summary has the sentences with frequent words. For real sentiment, use
+`daybreak_runtime.loaders.HuggingFace`. For a real summary, use an LLM: Transformers 5 has no pipeline for
+summaries. `importPath: documents:app`.
 """
 
 import re
@@ -18,10 +18,10 @@ BAD = {"awful", "bad", "broken", "hate", "poor", "slow", "terrible", "useless"}
 
 
 class WordSentiment(Model):
-    """POSITIVE, NEGATIVE or NEUTRAL by the words of two lists."""
+    """Sentiment model: POSITIVE, NEGATIVE or NEUTRAL, by the words of two lists."""
 
     def predict(self, text: list[str]) -> list[str]:
-        """One label for each text."""
+        """Return one label for each text."""
         return [self._label(re.findall(r"[a-z]+", each.lower())) for each in text]
 
     @staticmethod
@@ -31,10 +31,10 @@ class WordSentiment(Model):
 
 
 class FrequentSentences(Model):
-    """The sentences with the most frequent words, as many as `settings.sentences` says."""
+    """Summary model: the `settings.sentences` sentences with the most frequent words."""
 
     def predict(self, text: list[str]) -> list[str]:
-        """One summary for each text."""
+        """Return one summary for each text."""
         return [self._summary(each, int(self.settings.get("sentences", 1))) for each in text]
 
     @staticmethod
@@ -51,7 +51,7 @@ class FrequentSentences(Model):
 
 
 class Result(TypedDict):
-    """What the pipeline gives. A summary that failed or took too long is empty, and named in `failed`."""
+    """Result of the pipeline. A summary that failed or took too long is empty and listed in `failed`."""
 
     sentiment: str
     summary: str
@@ -59,17 +59,17 @@ class Result(TypedDict):
 
 
 class Documents(Model):
-    """Cleans a text, asks both models at once, and joins what they say."""
+    """Pipeline that cleans a text, calls both models in parallel, and joins their results."""
 
     def preprocess(self, text: str) -> str:
-        """The text without markup and repeated blanks."""
+        """Return the text without markup and repeated spaces."""
         clean = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", text)).strip()
         if not clean:
             raise BadInput("the text is empty")
         return clean
 
     async def predict(self, text: str) -> Result:
-        """Both at once. Without a summary there is an answer all the same."""
+        """Call both models in parallel, and answer even if the summary fails."""
         joined = await together(
             {
                 "sentiment": self.uses["sentiment"](text=[text]),

@@ -1,6 +1,6 @@
-"""A transformer before an LLM, offered as a model: what the user says is put into a prompt, and streamed on.
+"""A transformer before an LLM, served as a model: it puts the user's text into a prompt and streams answers.
 
-The LLM is any model of the namespace's gateway, which wakes it: `args: {settings: {model: tiny}}`.
+The LLM is any model of the namespace's gateway, which wakes the LLM: `args: {settings: {model: tiny}}`.
 `importPath: translator:app`.
 """
 
@@ -10,14 +10,18 @@ from daybreak_runtime.pipelines import Chat, ChatModel, Gateway, chat_applicatio
 
 
 class Translator(ChatModel):
-    """`settings.model`: the LLM; `.language`: into which it translates; `.gateway`: another address."""
+    """Translator through an LLM.
+
+    `settings.model` is the LLM, `settings.language` the target language, and `settings.gateway` another
+    address.
+    """
 
     async def load(self) -> None:
-        """Nothing is asked yet, so the LLM may sleep."""
+        """Prepare the gateway client without a request, so that the LLM may sleep."""
         self.gateway = Gateway(str(self.settings.get("gateway", "")))
 
     async def answer(self, chat: Chat) -> AsyncIterator[str]:
-        """The LLM's own pieces, as they come."""
+        """Yield the LLM's pieces as they arrive."""
         language = self.settings.get("language", "German")
         messages = [
             {"role": "system", "content": f"Translate what the user says into {language}. Say nothing else."},

@@ -1,1 +1,1 @@
-"""Daybreak: an LLMService becomes a running model on KubeRay."""
+"""Daybreak, an operator that runs an LLMService as a model on KubeRay."""

@@ -1,4 +1,4 @@
-"""`python -m daybreak`: the operator."""
+"""Entry point of the operator, `python -m daybreak`."""
 
 import asyncio
 import gc
@@ -19,9 +19,11 @@ from daybreak.kube.lease import Lease
 from daybreak.settings import InvalidSettings, Settings
 
 COLLECT = (10_000, 10, 10)
-"""When garbage is collected: after so many new objects, and each tenth time among older ones. With Python's
-700 the reconciles that are under way are gone through over and over, and all that is known of thousands of
-services with them: work that grows with their number, in pauses of the whole operator."""
+"""Thresholds of the garbage collector: 10,000 new objects, and each tenth run for older generations.
+
+With Python's default of 700, the collector repeatedly scans running reconciles and the cache of thousands of
+services. This work grows with the number of services and pauses the whole operator.
+"""
 
 
 logger = logging.getLogger(__name__)
@@ -33,16 +35,16 @@ async def run(
     connect: Callable[[], Awaitable[Api]] = Api.connect,
     listen: Listen = GatewayReports,
 ) -> bool:
-    """Run until a signal, or until the lease is lost. Returns whether the end was a wanted one.
+    """Run until a signal arrives or the lease is lost. Return False if the lease was lost.
 
     Args:
-        settings: What can be set.
-        prober: Asks models.
+        settings: Settings of the operator.
+        client: Probes models.
         connect: Connects to the API server.
-        listen: Makes what listens to gateways.
+        listen: Creates the listener for reports of gateways.
     """
     api = await connect()
-    # Set by the operator's end too, however it comes: kopf gives those who wait for this 5 seconds.
+    # Also set when the operator ends by itself: kopf gives tasks that wait for this event 5 s.
     stop = asyncio.Event()
     lease = Lease(api, settings.operator_namespace, settings.identity)
     operator = assemble(
@@ -61,7 +63,7 @@ async def run(
     try:
         await kopf.operator(
             registry=registry(operator, KINDS),
-            # kopf would ask for the user's name, which a container's user need not have.
+            # Without an identity, kopf looks up the user's name, which a container's user may not have.
             identity=settings.identity,  # type: ignore[arg-type]  # a name for text, which kopf keeps private
             clusterwide=not settings.namespaces,
             namespaces=settings.namespaces,
@@ -74,7 +76,7 @@ async def run(
 
 
 def main() -> int:
-    """The program. Returns its exit status."""
+    """Run the program and return its exit status."""
     try:
         settings = Settings.from_environment()
     except InvalidSettings as error:
@@ -83,7 +85,8 @@ def main() -> int:
     logs.configure(settings.log_level)
     for name, reason in settings.engines.refused.items():
         logger.error("The engine %s of the chart's value `engines` is left out: %s", name, reason)
-    # What the imports have made stays for good: the collector need not go through all of it again and again.
+    # Imported objects are permanent: exclude them from collection, so that the collector does not scan them
+    # repeatedly.
     gc.freeze()
     gc.set_threshold(*COLLECT)
     return 0 if asyncio.run(run(settings, HttpModelClient())) else 1

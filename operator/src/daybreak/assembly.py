@@ -1,4 +1,4 @@
-"""The parts of the operator, put together."""
+"""Assembly of the operator from its parts."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -41,16 +41,17 @@ from daybreak.manifests.keys import Key, OwnerKey, gateway_key
 from daybreak.platform import Platform
 
 WORKLOADS = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
-"""The kinds that stand behind gateways."""
+"""Kinds of workloads behind gateways."""
 
 ROUTES = (LLM_ROUTES,)
-"""The kinds that gateways go by beside them."""
+"""Further kinds that configure gateways."""
 
 KINDS = (*WORKLOADS, LLM_BATCHES, LLM_BENCHMARKS, *ROUTES)
-"""The kinds that are looked after."""
+"""Kinds that the operator reconciles."""
 
 Listen = Callable[[Cache, Collection[Resource], Enqueue], GatewayReports]
-"""Makes what listens to gateways: of what is known, the kinds behind them, and what has one reconciled."""
+"""Factory of the listener for gateway reports: takes the cache, the kinds behind gateways, and a function
+that enqueues a reconcile."""
 
 
 def assemble(
@@ -65,18 +66,18 @@ def assemble(
     on_end: Callable[[], None],
     listen: Listen = GatewayReports,
 ) -> Operator:
-    """The operator, with every kind.
+    """Build the operator with all kinds.
 
     Args:
         api: The API server.
         platform: Settings of the installation.
-        lease: What is to be held before anything is written.
-        client: Asks models.
+        lease: Lease that the operator must hold before it writes.
+        client: Probes models.
         engines: The engines that ModelServers may name.
-        namespaces: Only these namespaces; none means all.
-        nodes: Whether nodes are read.
-        on_end: Called when the lease is lost, so that the process must end, and when it has ended.
-        listen: Makes what listens to gateways.
+        namespaces: Namespaces to watch; all if empty.
+        nodes: True if the operator reads nodes.
+        on_end: Called when the lease is lost, so that the process must end, and when the operator has ended.
+        listen: Creates the listener for reports of gateways.
     """
     cache, queue = Cache(), Queue()
     watches = Watches(api, cache, namespaces=namespaces, nodes=nodes)
@@ -113,13 +114,16 @@ def assemble(
 
 
 def _follow_backends(queue: Queue, routes: LLMRoutes, resource: Resource, owner: OwnerKey) -> None:
-    """A route says how its backends are, which the operator itself writes into their statuses."""
+    """Reconcile a route when the operator writes the status of one of its backends.
+
+    The route's status shows the state of its backends.
+    """
     if resource in WORKLOADS and (found := routes.concerned(resource, owner)) is not None:
         _enqueue(queue, routes.name, *found)
 
 
 def _parts(api: Api, cache: Cache, queue: Queue, watches: Watches, platform: Platform, lease: Lease) -> Parts:
-    """What every kind is built with."""
+    """Build the parts that all kinds share."""
     nodes, booked, others = NodeWatch(cache, watches), BookedWatch(cache), OtherPods(api)
 
     def may_act() -> bool:
@@ -146,12 +150,12 @@ def _parts(api: Api, cache: Cache, queue: Queue, watches: Watches, platform: Pla
 
 
 def _enqueue_workload(queue: Queue, owner: OwnerKey, after: float = 0.0) -> None:
-    """Have a workload reconciled."""
+    """Enqueue a reconcile of a workload."""
     queue.add(Item(owner.kind, owner.key), after)
 
 
 def _enqueue_gateway(queue: Queue, namespace: str) -> None:
-    """Have the gateway of a namespace reconciled."""
+    """Enqueue a reconcile of a namespace's gateway."""
     _enqueue(queue, GatewayController.name, gateway_key(namespace).key, 0.0)
 
 

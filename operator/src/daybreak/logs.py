@@ -1,15 +1,15 @@
-"""The operator's log: one JSON object a line, on standard error."""
+"""Log of the operator: one JSON object per line, on standard error."""
 
 import logging
 
 import structlog
 
 _QUIET = ("kopf.objects", "kopf.activities", "kopf._core.reactor.running", "kopf._core.engines.activities")
-"""kopf's loggers that say at level info what goes as it should."""
+"""Loggers of kopf that report normal operation at level info."""
 
 
 def configure(level: str) -> None:
-    """Send our own log and that of the libraries the same way."""
+    """Configure one log format for Daybreak and its libraries."""
     number = getattr(logging, level.upper())
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,

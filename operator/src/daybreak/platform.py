@@ -1,4 +1,4 @@
-"""What the builders need to know of the cluster and of the operator's own installation."""
+"""Properties of the cluster and of the installation that builders of objects need."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,57 +9,62 @@ from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.api.ray.workload import RayWorkload
 
 KUBERAY_NAMESPACE = "kuberay-system"
-"""Where its own documentation, and Daybreak's, installs KubeRay's operator."""
+"""Namespace of KubeRay's operator in its own documentation and in Daybreak's."""
 API_SERVER_PORTS = (443, 6443, 8443, 16443)
-"""Where the usual distributions have the API server, as pods reach it."""
+"""Ports of the API server in common distributions, as pods reach it."""
 
 
 @dataclass(frozen=True)
 class Platform:
-    """Settings of the installation, the same for every service."""
+    """Settings of the installation that apply to all services."""
 
     ray_image: str
-    """Image of Ray pods whose models compute on accelerators, where the service names none."""
+    """Image of Ray pods with models on accelerators. A service may override it."""
     ray_cpu_image: str
-    """The same for models on the CPU."""
+    """Image of Ray pods with models on the CPU. A service may override it."""
     ray_head_image: str = ""
-    """Image of the heads of services on accelerators, where the service names none: a head needs none of what
-    only GPUs need. Empty: that of the workers."""
+    """Image of the heads of services on accelerators, without the parts that only GPUs need. A service may
+    override it. Defaults to the image of the workers."""
     kuberay_namespace: str = KUBERAY_NAMESPACE
-    """Namespace of KubeRay's operator. Its pods there may reach Ray heads, and no others with its labels."""
+    """Namespace of KubeRay's operator. Only its pods there may reach Ray heads; the labels alone do not
+    suffice."""
     network_policy: bool = True
-    """Whether services get a NetworkPolicy."""
+    """True to create NetworkPolicies for services."""
     gateway_egress: bool = True
-    """Whether that of gateways also says what they may reach."""
+    """True to restrict the egress of gateways in their NetworkPolicies."""
     api_server_ports: tuple[int, ...] = API_SERVER_PORTS
     """TCP ports of the API server, as pods reach it behind its Service."""
     ray_egress: tuple[Mapping[str, Any], ...] = ()
-    """What Ray pods may reach beside each other, DNS and the API server, as a policy's rules; none: all."""
+    """Permitted egress of Ray pods in addition to each other, DNS and the API server, as rules of a
+    NetworkPolicy. If empty, all egress is permitted."""
     gateway_image: str = ""
-    """Image of the gateways; empty: there are none, services are reached directly and never sleep."""
+    """Image of the gateways. If empty, there are no gateways: services are reached directly and never
+    sleep."""
     gateway_pull_secrets: tuple[str, ...] = ()
-    """Secrets for pulling it, in the namespaces of the services."""
+    """Pull secrets for the gateway image, in the namespaces of the services."""
     gateway_tokens: bool = False
-    """Whether gateways prove to the operator who they are, which asks the API server (TokenReview)."""
+    """True if gateways prove their identity to the operator by tokens, which the API server verifies
+    (TokenReview)."""
     gateway_replicas: int = 2
-    """Gateway pods in each namespace."""
+    """Number of gateway pods in each namespace."""
     assigned_users: bool = False
-    """Whether the platform chooses the users of containers; else pods name those of Daybreak's images."""
+    """True if the platform chooses the users of containers. Otherwise pods specify the users of Daybreak's
+    images."""
     gateway_pods: GatewayPods = field(default_factory=GatewayPods)
-    """What is set of them."""
+    """Further settings of gateway pods."""
     engine_metrics_from: tuple[Mapping[str, Any], ...] = ()
-    """Who may reach the port at which engines of ModelServers have their metrics, as a policy's peers."""
+    """Peers of a NetworkPolicy that may reach the metrics port of ModelServers' engines."""
     node_wait: timedelta = timedelta(0)
-    """How long who finds no accelerators waits for nodes that may be added, until others give way."""
+    """Time that a model without free accelerators waits for new nodes before other models yield."""
     operator_namespace: str = "default"
-    """Where the operator runs: it asks models, and listens to gateways."""
+    """Namespace of the operator, from which it probes models and reads reports of gateways."""
 
     def image_of(self, workload: RayWorkload) -> str:
-        """Image of a workload's Ray pods: its own, or the default for what its models compute on."""
+        """Return the image of a workload's Ray pods: a custom one, or the default for its accelerators."""
         default = self.ray_image if workload.on_accelerators else self.ray_cpu_image
         return default if workload.runtime.image is None else workload.runtime.image
 
     def head_image_of(self, workload: RayWorkload) -> str:
-        """Image of the pods of a workload that compute nothing: the head, and what fills a cache."""
+        """Return the image of a workload's pods without computation: the head, and Jobs that fill a cache."""
         apart = workload.on_accelerators and workload.runtime.image is None and self.ray_head_image
         return apart or self.image_of(workload)

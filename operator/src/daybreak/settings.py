@@ -1,4 +1,4 @@
-"""The operator's settings: environment variables, set by the chart."""
+"""Settings of the operator: environment variables, set by the chart."""
 
 import os
 import re
@@ -25,69 +25,72 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class InvalidSettings(ValueError):
-    """An environment variable with a value that means nothing."""
+    """Invalid value of an environment variable."""
 
 
 class Egress(ApiModel):
-    """What pods may reach, where the network enforces NetworkPolicies."""
+    """Permitted egress of pods, if the network enforces NetworkPolicies."""
 
     gateways: bool = True
-    """Whether gateways reach DNS, the API server and Ray pods of their namespace alone."""
+    """True if gateways may reach only DNS, the API server and Ray pods of their namespace."""
     api_server_ports: list[Annotated[int, Field(ge=1, le=65535)]] = Field(
         default_factory=lambda: list(API_SERVER_PORTS)
     )
     """TCP ports of the API server, as pods reach it behind its Service."""
     ray_pods: list[dict[str, Any]] = Field(default_factory=list)
-    """Rules (`egress` of a NetworkPolicy) for Ray pods; none: they reach everything."""
+    """Rules (`egress` of a NetworkPolicy) for Ray pods. If empty, all egress is permitted."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be set of an installation."""
+    """Settings of an installation."""
 
     namespaces: tuple[str, ...]
-    """DAYBREAK_NAMESPACE: the namespaces that are watched, separated by commas; empty: all."""
+    """DAYBREAK_NAMESPACE: comma-separated namespaces to watch. Defaults to all."""
     watch_nodes: bool
-    """DAYBREAK_WATCH_NODES: whether nodes are read, for the check whether a replica fits; unset: if all
+    """DAYBREAK_WATCH_NODES: true to read nodes for the fit check of replicas. Defaults to true if all
     namespaces are watched."""
     operator_namespace: str
-    """DAYBREAK_OPERATOR_NAMESPACE: where the operator runs and its lease lies."""
+    """DAYBREAK_OPERATOR_NAMESPACE: namespace of the operator and its lease."""
     identity: str
-    """POD_NAME: who holds the lease."""
+    """POD_NAME: identity of the operator in the lease."""
     kuberay_namespace: str
-    """DAYBREAK_KUBERAY_NAMESPACE: where KubeRay's operator runs; unset: kuberay-system."""
+    """DAYBREAK_KUBERAY_NAMESPACE: namespace of KubeRay's operator. Defaults to kuberay-system."""
     ray_image: str
     """DAYBREAK_RAY_IMAGE: image of Ray pods on accelerators."""
     ray_cpu_image: str
     """DAYBREAK_RAY_CPU_IMAGE: image of Ray pods on the CPU."""
     ray_head_image: str
-    """DAYBREAK_RAY_HEAD_IMAGE: image of Ray heads before workers on accelerators; empty: that of these."""
+    """DAYBREAK_RAY_HEAD_IMAGE: image of Ray heads with workers on accelerators. Defaults to the image of the
+    workers."""
     network_policy: bool
-    """DAYBREAK_NETWORK_POLICY: whether services get a NetworkPolicy."""
+    """DAYBREAK_NETWORK_POLICY: true to create NetworkPolicies for services."""
     egress: Egress
-    """DAYBREAK_EGRESS: what gateways and Ray pods may reach, as JSON (the chart's values of
+    """DAYBREAK_EGRESS: permitted egress of gateways and Ray pods, as JSON (the chart's values of
     `networkPolicy.egress`)."""
     gateway_image: str
-    """DAYBREAK_GATEWAY_IMAGE: image of gateways; empty: there are none, and nothing sleeps."""
+    """DAYBREAK_GATEWAY_IMAGE: image of gateways. If empty, there are no gateways, and no model sleeps."""
     gateway_pull_secrets: tuple[str, ...]
-    """DAYBREAK_GATEWAY_PULL_SECRETS: names of Secrets for pulling it, separated by commas."""
+    """DAYBREAK_GATEWAY_PULL_SECRETS: comma-separated names of pull secrets for the gateway image."""
     gateway_replicas: int
-    """DAYBREAK_GATEWAY_REPLICAS: gateway pods in each namespace with an LLMService."""
+    """DAYBREAK_GATEWAY_REPLICAS: number of gateway pods in each namespace with an LLMService."""
     assigned_users: bool
-    """DAYBREAK_ASSIGNED_USERS: whether the platform chooses the users of containers, as OpenShift does."""
+    """DAYBREAK_ASSIGNED_USERS: true if the platform chooses the users of containers, as OpenShift does."""
     gateway_tokens: bool
-    """DAYBREAK_GATEWAY_TOKENS: whether gateways prove who they are, by tokens that are reviewed."""
+    """DAYBREAK_GATEWAY_TOKENS: true if gateways prove their identity by tokens, which the operator has
+    reviewed."""
     gateway_pods: GatewayPods
-    """DAYBREAK_GATEWAY_PODS: what is set of these pods, as JSON (the chart's values of `gateway`)."""
+    """DAYBREAK_GATEWAY_PODS: settings of gateway pods, as JSON (the chart's values of `gateway`)."""
     engines: Engines
-    """DAYBREAK_ENGINES: engines of ModelServers beside those of every installation, as JSON (the chart's
-    values of `engines`); here with these. One with something wrong is left out, and `refused` says why."""
+    """DAYBREAK_ENGINES: custom engines of ModelServers, as JSON (the chart's values of `engines`). The
+    attribute also contains the built-in engines. An invalid engine is omitted, and `refused` has the
+    reason."""
     engine_metrics_from: tuple[Mapping[str, Any], ...]
-    """DAYBREAK_ENGINE_METRICS_FROM: who may read metrics of ModelServers' engines, as NetworkPolicy peers in
-    JSON (the chart's values of `metrics.engines.from`)."""
+    """DAYBREAK_ENGINE_METRICS_FROM: NetworkPolicy peers that may read metrics of ModelServers' engines, as
+    JSON (the chart's values of `metrics.engines.allowFrom`)."""
     node_wait: timedelta
-    """DAYBREAK_NODE_WAIT: how long who finds no accelerators waits for nodes that an autoscaler may add,
-    until others give way; a duration such as 3m, at most 1h."""
+    """DAYBREAK_NODE_WAIT: time that a model without free accelerators waits for autoscaled nodes before other
+    models yield. A duration such as 3m, at most 1h."""
     log_level: str
     """DAYBREAK_LOG_LEVEL: debug, info, warning or error."""
     http_port: int
@@ -95,7 +98,7 @@ class Settings:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Read the environment. Raises InvalidSettings, naming the variable and what it takes."""
+        """Read the environment. Raise InvalidSettings with the name of the variable and its valid values."""
 
         def text(name: str, default: str) -> str:
             return environment.get(f"DAYBREAK_{name}", "").strip() or default
@@ -146,7 +149,7 @@ class Settings:
 
     @property
     def platform(self) -> Platform:
-        """What the builders need of it."""
+        """Settings for the builders of objects."""
         return Platform(
             ray_image=self.ray_image,
             ray_cpu_image=self.ray_cpu_image,
@@ -169,7 +172,7 @@ class Settings:
 
 
 def _namespaces(text: str) -> tuple[str, ...]:
-    """Read DAYBREAK_NAMESPACE: each once, in their order."""
+    """Return the namespaces of DAYBREAK_NAMESPACE, each once, in their order."""
     found = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     for name in found:
         if not _NAMESPACE.fullmatch(name):
@@ -180,7 +183,7 @@ def _namespaces(text: str) -> tuple[str, ...]:
 
 
 def _node_wait(text: str) -> timedelta:
-    """Read DAYBREAK_NODE_WAIT."""
+    """Parse DAYBREAK_NODE_WAIT."""
     try:
         found = parse_duration(text)
     except ValueError:
@@ -191,7 +194,7 @@ def _node_wait(text: str) -> timedelta:
 
 
 def _egress(text: str) -> Egress:
-    """Read DAYBREAK_EGRESS. Raises InvalidSettings with each wrong field."""
+    """Parse DAYBREAK_EGRESS. Raise InvalidSettings with each invalid field."""
     try:
         return Egress.model_validate_json(text)
     except ValidationError as error:
@@ -199,7 +202,7 @@ def _egress(text: str) -> Egress:
 
 
 def _gateway_pods(text: str) -> GatewayPods:
-    """Read DAYBREAK_GATEWAY_PODS. Raises InvalidSettings with each wrong field."""
+    """Parse DAYBREAK_GATEWAY_PODS. Raise InvalidSettings with each invalid field."""
     try:
         pods = GatewayPods.model_validate_json(text)
     except ValidationError as error:
@@ -210,7 +213,7 @@ def _gateway_pods(text: str) -> GatewayPods:
 
 
 def _peers(name: str, text: str) -> tuple[Mapping[str, Any], ...]:
-    """Read a list of NetworkPolicy peers. Raises InvalidSettings, naming the variable."""
+    """Parse a list of NetworkPolicy peers. Raise InvalidSettings with the name of the variable."""
     try:
         return tuple(_PEERS.validate_json(text))
     except ValidationError as error:
@@ -218,7 +221,7 @@ def _peers(name: str, text: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _engines(text: str) -> Engines:
-    """Read DAYBREAK_ENGINES. Raises InvalidSettings when it is no JSON object."""
+    """Parse DAYBREAK_ENGINES. Raise InvalidSettings if it is no JSON object."""
     try:
         return with_own(text)
     except ValidationError as error:

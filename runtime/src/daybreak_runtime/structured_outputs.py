@@ -1,4 +1,4 @@
-"""One backend for structured outputs.
+"""Single backend for structured outputs.
 
 With `backend: auto`, vLLM chooses a backend for each request, but its engine keeps the one of the first
 request. A request for another backend then ends the engine (CVE-2026-105757, fixed in vLLM 0.30).
@@ -7,7 +7,7 @@ request. A request for another backend then ends the engine (CVE-2026-105757, fi
 from typing import Any
 
 BACKEND = "xgrammar"
-"""What `auto` chooses first. A request that it cannot serve is answered 400."""
+"""First choice of `auto`. A request that it cannot serve receives 400."""
 
 
 def use_one_backend(engine_config: Any) -> None:

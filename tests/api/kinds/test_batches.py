@@ -184,7 +184,7 @@ def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
         ({"serviceRef": {"name": "a"}}, "either a model of its own or a serviceRef"),
         ({"prompt": None}, "one of prompt, messages and messagesColumn"),
         ({"input": {"uri": "http://x/y"}}, "write pvc://claim/path"),
-        ({"output": {"uri": "pvc://rows/../out"}}, "'..' may not stand in a path"),
+        ({"output": {"uri": "pvc://rows/../out"}}, "a path must not contain '..'"),
         ({"output": {"uri": "pvc://rows/out", "format": "OpenAI"}}, "belongs to input.format OpenAI"),
     ],
 )

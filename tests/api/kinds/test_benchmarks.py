@@ -112,7 +112,7 @@ def test_a_copy_of_a_service_is_made_once_the_service_is_there(
         ({"serviceRef": {"name": "a"}}, "either a model of its own or a serviceRef"),
         ({"load": {}}, "either clients or rates"),
         ({"load": {"clients": [1], "outputTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
-        ({"model": None, "serviceRef": {"name": "a", "mode": "Service"}}, "a sweep starts engines anew"),
+        ({"model": None, "serviceRef": {"name": "a", "mode": "Service"}}, "a sweep restarts engines"),
         ({"output": {"uri": "http://x/y"}}, "write pvc://claim/path"),
         ({"sweep": [{"argument": "a", "values": []}]}, "should have at least 1 items"),
     ],

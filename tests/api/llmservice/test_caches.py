@@ -63,7 +63,7 @@ def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: Oper
     complete(admin, job)
     eventually("a RayService", lambda: admin.get("RayService", "tiny"))
     eventually(
-        "nobody has to act",
+        "no action required",
         lambda: condition(admin.get("LLMService", "tiny"), "Stalled").get("status") == "False",
     )
 

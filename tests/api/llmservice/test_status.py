@@ -74,7 +74,7 @@ def test_traffic_moves_with_the_active_cluster_and_is_asked_for_again(
     eventually("asked again", lambda: _with(admin, "Ready", "message", "a cluster that does not answer"))
     answer(answers, admin)
     service = eventually("ready again", lambda: ready(admin))
-    assert new in service["status"]["models"][0]["probedConfigurationHash"]
+    assert new in service["status"]["models"][0]["probedConfiguration"]
 
 
 def test_the_engines_own_error_is_shown(admin: Admin, played: PlayedKubeRay) -> None:

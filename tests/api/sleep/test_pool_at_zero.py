@@ -95,7 +95,7 @@ def test_pods_are_made_a_node_comes_and_it_goes_on(
         writes = process.metric("daybreak_writes_total", kind="RayService")
         assert Autoscaler(admin).look() == waits
         eventually("it fits", lambda: said(admin, "Schedulable") == ("True", "NodesFit"))
-        eventually("nobody has to act", lambda: said(admin, "Stalled")[0] == "False")
+        eventually("no action required", lambda: said(admin, "Stalled")[0] == "False")
         kuberay.runs(waits)
         kuberay.status("tiny", cluster)
         (answers / f"{admin.namespace}.tiny").write_text("")

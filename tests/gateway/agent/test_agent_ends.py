@@ -71,7 +71,7 @@ async def test_end_that_cannot_wait_any_longer(scene: Scene) -> None:
     status, body = await held
     assert (status, body["error"]["message"]) == (
         503,
-        "The gateway is being replaced: send the request again.",
+        "This gateway pod is shutting down. Send the request again.",
     )
     assert await scene.agent.ended() == (0, 0)
 

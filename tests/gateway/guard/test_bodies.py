@@ -115,7 +115,7 @@ async def test_a_body_that_is_nothing_but_fields_is_refused_before_it_costs_much
     length = b"Content-Length: %d\r\n\r\n" % len(body)
     answer = await asyncio.to_thread(insist, bench.gateway.config.first_port, head + length + body)
     assert answer.startswith(b"HTTP/1.1 400")
-    assert b'"The body has too many fields."' in answer
+    assert b'"The request body has too many fields."' in answer
     assert not bench.serve.whole
 
 

@@ -69,7 +69,9 @@ async def test_cache_salt_that_ends_an_engine_is_rejected(bench: Bench, salt: st
     assert (await bench.ask("one", body(cache_salt="tenant-7")))[0] == 200
     status, _, answer = await bench.ask("two", body(cache_salt=salt))
     assert (status, answer["error"]["param"]) == (400, "cache_salt")
-    assert answer["error"]["message"] == f"cache_salt must have at most {fields.MAX_SALT} bytes and no slash."
+    assert (
+        answer["error"]["message"] == f"'cache_salt' must have at most {fields.MAX_SALT} bytes and no slash."
+    )
 
 
 async def test_what_clients_usually_send_passes_without_lua(bench: Bench) -> None:

@@ -43,7 +43,7 @@ async def test_the_queue_takes_as_many_as_it_should(bench: Bench) -> None:
     await bench.until(lambda state: state.held == 2)
     status, headers, body = await bench.ask("third")
     assert (status, code(body), headers["Retry-After"]) == (429, "hold_full", "10")
-    assert "2 requests wait already" in body["error"]["message"]
+    assert "2 requests are held" in body["error"]["message"]
     state = await bench.state()
     assert (state.arrivals, state.held, state.ends) == (3, 2, {"hold_full": 1})
     await bench.wake(max_held=2)

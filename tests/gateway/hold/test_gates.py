@@ -182,7 +182,7 @@ class TestSeveral:
         for number in range(2):
             waiting.append(scene.begin(f"r{number}", BIG))
             await scene.until("big", lambda report: report.in_flight == len(waiting))
-        assert error(await scene.ask("more", BIG))[:2] == (429, "hold_full")
+        assert error(await scene.ask("more", BIG))[:2] == (429, "queue_full")
         assert (await scene.ask("other", SMALL))[0] == 200
         scene.replicas["big"].finish.set()
         assert [status for status, _ in await asyncio.gather(*waiting)] == [200, 200]

@@ -157,7 +157,7 @@ def write_route(scene: Scene, to: dict[str, Any]) -> None:
     scene.admin.create({**route("names", names=["routed"], backends=[to]), "metadata": {"name": "names"}})
     at = "2026-01-01T00:00:00Z"
     said = {"names": ["routed"], "backends": [{**to, "share": 1.0, "state": "Open"}]}
-    said["counts"] = {"startTime": at, "at": at}
+    said["counts"] = {"startTime": at, "updateTime": at}
     scene.admin.merge("LLMRoute", "names", {"status": said}, subresource="status")
 
 

@@ -65,7 +65,7 @@ async def test_models_are_listed_in_every_state(bench: Bench, gate: Gate) -> Non
         assert (status, body["id"]) == (200, "org/small")
     status, _, body = await get(bench, "/v1/models/none")
     assert (status, body["error"]["code"]) == (404, "model_not_found")
-    assert body["error"]["message"] == "The model none does not exist. There is: big, org/small."
+    assert body["error"]["message"] == "The model 'none' does not exist. Available models: big, org/small."
     await nothing_moved(bench)
 
 

@@ -44,9 +44,9 @@ async def test_times_of_those_that_were_held_and_of_those_that_were_not(bench: B
     assert found["hold_seconds_count", ""] == found["hold_seconds_bucket", "+Inf"] == 4
     assert found["hold_seconds_bucket", "0.5"] == 1
     # The one that was not held is among them, with no time.
-    assert found["added_seconds_count", ""] == 4
-    assert found["added_seconds_bucket", "0.005"] >= 1
-    assert found["added_seconds_sum", ""] == state.added.sum_ms / 1000
+    assert found["release_delay_seconds_count", ""] == 4
+    assert found["release_delay_seconds_bucket", "0.005"] >= 1
+    assert found["release_delay_seconds_sum", ""] == state.added.sum_ms / 1000
     assert found["connect_seconds", ""] >= 0
 
 
@@ -66,4 +66,4 @@ async def test_a_server_that_comes_up_late_is_no_time_that_the_gateway_added(ben
 async def test_nothing_is_measured_where_nobody_asked(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     found = series(await bench.state())
-    assert {found[name, "+Inf"] for name in ("hold_seconds_bucket", "added_seconds_bucket")} == {0}
+    assert {found[name, "+Inf"] for name in ("hold_seconds_bucket", "release_delay_seconds_bucket")} == {0}

@@ -32,7 +32,7 @@ async def test_it_is_told_what_there_is(bench: Bench) -> None:
     status, _, body = await bench.ask("one", NONE)
     assert status == 404
     assert body["error"] == {
-        "message": "The model none does not exist. There is: big, org/small.",
+        "message": "The model 'none' does not exist. Available models: big, org/small.",
         "type": "invalid_request_error",
         "param": "model",
         "code": "model_not_found",
@@ -44,7 +44,7 @@ async def test_many_models_are_not_all_named(bench: Bench) -> None:
     names = tuple(f"m{number}" for number in range(60))
     await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=1, models=names))
     _, _, body = await bench.ask("one", NONE)
-    assert body["error"]["message"].endswith(f"There are, among others: {', '.join(names[:50])}.")
+    assert body["error"]["message"].endswith(f"Available models include: {', '.join(names[:50])}.")
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,9 @@ async def test_unreadable_name_is_answered_in_utf_8(
     async with bench.clients.post(bench.url + path, data=data, headers=headers) as answer:
         found = json.loads((await answer.read()).decode())
     assert (answer.status, found["error"]["code"]) == (404, "model_not_found")
-    assert found["error"]["message"] == f"The model {named} does not exist. There is: big, org/small."
+    assert (
+        found["error"]["message"] == f"The model '{named}' does not exist. Available models: big, org/small."
+    )
     await nobody_came(bench)
 
 
@@ -179,7 +181,7 @@ async def test_unreadable_path_is_answered_in_utf_8(bench: Bench, town: Town) ->
         async with bench.clients.get(yarl.URL(f"{url}/v1/models/caf%e9", encoded=True)) as answer:
             found = json.loads((await answer.read()).decode())
         assert (answer.status, found["error"]["code"]) == (404, "model_not_found")
-        assert found["error"]["message"].startswith(f"The model caf{HALF} does not exist.")
+        assert found["error"]["message"].startswith(f"The model 'caf{HALF}' does not exist.")
 
 
 @pytest.mark.parametrize("size", [0, 50_000])
@@ -188,4 +190,4 @@ async def test_common_address_answers_unreadable_name_in_utf_8(town: Town, size:
     async with town.clients.post(town.url + "/v1/chat/completions", data=text) as answer:
         found = json.loads((await answer.read()).decode())
     assert (answer.status, found["error"]["code"]) == (404, "model_not_found")
-    assert found["error"]["message"].startswith(f"The model a{HALF} does not exist.")
+    assert found["error"]["message"].startswith(f"The model 'a{HALF}' does not exist.")

@@ -54,5 +54,5 @@ async def test_upload_above_the_services_own_limit_is_rejected_by_it(town: Town)
     body = chat(IMAGE)
     answer = insist(town.router.config.port, HEAD % len(body) + body)
     assert answer.startswith(b"HTTP/1.1 413 ")
-    assert b"11534336 bytes that this service takes" in answer
+    assert b"11534336 bytes, the limit of this service" in answer
     assert not town.serves[0].seen

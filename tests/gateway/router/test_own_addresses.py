@@ -46,7 +46,7 @@ async def test_its_names_and_no_others(routes: Town, size: int) -> None:
     for own, model in ((0, "other"), (0, "tiny"), (0, "nobody"), (1, "chat"), (1, "big")):
         status, answer = await ask(routes, own, model, size=size)
         assert (status, answer["error"]["code"]) == (404, "model_not_found"), model
-        there = ("There is: chat, chat-2.", "There is: other.")[own]
+        there = ("Available models: chat, chat-2.", "Available models: other.")[own]
         assert answer["error"]["message"].endswith(there)
     assert (await routes.ask("all", {"model": "other"}))[0] == 200
     assert got(routes) == [2, 2]
@@ -86,7 +86,7 @@ async def test_keys_open_its_names(routes: Town) -> None:
     # Somebody may ask another service without a key: that one's address says nothing of this route's names.
     await routes.router.set_routes({**keyed, "open": Route(1, "open")}, [own])
     status, answer = await ask(routes, 0, "nobody")
-    assert (status, "need an API key" in answer["error"]["message"]) == (404, True)
+    assert (status, "require an API key" in answer["error"]["message"]) == (404, True)
 
 
 async def test_an_address_that_no_route_has_answers_so(routes: Town) -> None:

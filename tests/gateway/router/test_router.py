@@ -51,7 +51,7 @@ async def test_what_cannot_be_routed_is_refused(town: Town) -> None:
     status, answer = await town.ask("unknown", {"messages": [], "model": 'no "such"'})
     assert status == 404
     assert answer["error"] == {
-        "message": 'The model no "such" does not exist. There is: big, org/small, tiny, tiny:7b.',
+        "message": "The model 'no \"such\"' does not exist. Available models: big, org/small, tiny, tiny:7b.",
         "type": "invalid_request_error",
         "param": "model",
         "code": "model_not_found",
@@ -92,7 +92,7 @@ async def test_a_search_that_would_take_long_is_given_up(town: Town, part: bytes
     body = b'{"messages": [' + part * (MIB // 2) + b'0], "model": "tiny"}'
     status, answer = await town.ask("long", body)
     assert (status, answer["error"]["param"]) == (400, "model")
-    assert "Too much stands before" in answer["error"]["message"]
+    assert "comes too late" in answer["error"]["message"]
 
 
 async def test_models_of_sleeping_services_are_listed(town: Town) -> None:

@@ -58,7 +58,7 @@ async def test_models_are_named_to_who_has_a_key(town: Town, key: str, models: l
     async with town.clients.post(town.url + "/v1/completions", json=body, headers=headers) as answer:
         assert answer.status == (404 if models else 401)
         message = (await answer.json())["error"]["message"]
-    assert not models or message.endswith(f"There is: {', '.join(models)}.")
+    assert not models or message.endswith(f"Available models: {', '.join(models)}.")
 
 
 async def test_models_of_open_services_are_named_to_all(town: Town) -> None:

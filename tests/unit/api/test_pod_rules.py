@@ -148,7 +148,7 @@ def test_no_other_container_takes_accelerators() -> None:
         ({"hostNetwork": "yes"}, 'hostNetwork: "yes" is not what Kubernetes takes: write true or false'),
         ({"dnsConfig": []}, "dnsConfig: [] is no object"),
         ({"hostAliases": {}}, "hostAliases: {} is no list"),
-        ({"hostAliases": [{"ip": "::1"}, {"ip": "::1"}]}, "hostAliases[1]: ::1 stands there already"),
+        ({"hostAliases": [{"ip": "::1"}, {"ip": "::1"}]}, "hostAliases[1]: ::1 exists already"),
         ({"hostname": 5}, "write a text, in quotes"),
         ({"hostname": None}, "hostname: null is not what Kubernetes takes"),
         ({"dnsConfig": {"options": [{"nam": "a"}]}}, "did you mean name?"),
@@ -171,7 +171,7 @@ def test_no_other_container_takes_accelerators() -> None:
             {"containers": [{"name": "autoscaler", "image": "a"}]},
             "the pod has a container autoscaler already",
         ),
-        ({"containers": [LOGS, LOGS]}, "logs stands there already"),
+        ({"containers": [LOGS, LOGS]}, "logs exists already"),
         ({"containers": [LOGS], "initContainers": [LOGS]}, "the pod has a container logs already"),
         ({"containers": [{**LOGS, "ports": [{"containerPort": 8000}]}]}, "8000 is taken in this pod"),
         ({"containers": [{"name": "ray", "ports": [{"containerPort": 8265}]}]}, "8265 is taken in this pod"),
@@ -195,7 +195,7 @@ def test_no_other_container_takes_accelerators() -> None:
                     }
                 ]
             },
-            "securityContext.allowPrivilegeEscalation: Kubernetes takes no false beside privileged",
+            "securityContext.allowPrivilegeEscalation: Kubernetes rejects false with privileged",
         ),
         (
             {"containers": [{"name": "ray", "env": [{"name": "RAY_ADDRESS"}]}]},

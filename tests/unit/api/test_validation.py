@@ -146,19 +146,19 @@ def test_ray_versions_are_compared_as_numbers(version: str, fine: bool) -> None:
             {"volumes": [{"name": volume_names.RESERVED_VOLUMES[0], "emptyDir": {}}]},
             "volume of Daybreak's own",
         ),
-        ({"volumes": [CACHE, CACHE]}, "spec.runtime.volumes[1].name: cache stands there 2 times"),
+        ({"volumes": [CACHE, CACHE]}, "spec.runtime.volumes[1].name: cache occurs 2 times"),
         (
             {"env": [{"name": "A"}, {"name": "B"}, {"name": "A"}]},
-            "spec.runtime.env[2].name: A stands there 2 times",
+            "spec.runtime.env[2].name: A occurs 2 times",
         ),
         ({"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}, "spec.runtime.imagePullSecrets[1].name"),
         (
             {"volumes": [CACHE], "volumeMounts": [{"name": "cache", "mountPath": p} for p in ("/c", "/c/")]},
-            "spec.runtime.volumeMounts[1].mountPath: /c stands there 2 times",
+            "spec.runtime.volumeMounts[1].mountPath: /c occurs 2 times",
         ),
         (
             {"volumes": [CACHE], "volumeMounts": [{"name": "cache", "mountPath": "/c", "subPath": "a/../b"}]},
-            "spec.runtime.volumeMounts[0].subPath: '..' may not stand in a path",
+            "spec.runtime.volumeMounts[0].subPath: a path must not contain '..'",
         ),
         (
             {"volumes": [CACHE], "volumeMounts": [{"name": "cache", "mountPath": "/models/chat/"}]},

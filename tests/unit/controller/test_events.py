@@ -70,7 +70,7 @@ def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, boo
             {"seconds": 40, "p50Seconds": 30, "p95Seconds": 60},
             "awake after 40 s; half of the recent wakes took 30 s or less",
         ),
-        ({"seconds": 18_000, "failed": True}, "awake, after requests had been refused on the way"),
+        ({"seconds": 18_000, "failed": True}, "awake, after requests had been rejected during the wake"),
     ],
 )
 def test_the_end_of_a_wake(ended: dict[str, Any], note: str) -> None:
@@ -84,10 +84,10 @@ def test_one_of_several_models_is_named() -> None:
         return [found.note for found in transitions(before, after)]
 
     awake, sleeping = gates({}, {}), gates({}, {"sleepDepth": "Workers"})
-    assert notes(awake, sleeping) == ["model m1: the workers are given back; a request wakes it"]
+    assert notes(awake, sleeping) == ["model m1: the workers are released; a request wakes it"]
     assert notes(sleeping, awake) == ["model m1: waking from sleep at depth Workers"]
     assert notes(gates({}), gates({"sleepDepth": "Cluster"})) == [
-        "the whole Ray cluster is given back; a request wakes it"
+        "the whole Ray cluster is released; a request wakes it"
     ]
     assert notes(sleeping, sleeping) == []
 
@@ -143,7 +143,7 @@ def test_pods_that_are_replaced_do_not_sleep() -> None:
     awake = gates({"phase": "Awake"})
     going = gates({"phase": "Replacing", "sleepDepth": "Cluster"})
     assert [found.reason for found in transitions(awake, going)] == ["Replacing"]
-    assert [found.note for found in transitions(going, awake)] == ["its new pods are asked for"]
+    assert [found.note for found in transitions(going, awake)] == ["its new pods are being created"]
 
 
 FIRST = {
@@ -166,10 +166,10 @@ def told(*steps: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def test_a_wait_for_accelerators_is_told_when_it_begins_and_when_there_is_room() -> None:
-    waits = "its pods find no room: ns/b comes before it; what they want is held by ns/a; its place is 2"
+    waits = "pods cannot be scheduled, queued at position 2 behind ns/b; used by ns/a"
     whole = ({"phase": "Waking"}, SECOND, SECOND, FIRST, TRIES, FIRST, ROOM, ROOM, {"phase": "Awake"})
-    assert told(*whole) == [("WaitingForAccelerators", waits), ("RoomFound", "its pods have found room")]
-    alone = "its pods find no room; what they want is held by ns/a; its place is 1"
+    assert told(*whole) == [("WaitingForAccelerators", waits), ("RoomFound", "its pods have nodes")]
+    alone = "pods cannot be scheduled, queued at position 1; used by ns/a"
     assert told({"phase": "Waking"}, FIRST) == [("WaitingForAccelerators", alone)]
 
 
@@ -184,5 +184,5 @@ def test_who_gives_up_waiting_has_found_no_room() -> None:
 
 def test_who_yields_says_to_whom() -> None:
     gone = {"phase": "Asleep", "sleepDepth": "Workers", "yieldedTo": "ns/b"}
-    said = "the workers are given back for ns/b, which waits for them; a request wakes it"
+    said = "the workers are released for ns/b, which waits for them; a request wakes it"
     assert told({"phase": "Draining", "yieldedTo": "ns/b"}, gone, gone) == [("Asleep", said)]

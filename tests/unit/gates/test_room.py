@@ -121,8 +121,8 @@ def test_what_to_expect_is_said_while_it_waits() -> None:
     assert said is not None
     assert said.expected_time == "2026-01-02T03:05:05Z"
     assert waiting(expecting.after, expecting) == (
-        "it waits for accelerators: default/x comes before it; they are held by default/y; its place is 2; "
-        "by waits before, room is there at 2026-01-02T03:05:05Z"
+        "queued for accelerators at position 2 behind default/x; used by default/y; "
+        "expected at 2026-01-02T03:05:05Z"
     )
     assert history((0, WAKING, expecting, True)) is None
 

@@ -173,9 +173,14 @@ def test_defaults_have_one_response_for_each_status() -> None:
 def test_respond_returns_arguments_of_haproxy() -> None:
     said = responses.respond("url_too_long", limit=7)
     assert said.startswith("status 414 content-type application/json string '{")
-    assert "at most 7 bytes" in said
+    assert "exceeds 7 bytes" in said
     assert responses.respond("too_many_attempts").endswith("}' hdr Retry-After 60")
     assert responses.respond("draining").endswith("}' hdr Cache-Control no-store")
+
+
+def test_respond_escapes_the_quotes_of_haproxy() -> None:
+    _, body, headers = responses.respond("url_too_long", limit="'").split("'")
+    assert (json.loads(body)["error"]["message"], headers) == ("The URL exceeds ' bytes.", "")
 
 
 @pytest.mark.parametrize(
@@ -185,11 +190,12 @@ def test_respond_returns_arguments_of_haproxy() -> None:
         ("url_too_long", {}, ValueError),
         ("url_too_long", {"limit": 7, "length": 8}, ValueError),
         ("draining", {"limit": 7}, ValueError),
-        ("url_too_long", {"limit": "'"}, ValueError),
         ("model_failed", {"reason": "a", "retry_after": "5 if TRUE"}, ValueError),
     ],
 )
-def test_respond_refuses_what_does_not_fit(name: str, values: dict[str, Any], error: type[Exception]) -> None:
+def test_respond_rejects_values_that_do_not_fit(
+    name: str, values: dict[str, Any], error: type[Exception]
+) -> None:
     with pytest.raises(error):
         responses.respond(name, **values)
 
@@ -243,6 +249,6 @@ def test_troubleshooting_names_statuses_and_codes_of_the_table() -> None:
     assert set(named) <= known
 
 
-@pytest.mark.parametrize("page", ["sleep", "troubleshooting", "architecture"])
+@pytest.mark.parametrize("page", ["requests", "troubleshooting", "architecture"])
 def test_page_links_to_the_list_of_responses(page: str) -> None:
     assert "](responses.md)" in (ROOT / "docs" / f"{page}.md").read_text()

@@ -23,15 +23,15 @@ from tests.unit.llmbatch.batches import MODEL, batch, manifest
 
 OPENAI = {"input": {"uri": "pvc://rows/in", "format": "OpenAI"}, "prompt": None}
 BY_RULE: list[tuple[dict[str, Any], str]] = [
-    ({"model": None}, "a batch has either a model of its own or a serviceRef"),
-    ({"serviceRef": {"name": "a"}}, "a batch has either a model of its own or a serviceRef"),
+    ({"model": None}, "a batch needs either model or serviceRef"),
+    ({"serviceRef": {"name": "a"}}, "a batch needs either model or serviceRef"),
     ({"prompt": None}, "a batch has one of prompt, messages and messagesColumn"),
     ({"messagesColumn": "m"}, "a batch has one of prompt, messages and messagesColumn"),
     ({**OPENAI, "prompt": "a"}, "and none with input.format OpenAI"),
     ({"output": {"uri": "s3://b/out", "format": "OpenAI"}}, "output.format OpenAI belongs to input.format"),
     ({"input": {"uri": "pvc://Rows/in"}}, "write pvc://claim/path"),
     ({"input": {"uri": "http://host/in"}}, "write pvc://claim/path"),
-    ({"output": {"uri": "pvc://rows/../out"}}, "'..' may not stand in a path"),
+    ({"output": {"uri": "pvc://rows/../out"}}, "a path must not contain '..'"),
     ({"colour": "red"}, "there is no such field"),
 ]
 BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
@@ -43,14 +43,14 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     ({"model": None, "serviceRef": {"name": "a"}, "adapter": "poet"}, "name it in spec.serviceRef.model"),
     ({"task": "embed", "guidedJson": {"type": "object"}}, "writes nothing that could follow a schema"),
     ({"model": None, "serviceRef": {"name": "a"}, "task": "score"}, "needs a model of the batch's own"),
-    (OPENAI | {"images": ["photo"]}, "images stand in the messages"),
-    (OPENAI | {"samplingParamsColumn": "p"}, "parameters stand in each body"),
+    (OPENAI | {"images": ["photo"]}, "images are in the messages"),
+    (OPENAI | {"samplingParamsColumn": "p"}, "parameters are in each body"),
     (
         {"prompt": None, "messagesColumn": "m", "stages": {"chatTemplate": False}},
         "without it messages make no prompt",
     ),
     ({"runtime": {"serviceAccountName": "a" * 51}}, "KubeRay keeps 50"),
-    ({"samplingParams": {"stop": ["x" * 110_000]}}, "more than a job can be told"),
+    ({"samplingParams": {"stop": ["x" * 110_000]}}, "characters exceed the limit of"),
 ]
 
 

@@ -22,8 +22,8 @@ from scripts.schemas.json_schema import json_schema
 from tests.unit.llmbenchmark.benchmarks import MODEL, benchmark, manifest, of_service
 
 BY_RULE: list[tuple[dict[str, Any], str]] = [
-    ({"model": None}, "a benchmark has either a model of its own or a serviceRef"),
-    ({"serviceRef": {"name": "a"}}, "a benchmark has either a model of its own or a serviceRef"),
+    ({"model": None}, "a benchmark needs either model or serviceRef"),
+    ({"serviceRef": {"name": "a"}}, "a benchmark needs either model or serviceRef"),
     ({"load": {}}, "a load has either clients or rates"),
     ({"load": {"clients": [1], "rates": [1]}}, "a load has either clients or rates"),
     ({"load": {"clients": [1], "promptTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
@@ -51,7 +51,7 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
         {"load": {"clients": [1], "traceFrom": {"uri": "http://b/x"}}},
         "is no place for a table: write pvc://",
     ),
-    (of_service(mode="Service"), "a sweep starts engines anew"),
+    (of_service(mode="Service"), "a sweep restarts engines"),
     ({"applyMode": "Patch"}, "applyMode Patch writes what a sweep has found"),
     (of_service() | {"applyMode": "Patch", "sweep": None}, "applyMode Patch writes what a sweep has found"),
     (
@@ -59,7 +59,7 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
         "applyMode Patch writes once: with a schedule",
     ),
     ({"output": {"uri": "file:///x"}}, "write pvc://claim/path"),
-    ({"output": {"uri": "pvc://a/../b"}}, "'..' may not stand in a path"),
+    ({"output": {"uri": "pvc://a/../b"}}, "a path must not contain '..'"),
     ({"colour": "red"}, "there is no such field"),
 ]
 BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
@@ -75,7 +75,7 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     ({"model": {"name": "a", "source": "hf://a/b", "parallelism": {"pipeline": 2}}}, "placement STRICT_PACK"),
     ({"schedule": {"start": "0 25 * * *"}}, "spec.schedule.start: 0 25 * * * has a bad hour"),
     ({"schedule": {"start": "0 2 * * *", "timeZone": "Europe/Berlim"}}, "did you mean Europe/Berlin?"),
-    ({"sweep": [{"argument": "chat_template", "values": ["x" * 110_000]}]}, "more than a job can be told"),
+    ({"sweep": [{"argument": "chat_template", "values": ["x" * 110_000]}]}, "characters exceed the limit of"),
 ]
 
 

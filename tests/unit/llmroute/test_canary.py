@@ -300,7 +300,7 @@ def test_one_that_sleeps_and_is_passed_over_says_so() -> None:
     rollout.states["next"] = "Closed"
     rollout.look()
     rollout.look(60)
-    assert "it sleeps, and the route has asleep: Skip" in rollout.message()
+    assert "it sleeps, and the route has sleepingBackends: Skip" in rollout.message()
 
 
 def test_a_status_of_another_shape_begins_anew(rollout: Rollout) -> None:

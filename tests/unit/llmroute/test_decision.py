@@ -83,7 +83,7 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
         (
             OwnAddress(19000, foreign="Service/chat"),
             ("False", "AddressConflict"),
-            "Service/chat belongs to som",
+            "Service/chat exists and is not managed",
         ),
         (OwnAddress(19000, leaving=True), ("False", "AddressConflict"), "a route that had this name before"),
         (

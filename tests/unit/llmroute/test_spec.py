@@ -67,7 +67,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         route(fallback=[{"service": "one"}]),
         "spec.fallback[0].model: this field is needed",
     ),
-    "a fallback after no time": (route(fallback=[backend(after="0s")]), "spec.fallback[0].after"),
+    "a fallback after no time": (route(fallback=[backend(holdTimeout="0s")]), "spec.fallback[0].holdTimeout"),
     "too many fallbacks": (route(fallback=[backend("one", str(n)) for n in range(5)]), "spec.fallback"),
     "a match of everything": (
         route(matches=[{"backends": [backend()]}]),
@@ -111,11 +111,11 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
     "a canary that is no backend": (canaried(model="d"), "the canary must be one of the backends"),
     "a canary alone": (
         route(backends=[backend("next", "c")], canary=canary()),
-        "beside the canary another backend needs a weight above 0",
+        "another backend than the canary needs a weight above 0",
     ),
     "a canary beside one that gets nothing": (
         route(backends=[backend("next", "c"), backend(weight=0)], canary=canary()),
-        "beside the canary another backend needs a weight above 0",
+        "another backend than the canary needs a weight above 0",
     ),
     "an analysis without a limit": (
         canaried(analysis={"minRequests": 10}),

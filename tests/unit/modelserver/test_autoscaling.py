@@ -2,13 +2,15 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.modelserver.decide.autoscaling import LOOK, Scale, step
+from daybreak.kinds.modelserver.reconciler import Reconciler
 from tests.unit.modelserver.decision import decide
 from tests.unit.modelserver.servers import ASKED, NOW, pod, seen, server
 
@@ -145,4 +147,18 @@ def test_it_is_decided_in_the_status_and_looked_at_again() -> None:
     later = decide(seen(status, pod(one), traffic=many, spec=spec, now=NOW + UP))
     assert later.status.autoscaling is not None
     assert later.status.autoscaling.current_replicas == 5
+
+
+def test_reconcile_is_due_only_if_the_number_of_replicas_changed() -> None:
+    spec = {"autoscaling": RULES}
+    one = server(**spec)
+    decision = decide(seen(None, pod(one), traffic=replace(ASKED, in_flight=5), spec=spec))
+    status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    is_due = partial(Reconciler.is_due, cast(Reconciler, None))
+    assert is_due(seen(None, pod(one), spec=spec), cast(Any, None), decision.status)
+    assert not is_due(seen(status, pod(one), spec=spec), cast(Any, None), decision.status)
+
+
+def test_a_server_without_autoscaling_has_no_status_of_it() -> None:
+    many = replace(ASKED, in_flight=45)
     assert decide(seen(None, pod(server()), traffic=many)).status.autoscaling is None

@@ -73,7 +73,7 @@ def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
     assert decision.sleep_state.gate is GateState.CLOSED
     answered = decide(replace(one, answers=ANSWERED))
     assert not answered.ask
-    assert answered.status.probed_configuration_hash == RUNS
+    assert answered.status.probed_configuration == RUNS
     assert answered.sleep_state is not None
     assert answered.sleep_state.gate is GateState.OPEN
     assert told(answered, "Ready") == ("True", "Serving")
@@ -130,7 +130,7 @@ def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
     assert told(decision, "Ready") == ("True", "Asleep")
     assert told(decision, "Active") == ("False", "Asleep")
     assert told(decision, "Reconciling") == ("False", "Reconciled")
-    assert decision.status.probed_configuration_hash is None, "it proves itself anew"
+    assert decision.status.probed_configuration is None, "it proves itself anew"
 
 
 def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
@@ -220,7 +220,7 @@ def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() ->
     assert both.ask
     done = after(decision, on_the_way, pods=(pod(other),), answers=ANSWERED)
     assert decide(done).status.phase is Phase.AWAKE
-    assert decide(done).status.probed_configuration_hash == configuration(live(other))
+    assert decide(done).status.probed_configuration == configuration(live(other))
 
 
 def test_without_a_gateway_it_never_sleeps() -> None:
@@ -327,7 +327,7 @@ def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> No
     waits = decide(replace(first, turns={"tiny": Turn(place=1, held_by=("default/other",))}))
     assert told(waits, "Active") == ("False", "WaitingForAccelerators")
     [active] = [each for each in waits.status.conditions if each.type == "Active"]
-    assert active.message == "it waits for accelerators; they are held by default/other; its place is 1"
+    assert active.message == "queued for accelerators at position 1; used by default/other"
 
 
 def test_who_waits_for_accelerators_and_has_no_clients_any_more_leaves_the_queue() -> None:

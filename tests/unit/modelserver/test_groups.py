@@ -93,7 +93,7 @@ def test_what_was_ended_by_somebody_is_no_crash(ended: dict[str, Any] | None) ->
 def test_memory_that_was_too_small_is_one() -> None:
     world = first()
     crashes(world, "one", exitCode=137, reason="OOMKilled")
-    assert "give it more memory" in world.says("Ready")[2]
+    assert "raise the limit" in world.says("Ready")[2]
 
 
 def test_a_change_that_crashes_twice_goes_back_at_once() -> None:

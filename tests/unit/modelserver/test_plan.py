@@ -36,7 +36,7 @@ def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
     one = ModelServer.from_manifest(manifest(engine="own"), before)
     found = live(one)
     runs = configuration(found)
-    whole = manifest({"probedConfigurationHash": runs} if answers else {}, engine="own", **spec)
+    whole = manifest({"probedConfiguration": runs} if answers else {}, engine="own", **spec)
     two = ModelServer.from_manifest(whole, after)
     seen = Observed(whole, two, (), NOW, None, deployment=found, pods=(pod(one, runs=runs),))
     owned = objects(view_of(seen), PLATFORM)

@@ -198,13 +198,13 @@ def test_where_nodes_have_no_room_for_one_more_it_is_replaced_at_once() -> None:
     world.edit(**OTHER)
     world.step()
     assert world.rollout["strategy"] == "Replace"
-    assert "no room for one more pod now: model tiny needs" in world.rollout["reason"]
+    assert "no capacity for one more pod now: model tiny needs" in world.rollout["reason"]
     world = Rolling().up()
     world.nodes, world.booked = (node(cpu="64"),), {}
     world.edit(**OTHER)
     world.step()
     assert world.rollout["strategy"] == "BlueGreen"
-    assert world.rollout["reason"] == "room is free now for one more pod"
+    assert world.rollout["reason"] == "capacity is free for one more pod"
 
 
 @pytest.mark.parametrize(

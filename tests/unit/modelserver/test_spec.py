@@ -96,7 +96,7 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     ),
     (
         CUSTOM | {"model": {"name": "tiny", "source": "file:///m", "trustRemoteCode": True}},
-        "spec.model.trustRemoteCode: engine custom cannot be told so",
+        "spec.model.trustRemoteCode: engine custom has no such option",
     ),
     (
         LLAMA | {"model": {"name": "tiny", "source": "hf://o/m", "revision": "main"}},
@@ -157,7 +157,7 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
         "spec.engineArgs.num_devices: the spec's own fields say it",
     ),
     (SGLANG | {"engineArgs": {"nnodes": 2}}, "spec.engineArgs.nnodes: the spec's own fields say it"),
-    ({"env": [{"name": "A", "value": "1"}, {"name": "A"}]}, "spec.env: A stands there 2 times"),
+    ({"env": [{"name": "A", "value": "1"}, {"name": "A"}]}, "spec.env: A occurs 2 times"),
     (
         {
             "model": MODEL | {"token": {"secretKeyRef": {"name": "s", "key": "k"}}},

@@ -14,9 +14,9 @@ REQUIREMENT = (
     "to a newer version, or use an earlier cuda container: unknown"
 )
 OLD_DRIVER = (
-    "the NVIDIA driver of the node is too old: CUDA 13.0 of Daybreak's image needs 580.65.06 or newer. To "
-    "mend it, install a newer driver, name other nodes in accelerator.nodeSelector, or in runtime.image an "
-    "image with a CUDA that the driver knows"
+    "the NVIDIA driver of the node is too old: CUDA 13.0 of Daybreak's image needs 580.65.06 or newer. "
+    "Install a newer driver, select other nodes in accelerator.nodeSelector, or set runtime.image to an "
+    "image whose CUDA the driver supports"
 )
 
 
@@ -98,7 +98,7 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
             terminated(137, "OOMKilled", last=True),
             "ContainerCrashing",
             True,
-            "container ray-worker went over its memory limit and was killed (OOMKilled): give it more memory",
+            "container ray-worker exceeded its memory limit and was killed (OOMKilled): raise the limit",
         ),
         (
             terminated(128, "StartError", "no such file"),
@@ -111,19 +111,19 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
             unplaced("0/3 nodes are available: 3 Insufficient nvidia.com/gpu. preemption: 0/3 nodes: 3 x."),
             "Unschedulable",
             False,
-            "a pod waits for a place: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu",
+            "a pod cannot be scheduled: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu",
         ),
         (
             unplaced('0/1 nodes are available: persistentvolumeclaim "weights" not found. preemption: none'),
             "Unschedulable",
             True,
-            'a pod waits for a place: 0/1 nodes are available: persistentvolumeclaim "weights" not found',
+            'a pod cannot be scheduled: 0/1 nodes are available: persistentvolumeclaim "weights" not found',
         ),
         (
             {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."},
             "ContainerCrashing",
             False,
-            "a pod was ended (Evicted): The node was low on resource: memory.",
+            "a pod was evicted or failed (Evicted): The node was low on resource: memory.",
         ),
         (
             {
@@ -133,7 +133,8 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
             },
             "ContainerCrashing",
             True,
-            'a pod was ended (Evicted): Usage of EmptyDir volume "daybreak-shm" exceeds the limit "1Gi".',
+            'a pod was evicted or failed (Evicted): Usage of EmptyDir volume "daybreak-shm" '
+            'exceeds the limit "1Gi".',
         ),
     ],
 )

@@ -93,8 +93,8 @@ RuntimeError: Engine core initialization failed. See root cause above. Failed co
 def test_a_driver_that_is_too_old_is_told_with_the_one_that_is_needed() -> None:
     assert engine_error(TOO_OLD) == (
         "the NVIDIA driver of the node, which knows CUDA 12.8 at most, is too old: CUDA 13.0 of Daybreak's "
-        "image needs 580.65.06 or newer. To mend it, install a newer driver, name other nodes in "
-        "accelerator.nodeSelector, or in runtime.image an image with a CUDA that the driver knows"
+        "image needs 580.65.06 or newer. Install a newer driver, select other nodes in "
+        "accelerator.nodeSelector, or set runtime.image to an image whose CUDA the driver supports"
     )
 
 

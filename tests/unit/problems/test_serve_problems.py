@@ -224,7 +224,7 @@ def test_what_kuberay_does_not_take() -> None:
     invalid = ray_status(reason="ValidationFailed", said="RayService spec is odd", generation=0)
     decision = world.step(ray_service=ray_service(manifest(), status=invalid))
     assert conditions(decision)["Stalled"] == "True/ObjectRejected"
-    assert message(decision) == "KubeRay does not take the RayService: RayService spec is odd"
+    assert message(decision) == "KubeRay rejects the RayService: RayService spec is odd"
     # It says so until endpoints appear, long after it has taken a better one.
     mended = ray_status(
         pending="chat-aaaaa", reason="ValidationFailed", said="RayService spec is odd", generation=2
@@ -253,7 +253,7 @@ def test_pods_that_kuberay_cannot_make(said: str, stalled: bool) -> None:
     }
     llm = ray_service(manifest(), status=ray_status(pending="chat-aaaaa"))
     decision = world.step(ray_service=llm, ray_clusters=(cluster,))
-    assert message(decision) == f"KubeRay cannot make the pods: {said}"
+    assert message(decision) == f"KubeRay cannot create the pods: {said}"
     assert conditions(decision)["Stalled"].startswith(str(stalled))
 
 
@@ -270,7 +270,7 @@ def test_what_somebody_must_act_on_comes_first() -> None:
     assert conditions(decision)["Ready"] == "False/ContainerConfigFailed"
     assert message(decision) == (
         'model other: container ray-worker cannot be created: secret "hub" not found; '
-        "model tiny: a pod waits for a place: no room"
+        "model tiny: a pod cannot be scheduled: no room"
     )
 
 

@@ -55,7 +55,7 @@ def test_why_not_two_clusters_is_told_with_the_numbers() -> None:
 
 def test_what_comes_beside_has_its_own_words() -> None:
     one_more = replace(ROOMY, second="one more pod")
-    assert choose(AUTO, PODS, one_more, back=False).reason == "room is free now for one more pod"
+    assert choose(AUTO, PODS, one_more, back=False).reason == "capacity is free for one more pod"
     assert choose(AUTO, PODS, APART, back=False).reason == APART.apart
 
 

@@ -151,7 +151,7 @@ async def test_a_refused_body_never_reaches_the_engine() -> None:
     client = await answered(Client(pieces=pieces), engine)
     assert client.status == 400
     assert client.error == {
-        "message": "This service does not take the field chat_template.",
+        "message": "This service does not accept the field 'chat_template'.",
         "type": "invalid_request_error",
         "param": "chat_template",
         "code": "invalid_body",

@@ -131,7 +131,7 @@ def test_nobody_yields_if_cores_stay_short_and_it_is_reported() -> None:
     turn = found["w"]
     assert (turn.lacks, turn.hopeless) == (("cpu",), True)
     said = waiting((), turn)
-    assert said.startswith("it waits for cpu; they are held by default/idle; its place is 1")
+    assert said.startswith("queued for cpu at position 1; used by default/idle")
     assert said.endswith("pods outside the queue use so much that no model can free enough")
 
 

@@ -72,7 +72,7 @@ def test_idle_it_drains_and_gives_the_whole_cluster_back(awake: Decision) -> Non
     assert asleep.sleep_state is not None
     assert asleep.sleep_state.asleep == "Cluster"
     assert conditions(asleep)["Ready"] == ("True", "Asleep")
-    assert asleep.status.probed_configuration_hash is None
+    assert asleep.status.probed_configuration is None
     waking = after(asleep, None, HELD, now=LATER)
     assert waking.status.phase == "Waking"
     assert conditions(waking)["Ready"] == ("True", "Waking"), "requests are held"

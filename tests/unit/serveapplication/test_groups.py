@@ -88,7 +88,7 @@ def test_one_that_is_written_out_is_as_it_is_written() -> None:
             "needs 2 accelerators in one pod, and a pod of worker group g has 1",
         ),
         ({"workerGroups": [{"name": "g", "cpu": "1", "memory": "2Gi"}]}, "no deployment names it"),
-        ({"deployments": [{"name": "A"}, {"name": "A"}]}, "A stands there 2 times"),
+        ({"deployments": [{"name": "A"}, {"name": "A"}]}, "A occurs 2 times"),
         (
             {"deployments": [{"name": "A", "placementGroup": {"bundles": [{"cpu": "500m"}]}}]},
             "the replica itself takes 1 of it, and it has 500m",

@@ -97,9 +97,7 @@ def test_asleep_with_its_head_they_have_no_pod_and_nothing_else_differs() -> Non
 
 def test_bounds_of_their_groups_reach_a_ray_cluster_that_runs() -> None:
     one = application(llms=[CPU])
-    found = seen(
-        {"probedConfigurationHash": "pipeline-abcde"}, live(one), traffic=ASKED, spec={"llms": [CPU]}
-    )
+    found = seen({"probedConfiguration": "pipeline-abcde"}, live(one), traffic=ASKED, spec={"llms": [CPU]})
     bounds = cluster_bounds(view_of(found))
     assert bounds == {"pipeline-abcde": {"cpu": (1, 2), "tiny": (1, 3)}}
 
@@ -138,7 +136,7 @@ def test_fit_and_room_count_them() -> None:
 @pytest.mark.parametrize(
     ("llms", "spec", "words"),
     [
-        ([CPU, CPU], {}, "spec.llms: tiny stands there 2 times"),
+        ([CPU, CPU], {}, "spec.llms: tiny occurs 2 times"),
         ([CPU | {"name": "cpu"}], {}, "spec.llms[0].name: worker group cpu has that name"),
         (
             [CPU | {"engine": {"args": {"max_model_length": 1}}}],

@@ -173,7 +173,7 @@ async def test_replace_closes_the_gate_and_holds() -> None:
     await world.step()
     assert world.gate == ("Replacing", "Closed")
     assert world.condition("Ready")[:2] == ("True", "Replacing")
-    assert world.files == "one", "requests in progress end first"
+    assert world.files == "one", "requests in flight finish first"
     decision = await world.steps()
     assert world.files == "two"
     assert world.gate == ("Waking", "Closed")

@@ -33,11 +33,11 @@ def test_prefixes_that_look_alike_have_applications_of_other_names() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({"deployments": [{"name": "A", "route": "/x"}]}, "no route /x has an importPath of its own"),
+        ({"deployments": [{"name": "A", "route": "/x"}]}, "no route /x has an importPath"),
         ({"routes": [{"prefix": "/words"}], "deployments": [{"name": "A", "route": "/words"}]}, "no route"),
         ({"routes": [OWN]}, "no deployment belongs to its application"),
-        ({"routes": [{"prefix": "/a", "args": {"b": 1}}]}, "they go with an importPath of its own"),
-        ({"routes": [{"prefix": "/a"}, {"prefix": "/a"}]}, "/a stands there 2 times"),
+        ({"routes": [{"prefix": "/a", "args": {"b": 1}}]}, "they require an importPath of the route"),
+        ({"routes": [{"prefix": "/a"}, {"prefix": "/a"}]}, "/a occurs 2 times"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(spec: dict[str, Any], words: str) -> None:

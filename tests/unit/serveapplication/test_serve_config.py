@@ -105,7 +105,7 @@ def test_how_many_replicas_a_pod_has_and_what_they_log_is_said_where_the_spec_sa
 
 def test_a_limit_of_replicas_per_pod_does_not_go_with_a_placement_group() -> None:
     placed = {"name": "One", "maxReplicasPerNode": 1, "placementGroup": {"bundles": [{"cpu": "1"}]}}
-    with pytest.raises(InvalidSpec, match="maxReplicasPerNode does not go with placementGroup"):
+    with pytest.raises(InvalidSpec, match="maxReplicasPerNode conflicts with placementGroup"):
         application(deployments=[placed])
 
 

@@ -1,6 +1,6 @@
--- Health of Daybreak's kinds, from their kstatus conditions. Asleep is healthy: a request is answered all the same.
--- Suspended is what a person keeps asleep, has suspended, or whose rollouts are paused. What was rolled back, a canary that
--- returned, and a job that failed are Degraded.
+-- Health of Daybreak's kinds, from their kstatus conditions. A sleeping object is Healthy, because it still
+-- answers requests. An object is Suspended if a person keeps it asleep, has suspended it, or has paused its
+-- rollouts. A rolled-back change, a rolled-back canary and a failed job are Degraded.
 local function health(status, message)
   return { status = status, message = message }
 end

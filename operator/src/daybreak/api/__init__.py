@@ -1,1 +1,1 @@
-"""The API of Daybreak: its kinds, their fields and rules, and the names of what is made for them."""
+"""API of Daybreak: kinds, fields, validation rules, and names of the objects that the operator creates."""

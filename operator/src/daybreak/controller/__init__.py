@@ -1,1 +1,1 @@
-"""The work queue, events, health and metrics: nothing of one kind."""
+"""The work queue, events, health and metrics, independent of any kind."""

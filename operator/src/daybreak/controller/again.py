@@ -1,4 +1,4 @@
-"""When an object is looked at again although nothing has happened, and what a lost race means."""
+"""Requeue delays of objects without a change, and retries after a lost race."""
 
 from collections.abc import Awaitable, Callable, Sized
 from datetime import timedelta
@@ -7,45 +7,49 @@ from daybreak.kube.writing.apply import Occupied
 from daybreak.manifests.keys import Key
 
 SOON_SECONDS = 2.0
-"""When to look again at what resolves by itself: a predecessor's objects on their way out, a lost race."""
+"""Requeue delay in seconds for states that resolve by themselves: a predecessor's objects in deletion, or a
+lost race."""
 FOREIGN_SECONDS = 15.0
-"""When to look again whether a name is still taken: objects without our labels are not watched."""
+"""Interval in seconds between checks whether a name is still taken: objects without Daybreak's labels are not
+watched."""
 REFUSED_SECONDS = 60.0
-"""When to try again what the API server has refused."""
+"""Delay in seconds before a retry after the API server has rejected a request."""
 
 
 class Again:
-    """Gathers, over one reconcile, what asks for another one; the earliest counts."""
+    """Requeue delays that one reconcile collects; the shortest applies."""
 
     def __init__(self) -> None:
         self._pauses: list[float] = []
 
     def after(self, *seconds: float) -> None:
-        """In so many seconds."""
+        """Requeue after these delays in seconds."""
         self._pauses += seconds
 
     def at_once(self) -> None:
-        """At once: what stands in the status now is carried out by the next reconcile."""
+        """Requeue immediately: the next reconcile applies the status that was just written."""
         self._pauses.append(0.0)
 
     def within(self, pause: timedelta | None) -> None:
-        """After that pause; None: not for this."""
+        """Requeue after this pause; None adds no requeue."""
         if pause is not None:
             self._pauses.append(pause.total_seconds())
 
     @property
     def seconds(self) -> float | None:
-        """When to look again; None: at a change."""
+        """Delay in seconds until the next reconcile, or None if only a change triggers one."""
         return min(self._pauses, default=None)
 
 
 async def past_races(once: Callable[[Key], Awaitable[float | None]], key: Key, owned: Sized) -> float | None:
-    """One reconcile, begun anew at once where a name was taken meanwhile: the next look sees by whom.
+    """Reconcile an object, and retry immediately if another owner took an object name in the meantime.
+
+    The next attempt detects that owner.
 
     Args:
         once: The reconcile.
-        key: Of which object.
-        owned: The kinds of objects that it makes: each may have lost such a race.
+        key: The object to reconcile.
+        owned: Kinds of objects that the reconcile creates; each may lose one such race.
     """
     for _ in range(len(owned)):
         try:

@@ -1,4 +1,4 @@
-"""The operator's own HTTP port: is it alive, is it ready, what does it count."""
+"""HTTP port of the operator, with its liveness, readiness and metrics."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 from daybreak.controller.operator import Operator
 
 STUCK_SECONDS = 180.0
-"""When one object is worked on, or none is taken, for so long, the queue does not move."""
+"""Time in seconds after which the queue is stuck if one reconcile does not end or none starts."""
 LAG_SECONDS = 30.0
-"""An event loop that comes so late to a timer does nothing else in time either."""
+"""Maximum delay of a timer in seconds. A slower event loop does no other work in time either."""
 
 
 def unhealthy(operator: Operator) -> str:
-    """Why the operator should be started afresh; empty when it works."""
+    """Return the reason to restart the operator, or an empty text if it works."""
     stuck = operator.queue.stuck()
     if stuck > STUCK_SECONDS:
         return f"the queue has not moved for {stuck:.0f} s"
@@ -25,20 +25,19 @@ def unhealthy(operator: Operator) -> str:
 
 
 async def metrics_page(names: Sequence[str] = ()) -> bytes:
-    """Return the metrics in Prometheus' text format, rendered in a thread: 5,000 services take 0.2 seconds.
+    """Return the metrics in Prometheus' text format, rendered in a thread: 5,000 services take 0.2 s.
 
     Args:
-        names: Names of the series to render, such as `daybreak_writes_total`; empty: all of them.
+        names: Names of the series to render, such as `daybreak_writes_total`; if empty, all.
     """
     registry = REGISTRY.restricted_registry(names) if names else REGISTRY
     return await asyncio.to_thread(generate_latest, registry)
 
 
 class HealthServer:
-    """`/healthz` (liveness), `/readyz` (readiness) and `/metrics`.
+    """Server of `/healthz` (liveness), `/readyz` (readiness) and `/metrics`.
 
-    Ready means that the operator does its work, or waits for the lease as it should: in both cases there is
-    nothing to be repaired.
+    The operator is ready if it works or waits for the lease as expected: in both cases nothing needs repair.
     """
 
     def __init__(self, operator: Operator, port: int) -> None:
@@ -47,7 +46,7 @@ class HealthServer:
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> None:
-        """Listen."""
+        """Start to listen."""
         app = web.Application()
         app.add_routes(
             [

@@ -1,4 +1,4 @@
-"""What the operator needs of a kind: which objects concern it, and one reconcile of an object."""
+"""Interface of a kind to the operator: the objects that concern it, and the reconcile of one object."""
 
 from collections.abc import Collection
 from typing import Protocol
@@ -8,48 +8,52 @@ from daybreak.manifests.keys import Key, OwnerKey
 
 
 class LeaseLost(Exception):
-    """The operator may not act, for a while or any more."""
+    """The operator may not act, temporarily or permanently."""
 
 
 class Kind(Protocol):
-    """A kind of objects that the operator looks after."""
+    """A kind of objects that the operator reconciles."""
 
     @property
     def name(self) -> str:
-        """Its name, as the queue's items, logs and metrics tell it."""
+        """Name of the kind in the queue's items, in logs and in metrics."""
         ...
 
     @property
     def watched(self) -> Collection[Resource]:
-        """Kinds of objects of which a change concerns an object of this kind."""
+        """Kinds whose changes concern an object of this kind."""
         ...
 
     def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
-        """Told that an object of a watched kind has changed, which belongs to `owner`.
+        """Handle a change of an object of a watched kind that belongs to `owner`.
 
-        Returns which object of this kind is to be reconciled for that, in how many seconds; None: none is.
+        Returns:
+            The object of this kind to reconcile and the delay in seconds, or None if no object is concerned.
         """
         ...
 
     def objects(self) -> Collection[Key]:
-        """Every object of this kind that is known."""
+        """Return every known object of this kind."""
         ...
 
     async def concerned_by_nodes(self) -> Collection[Key]:
-        """Told that nodes have changed. Returns which objects of this kind are to be reconciled for that."""
+        """Handle a change of nodes. Return the objects of this kind to reconcile."""
         ...
 
     async def settle(self) -> None:
-        """Called when everything that is there is known, and before the first reconcile."""
+        """Prepare, after all lists have been read and before the first reconcile."""
         ...
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile an object, which may be gone. Returns when to look again, in seconds; None: at a change.
+        """Reconcile an object, which may be gone.
 
-        Raises LeaseLost when nothing may be written any more.
+        Return the requeue delay in seconds, or None to wait for a change.
+
+        Raises:
+            LeaseLost: The operator may no longer write.
         """
         ...
 
     async def close(self) -> None:
-        """End what runs beside the reconciles."""
+        """End the background tasks."""
         ...

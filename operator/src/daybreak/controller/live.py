@@ -1,4 +1,4 @@
-"""Observe an owner's objects as they are."""
+"""Observation of an owner's current objects."""
 
 from collections.abc import Collection, Iterable
 
@@ -15,10 +15,10 @@ from daybreak.manifests.resources import of
 async def observe_live(
     owner: Owner, wanted: Iterable[Manifest], owned: Collection[Resource], cache: Cache, applier: Applier
 ) -> Live:
-    """Return the objects that bear an owner's label, and those that have the name of a wanted one.
+    """Return the objects with an owner's label, and those with the name of a desired object.
 
-    The cache has objects with our label only. The API server is asked for another one once it has turned out
-    that its name is taken.
+    The cache has only objects with Daybreak's label. Another object is read from the API server after a
+    conflict has shown that its name is taken.
     """
     labeled = {
         (resource, key_of(live)): live

@@ -1,4 +1,4 @@
-"""What is counted of reconciling."""
+"""Metrics of reconciles."""
 
 from prometheus_client import Counter, Gauge, Histogram
 

@@ -1,4 +1,4 @@
-"""The running operator: lease, watches, workers, in the order in which they may begin and must end."""
+"""The running operator: lease, watches and workers, in the order of their start and end."""
 
 import asyncio
 import contextlib
@@ -22,32 +22,32 @@ from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import NODES
 
 WORKERS = 16
-"""Reconciles at the same time. They wait for the API server most of their time."""
+"""Maximum number of concurrent reconciles. They mostly wait for the API server."""
 RESYNC_SECONDS = 600.0
-"""How often every object is looked at again, whether anything has changed or not."""
+"""Interval in seconds between reconciles of every object, without a change."""
 NODES_SECONDS = 5.0
-"""Over how long changes of nodes are gathered before it is found out whom they concern."""
+"""Time in seconds over which changes of nodes are collected before the concerned objects are determined."""
 UNREACHABLE_SECONDS = 10.0
-"""Longest pause of an object while the API server does not answer."""
+"""Maximum requeue delay of an object in seconds while the API server does not answer."""
 DRAIN_SECONDS = 10.0
-"""How long reconciles in progress may take to end when the operator stops."""
+"""Maximum time in seconds for reconciles in progress to end when the operator stops."""
 TICK_SECONDS = 1.0
 
 log = structlog.get_logger("daybreak.operator")
 
 
 class Operator:
-    """Everything that runs while this process holds the lease.
+    """Runs everything while this process holds the lease.
 
     Args:
         api: The API server.
-        cache: What is known of the cluster.
-        queue: What is to be reconciled.
+        cache: State of the cluster.
+        queue: Objects to reconcile.
         watches: Fill the cache.
-        lease: What is to be held before anything is written.
-        kinds: What is looked after.
-        needed: The kinds that the API server must serve before anything can begin.
-        on_end: Called when the lease is lost, so that the process must end, and when it has ended.
+        lease: Lease that the operator must hold before it writes.
+        kinds: Kinds that the operator reconciles.
+        needed: Kinds that the API server must serve before the operator starts.
+        on_end: Called when the lease is lost, so that the process must end, and when the operator has ended.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Operator:
         self.cache = cache
         self.lease = lease
         self.ready = asyncio.Event()
-        """Set when every list has been read and reconciling has begun."""
+        """Set when all lists have been read and reconciles have begun."""
         self.lost = False
-        """Whether it ends because it may not go on."""
+        """True if the operator ends because it lost the lease."""
         self.lag = 0.0
-        """How late the event loop came to its last tick, in seconds."""
+        """Delay of the event loop's last tick in seconds."""
         self._api = api
         self._watches = watches
         self._kinds = {kind.name: kind for kind in kinds}
@@ -83,7 +83,7 @@ class Operator:
         cache.subscribe(self._changed)
 
     async def start(self) -> None:
-        """Wait for the lease, then begin. Returns when the objects of our kinds may be watched."""
+        """Wait for the lease, then start. Return when objects of Daybreak's kinds can be watched."""
         self._ticker = asyncio.create_task(self._tick(), name="tick")
         await self.lease.acquire()
         for resource in self._needed:
@@ -98,7 +98,7 @@ class Operator:
             self._spawn(f"worker {number}", self._work())
 
     async def stop(self) -> None:
-        """End: no new reconcile, those in progress finish, the lease is given back."""
+        """Stop: start no new reconcile, finish those in progress and release the lease."""
         self._stopping = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS if self.lease.held else 0):
@@ -115,7 +115,7 @@ class Operator:
             self._on_end()
 
     def resync(self, over_seconds: float = 0.0) -> None:
-        """Look at every object again, spread over some time."""
+        """Reconcile every object, spread over some time."""
         for kind in self._kinds.values():
             self._look_at(kind, kind.objects(), over_seconds)
 
@@ -124,7 +124,7 @@ class Operator:
             self.queue.add(Item(kind.name, key), random.uniform(0, over_seconds))  # noqa: S311 -- spread
 
     async def _begin(self, listed: asyncio.Event) -> None:
-        """Let the workers begin as soon as everything is known."""
+        """Start the workers when all lists have been read."""
         await listed.wait()
         for kind in self._kinds.values():
             await kind.settle()
@@ -140,7 +140,7 @@ class Operator:
                 self.queue.add(Item(kind.name, mine), after)
 
     async def _follow_nodes(self) -> None:
-        """Have those objects looked at to which a change of nodes makes a difference."""
+        """Reconcile the objects that a change of nodes concerns."""
         while True:
             await self._nodes_changed.wait()
             await asyncio.sleep(NODES_SECONDS)
@@ -152,7 +152,7 @@ class Operator:
         await self.ready.wait()
         while not self._stopping:
             item = await self.queue.take()
-            # Neither that nor a look at what is known waits for anything: the others have their turn here.
+            # Taking an item and reading the cache may never suspend: yield to the other tasks here.
             await asyncio.sleep(0)
             if self._stopping:
                 return
@@ -227,7 +227,10 @@ class Operator:
         self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        """A part that ends by itself has failed: better to start afresh than to go on without it."""
+        """Handle the end of a part of the operator as a failure.
+
+        A restart is safer than an operator without that part.
+        """
         if self._stopping or task.cancelled() or (task.get_name() == "begin" and not task.exception()):
             return
         error = task.exception()

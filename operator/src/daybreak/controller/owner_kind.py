@@ -1,4 +1,4 @@
-"""A kind of which each object is reconciled for itself, and owns objects of other kinds."""
+"""Kind whose objects are reconciled independently and own objects of other kinds."""
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Protocol
@@ -9,36 +9,39 @@ from daybreak.manifests.keys import Key, OwnerKey
 
 
 class Reconciles(Protocol):
-    """Who reconciles one object."""
+    """Reconciler of single objects."""
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one, which may be gone. Returns when to look again, in seconds; None: at a change."""
+        """Reconcile an object, which may be gone.
+
+        Return the requeue delay in seconds, or None to wait for a change.
+        """
         ...
 
 
 class Closes(Protocol):
-    """What runs beside the reconciles."""
+    """Background task of a kind."""
 
     async def close(self) -> None:
-        """End it."""
+        """End the task."""
         ...
 
 
 async def no_matter() -> Collection[Key]:
-    """Nodes concern no object of a kind: the scheduler says of each pod whether it finds a place."""
+    """Return no objects, because the scheduler decides for each pod whether a node fits."""
     return ()
 
 
 class OwnerKind:
-    """Looks after every object of a kind, as `controller/kind.py` asks for it.
+    """Implements `controller/kind.py` for a kind of independently reconciled objects.
 
     Args:
-        resource: The kind.
-        cache: What is known of the cluster.
-        owned: Kinds of objects that belong to one, of which a change concerns it.
-        reconciler: Reconciles one.
-        beside: What runs beside that.
-        by_nodes: Says which are to be looked at when nodes have changed.
+        resource: Kind of the objects.
+        cache: State of the cluster.
+        owned: Kinds of owned objects; a change of one triggers a reconcile of its owner.
+        reconciler: Reconciles one object.
+        beside: Background tasks of the kind.
+        by_nodes: Returns the objects to reconcile when nodes have changed.
     """
 
     def __init__(
@@ -59,25 +62,25 @@ class OwnerKind:
         self._by_nodes = by_nodes
 
     def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
-        """At once, if it is one of them or belongs to one."""
+        """Return the owner of a changed object without delay, or None if the owner is of another kind."""
         return (owner.key, 0.0) if owner.kind == self.name else None
 
     def objects(self) -> Collection[Key]:
-        """Every one that is known."""
+        """Return every known object of this kind."""
         return self._cache.keys(self._resource)
 
     async def concerned_by_nodes(self) -> Collection[Key]:
-        """Those to which a change of nodes makes a difference."""
+        """Return the objects that a change of nodes concerns."""
         return await self._by_nodes()
 
     async def settle(self) -> None:
-        """Nothing is waited for."""
+        """Return immediately: there is nothing to wait for."""
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one."""
+        """Reconcile one object."""
         return await self._reconciler.reconcile(key)
 
     async def close(self) -> None:
-        """End what runs beside the reconciles."""
+        """End the background tasks."""
         for each in self._beside:
             await each.close()

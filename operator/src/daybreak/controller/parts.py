@@ -1,4 +1,4 @@
-"""The parts of the operator that every kind is built with."""
+"""Shared parts of the operator that every kind uses."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ from daybreak.platform import Platform
 
 @dataclass(frozen=True)
 class Parts:
-    """What is the same for every kind."""
+    """Parts that are common to all kinds."""
 
     api: Api
     """The API server."""
     cache: Cache
-    """What is known of the cluster."""
+    """State of the cluster."""
     watches: Watches
     """Fill the cache."""
     platform: Platform
@@ -32,18 +32,18 @@ class Parts:
     applier: Applier
     """Writes objects."""
     nodes: NodeWatch
-    """Knows the nodes."""
+    """Reads the nodes."""
     turns: TurnWatch
-    """Knows whose turn it is where accelerators are scarce."""
+    """Accelerator queue of all workloads."""
     booked: BookedWatch
-    """Knows what pods of workloads hold on nodes."""
+    """Resources that pods of workloads use on nodes."""
     others: OtherPods
-    """Asks what pods of others hold there."""
+    """Resources that other pods use on nodes."""
     enqueue: Callable[[str, Key], None]
-    """Has an object of a kind reconciled."""
+    """Enqueues a reconcile of an object of a kind."""
     may_act: Callable[[], bool]
-    """Whether the lease is held this moment."""
+    """Returns True if the lease is currently held."""
 
     def enqueue_of(self, resource: Resource) -> Callable[[Key], None]:
-        """Has an object of this kind reconciled."""
+        """Return a function that enqueues objects of this kind."""
         return partial(self.enqueue, resource.kind)

@@ -1,4 +1,4 @@
-"""The work queue: each object at most once, one worker at a time, later again when it failed."""
+"""Work queue: each object at most once and with one worker at a time; failed objects are retried later."""
 
 import asyncio
 import heapq
@@ -10,21 +10,23 @@ from typing import NamedTuple
 from daybreak.manifests.keys import Key
 
 BACKOFF_SECONDS = (0.5, 300.0)
-"""First and longest pause after failures in a row of one key; each doubles the one before, with jitter."""
+"""Minimum and maximum delay in seconds after consecutive failures of one key. Each delay doubles the previous
+one, with jitter."""
 AT_ONCE_SECONDS = 0.02
-"""An object that asks to be looked at again sooner than that asks for it at once."""
+"""Requeue delay in seconds below which an object counts as requeued immediately."""
 AT_ONCE_TIMES = 10
-"""How often in a row an item is looked at again at once: what is decided step by step needs a few."""
+"""Maximum number of consecutive immediate requeues of an item without backoff. Decisions in steps need a
+few."""
 
 LONGEST_ASKED = 60.0
-"""Longest pause that a server is granted, in seconds."""
+"""Maximum delay in seconds that a server may request."""
 
 
 class Item(NamedTuple):
-    """An object to be reconciled."""
+    """An object to reconcile."""
 
     kind: str
-    """Name of its kind."""
+    """Name of the object's kind."""
     key: Key
 
     def __str__(self) -> str:
@@ -32,66 +34,67 @@ class Item(NamedTuple):
 
 
 class Queue:
-    """Items that wait for work.
+    """Items that wait for a worker.
 
-    An item that is added while it waits is not added again. One that is added while it is worked on is worked
-    on once more afterwards, so that no change is missed and no two workers hold the same item.
+    An item that is added while it waits is not added again. An item that is added during its reconcile is
+    reconciled once more afterwards. Thus no change is missed, and no two workers process the same item.
     """
 
     def __init__(self) -> None:
         self._ready: deque[Item] = deque()
         self._since: dict[Item, float] = {}
-        """When each ready item became ready, on the monotonic clock."""
+        """Time at which each ready item became ready, on the monotonic clock."""
         self._running: dict[Item, float] = {}
         self._again: set[Item] = set()
         self._due: dict[Item, float] = {}
-        """When a delayed item becomes ready."""
+        """Time at which a delayed item becomes ready."""
         self._heap: list[tuple[float, int, Item]] = []
         self._sequence = 0
         self._moved = 0.0
-        """When the last item was taken."""
+        """Time at which the last item was taken."""
         self._failures: dict[Item, int] = {}
         self._at_once: dict[Item, int] = {}
-        """How often in a row an item asked to be looked at again at once."""
+        """Number of consecutive immediate requeues of an item."""
         self._wakeup = asyncio.Event()
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Keys that are ready."""
+        """Return the number of ready items."""
         return len(self._ready)
 
     @property
     def running(self) -> int:
-        """Keys that are worked on."""
+        """Number of items in progress."""
         return len(self._running)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is ready or worked on."""
+        """True if no item is ready or in progress."""
         return not self._ready and not self._running
 
     def oldest(self) -> float:
-        """Seconds since the longest waiting ready item became ready, or the longest running one was taken."""
+        """Return the age in seconds of the oldest ready item or of the longest running one, if that is
+        older."""
         times = [*([self._since[self._ready[0]]] if self._ready else []), *self._running.values()]
         return time.monotonic() - min(times) if times else 0.0
 
     def stuck(self) -> float:
-        """Seconds since anything was taken of what waits, or since the longest running item was taken.
+        """Return the seconds since an item was last taken, or since the longest running one was taken.
 
-        Thousands that wait for their turn are work, and no fault.
+        Thousands of waiting items are load and no fault.
         """
         waits = [max(self._moved, self._since[self._ready[0]])] if self._ready else []
         times = [*waits, *self._running.values()]
         return time.monotonic() - min(times) if times else 0.0
 
     async def quiet(self) -> None:
-        """Wait until nothing is worked on."""
+        """Wait until no item is in progress."""
         await self._quiet.wait()
 
     def add(self, item: Item, after: float = 0.0) -> None:
-        """Have the item worked on, in `after` seconds; the earlier of two such times counts."""
+        """Enqueue an item after a delay in seconds; of two such times, the earlier applies."""
         if after > 0:
             self._delay(item, after)
             return
@@ -104,7 +107,7 @@ class Queue:
             self._wakeup.set()
 
     async def take(self) -> Item:
-        """The next item; it is ours until `done`."""
+        """Return the next item, which belongs to the caller until `done`."""
         while not self._ready:
             self._wakeup.clear()
             await self._wakeup.wait()
@@ -112,15 +115,15 @@ class Queue:
         del self._since[item]
         self._running[item] = self._moved = time.monotonic()
         self._quiet.clear()
-        # What was to be looked at later is looked at now.
+        # This reconcile replaces a delayed one.
         self._due.pop(item, None)
         return item
 
     def done(self, item: Item, *, again_after: float | None = None) -> None:
-        """The item was worked on; look at it again in `again_after` seconds.
+        """Mark an item as reconciled, and requeue it after `again_after` seconds.
 
-        One that asks for that at once over and over waits ever longer: the others have their turn, and the
-        operator can be asked and ended.
+        An item that repeatedly requests an immediate requeue gets growing delays. Thus other items get a
+        worker, and the operator can be probed and stopped.
         """
         self._failures.pop(item, None)
         if again_after is None or again_after >= AT_ONCE_SECONDS:
@@ -132,14 +135,17 @@ class Queue:
         self._finish(item, again_after)
 
     def failed(self, item: Item, most: float = BACKOFF_SECONDS[1], least: float = 0.0) -> float:
-        """The item's work failed: try again after its own growing pause, of at most `most` seconds, or after
-        `least` where the server asks for that. Returns the pause, in seconds."""
+        """Requeue a failed item with its own growing delay, and return the delay in seconds.
+
+        The delay is at most `most` seconds, or at least `least` seconds if the server requests that.
+        """
         count = self._failures[item] = self._failures.get(item, 0) + 1
         first = BACKOFF_SECONDS[0]
         pause: float = min(most, first * 2.0 ** min(count - 1, 20)) * random.uniform(0.75, 1.25)  # noqa: S311 -- jitter
         pause = max(pause, min(least, LONGEST_ASKED))
         if item in self._again:
-            # Something has changed meanwhile: soon, but never at once, or a failure could feed itself.
+            # The object has changed during the reconcile: retry soon, but never immediately, or a failure
+            # could cause itself again.
             self._again.discard(item)
             pause = max(min(pause, first * 2), min(least, LONGEST_ASKED))
         self._finish(item, pause)
@@ -167,9 +173,9 @@ class Queue:
         self._arm()
 
     def _arm(self) -> None:
-        """Set the one timer to the next delayed item."""
+        """Set the single timer to the next delayed item."""
         while self._heap and self._due.get(self._heap[0][2]) != self._heap[0][0]:
-            heapq.heappop(self._heap)  # overtaken
+            heapq.heappop(self._heap)  # superseded
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

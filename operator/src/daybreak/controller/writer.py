@@ -1,4 +1,4 @@
-"""What a reconcile writes for an object of a kind: what it owns, its status and its events."""
+"""Writes of a reconcile: the object's owned objects, status and events."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,58 +24,58 @@ from daybreak.manifests.resources import RAY_CLUSTERS, RAY_SERVICES, of
 from daybreak.problems.events import Event
 
 FRESH_SECONDS = 300.0
-"""How long after an owner was last heard of it is believed to be there. Of thousands that are made at
-once the last ones wait for minutes, and for each of them a question would be one request more."""
+"""Maximum age in seconds of an owner's last report for which the owner is assumed to exist. When thousands
+are created at once, the last ones wait for minutes, and each check would be another request."""
 
 log = structlog.get_logger("daybreak.writer")
 
 
 @dataclass(frozen=True)
 class Applied:
-    """What came of writing."""
+    """Result of writes."""
 
     wrote: bool
-    """Whether anything was written."""
+    """True if an object was written."""
     refusal: str = ""
-    """What the API server has refused, with its words; empty: nothing."""
+    """Message of the API server about a rejected object; empty if none was rejected."""
 
 
 class Dumped(Protocol):
-    """A status of any kind."""
+    """Status of any kind."""
 
     def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> dict[str, Any]:
-        """The status in plain values."""
+        """Return the status as plain values."""
         ...
 
 
 @dataclass(frozen=True)
 class Said:
-    """What came of saying a status."""
+    """Result of a status write."""
 
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     gone: bool = False
-    """Whether the object was not there any more."""
+    """True if the object no longer existed."""
 
     @property
     def new(self) -> bool:
-        """Whether something else was said than before."""
+        """True if the status has changed."""
         return not self.gone and self.before != self.after
 
 
 News = Callable[[Mapping[str, Any], Mapping[str, Any]], Iterable[Event]]
-"""What of a change of a status, before and after, is worth an event."""
+"""Returns the events for a change of a status, from the values before and after."""
 
 
 class Writer:
-    """Writes for the objects of one kind, as long as the lease is held.
+    """Writes for the objects of one kind while the lease is held.
 
     Args:
         api: The API server.
-        cache: What is known of the cluster.
+        cache: State of the cluster.
         applier: Writes owned objects.
-        resource: The kind of the owners.
-        may_act: Whether the lease is held this moment.
+        resource: Kind of the owners.
+        may_act: Returns True if the lease is currently held.
     """
 
     def __init__(
@@ -88,21 +88,21 @@ class Writer:
         self._may_act = may_act
 
     def check(self) -> None:
-        """Raise LeaseLost when nothing may be written any more."""
+        """Raise LeaseLost if the operator may no longer write."""
         if not self._may_act():
             raise LeaseLost
 
     async def carry_out(
         self, key: Key, uid: str, plan: Plan, *, surplus_first: bool = False
     ) -> Applied | None:
-        """Make an owner's objects what a plan says; None: the owner is gone, and nothing was done.
+        """Apply a plan to an owner's objects. Return None, without writes, if the owner is gone.
 
         Args:
-            key: The owner's.
-            uid: Which of that name it is.
-            plan: What is to be.
-            surplus_first: Whether what it does not have any more goes first, whatever is refused then; else
-                it goes when everything else has come.
+            key: Key of the owner.
+            uid: UID of the owner.
+            plan: Desired state.
+            surplus_first: True to delete surplus objects first, regardless of later rejections. Otherwise
+                they are deleted after all desired objects have been written.
         """
         taken = [Target(live, live) for live in plan.surplus]
         if not await self.may_own(key, uid, (*plan.targets, *taken)):
@@ -114,7 +114,7 @@ class Writer:
         return replace(applied, wrote=applied.wrote or deleted)
 
     async def apply(self, targets: Iterable[Target]) -> Applied:
-        """Write what differs, up to the first object that is refused."""
+        """Write changed objects, up to the first rejected one."""
         wrote = False
         for target in targets:
             self.check()
@@ -130,7 +130,7 @@ class Writer:
         return Applied(wrote)
 
     async def delete(self, surplus: Iterable[Manifest]) -> bool:
-        """Delete what is not wanted any more. Returns whether there was anything."""
+        """Delete surplus objects. Return True if there were any."""
         wrote = False
         for live in surplus:
             self.check()
@@ -142,7 +142,10 @@ class Writer:
     async def set_bounds(
         self, clusters: Iterable[Manifest], bounds: Mapping[str, scale.Bounds]
     ) -> list[float]:
-        """Carry bounds of worker groups into RayClusters, by their names. Returns when to look again."""
+        """Write bounds of worker groups into RayClusters, by cluster name.
+
+        Return requeue delays in seconds.
+        """
         again = []
         for cluster in clusters:
             wanted = bounds.get(cluster["metadata"]["name"])
@@ -155,11 +158,11 @@ class Writer:
             except ApiError as error:
                 if not (error.conflict or error.not_found or error.status == 422):
                     raise
-                again.append(SOON_SECONDS)  # the autoscaler or KubeRay was quicker
+                again.append(SOON_SECONDS)  # the autoscaler or KubeRay wrote first
         return again
 
     async def delete_clusters(self, clusters: Iterable[Manifest]) -> list[float]:
-        """Delete RayClusters that nobody needs any more. Returns when to look again."""
+        """Delete RayClusters that are no longer needed. Return requeue delays in seconds."""
         again = []
         for cluster in clusters:
             self.check()
@@ -173,7 +176,10 @@ class Writer:
         return again
 
     async def call_off(self, ray_service: Manifest, pending: str) -> list[float]:
-        """End the second Ray cluster of a RayService, which bears that name. Returns when to look again."""
+        """Delete the pending Ray cluster of a RayService, which has this name.
+
+        Return requeue delays in seconds.
+        """
         self.check()
         try:
             await upgrades.call_off(self._api, self._cache, ray_service, pending)
@@ -181,17 +187,18 @@ class Writer:
         except ApiError as error:
             if not (error.conflict or error.not_found or error.status == 422):
                 raise
-            return [SOON_SECONDS]  # KubeRay was quicker
+            return [SOON_SECONDS]  # KubeRay wrote first
         return []
 
     async def may_own(self, key: Key, uid: str, targets: Sequence[Target]) -> bool:
-        """Whether this very owner is still there, where its objects are to be made or taken.
+        """Return True if this owner still exists, before its objects are created or taken over.
 
-        Each kind has its own watch, and one may be ahead of the other. An object without an owner may be one
-        that is being orphaned this moment, by a deletion of which the watch of owners has not told yet: only
-        the API server knows. One that was there and is not any more may have been deleted with its owner. One
-        that was never there may be made for an owner that has gone only if that was while nobody watched; the
-        garbage collector would remove for ever what we make for ever.
+        Each kind has its own watch, and one may be ahead of another. An object without an owner may just be
+        orphaned by a deletion that the watch of owners has not reported yet. Only the API server knows.
+
+        A missing object that existed before may have been deleted with its owner. A missing object that never
+        existed belongs to a deleted owner only if the deletion happened without a watch. The garbage
+        collector would then delete endlessly the objects that the operator creates endlessly.
         """
         orphans = any(
             target.live is not None and not is_controlled_by(target.live, uid) for target in targets
@@ -210,7 +217,7 @@ class Writer:
         return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))
 
     async def say(self, key: Key, manifest: Manifest, status: Dumped, news: News, now: datetime) -> Said:
-        """Write the status of this object in this version if it has changed, and post what is news of it."""
+        """Write a changed status of this object version, and post events for the changes."""
         before = mapping(manifest.get("status"))
         after = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if before != after:
@@ -220,7 +227,7 @@ class Writer:
         return Said(before, after)
 
     async def write_status(self, key: Key, manifest: Manifest, after: Mapping[str, Any]) -> bool:
-        """Make `after` the status of this object in this version. Returns False when the object is gone."""
+        """Write `after` as the status of this object version. Return False if the object is gone."""
         self.check()
         try:
             await status.write_status(self._api, self._cache, self._resource, manifest, after)
@@ -233,7 +240,7 @@ class Writer:
         return True
 
     async def tell(self, manifest: Manifest, events: Iterable[Event], now: datetime) -> None:
-        """Post events; what cannot be posted stands in the status, which is written already."""
+        """Post events. A failure loses no facts, because the status is already written."""
         for event in events:
             try:
                 await status.emit(

@@ -1,1 +1,1 @@
-"""Sleep and wake behind a gateway: state machine, policy, traffic, history; in gateways/, the gateways."""
+"""Sleep and wake behind a gateway: state machine, policy, traffic and history."""

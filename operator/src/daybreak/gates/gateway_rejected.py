@@ -15,7 +15,7 @@ FIELDS = {
 
 
 def rejection(deployment: Manifest | None) -> str:
-    """Return why the API server rejects pods of a gateway, with the field to set; empty if it does not."""
+    """Return why the API server rejects pods of a gateway, with the field to set. Empty if it does not."""
     failed = condition(at(deployment, "status"), "ReplicaFailure")
     if failed.get("status") != "True":
         return ""
@@ -24,7 +24,7 @@ def rejection(deployment: Manifest | None) -> str:
 
 
 def unheard(rejected: str) -> str:
-    """Return the message about a namespace of which no gateway reports."""
+    """Return the message for a namespace in which no gateway reports."""
     if rejected:
         return f"no gateway of the namespace is heard, since its pods are rejected: {rejected}"
     return f"no gateway of the namespace is heard: see its Deployment {names.GATEWAY}"

@@ -1,9 +1,10 @@
-"""After which idle time a model should sleep, from the pauses between its requests and its own wakes.
+"""Recommended idle time of a model, computed from the pauses between its requests and its own wakes.
 
-In a pause of length g a model that sleeps after t holds its accelerators for g when g is shorter than t, and
-otherwise for t, and pays for a wake. The recommended t is that for which the remembered pauses cost least
-(decision 41). A wake costs its length twice: the accelerators that it takes and that serve nobody, and the
-client that waits, whose time is worth so many times as much (`sleep.auto.waitCost`).
+In a pause of length g, a model with idle time t holds its accelerators for g if g is shorter than t.
+Otherwise it holds them for t, and a wake follows. The recommended t minimizes the cost of the remembered
+pauses (decision 41). A wake costs its duration twice. The first part is the accelerators, which serve no
+requests during the wake. The second part is the time of the waiting client, multiplied by
+`sleep.auto.waitCost`.
 """
 
 from collections.abc import Sequence
@@ -19,28 +20,31 @@ from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import Traffic
 
 DEFAULT_SECONDS = 900
-"""`sleep.afterIdle` where nothing else is said, and with `Auto` while too little is known."""
+"""Default of `sleep.afterIdle`, in seconds. Also applies to `Auto` until enough is known."""
 ENOUGH = 8.0
-"""Pauses that must be known before anything follows from them."""
+"""Minimum number of known pauses for a recommendation."""
 GAIN = 0.05
-"""What another idle time must save at least of the costs of the one that is in force."""
+"""Minimum saving of another idle time, as a share of the cost of the current one."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What is seen of a model at a moment."""
+    """Observation of a model at one time."""
 
     traffic: Traffic
     wake: WakeStatus | None
-    """What its wakes have taken, after this look."""
+    """Wake history, including this observation."""
     moment: datetime
 
 
 def idle_status(
     gate: ModelGate | None, sleep: Sleep | None, was: SleepState, now: SleepState, seen: Seen
 ) -> IdleStatus | None:
-    """What the status says after a decision; `was` is the state before it, `now` the one after. None of a
-    model that never sleeps by itself, or as long as nothing is known."""
+    """Return the idle status after a decision, or None.
+
+    `was` is the state before the decision, `now` the state after it. The result is None for a model that
+    never sleeps by itself, and until anything is known.
+    """
     if sleep is None:
         return None
     before = gate.idle if gate is not None and gate.idle is not None else IdleStatus()
@@ -55,7 +59,7 @@ def idle_status(
 
 
 def in_force(sleep: Sleep, gate: ModelGate | None) -> Sleep:
-    """What is asked for, with the idle time that `Auto` is at present: the one that the status says."""
+    """Return the sleep settings with the current idle time for `Auto`, which is the one in the status."""
     if sleep.after_idle != AUTO:
         return sleep
     idle = gate.idle if gate is not None else None
@@ -65,15 +69,17 @@ def in_force(sleep: Sleep, gate: ModelGate | None) -> Sleep:
 
 
 def look_again(before: ModelGate | None, after: ModelGate) -> timedelta | None:
-    """When to look again after a decision: at once with another idle time in force, since what was decided
-    went by the one before; None: not for this."""
+    """Return zero if the idle time has changed, or None.
+
+    The decision used the previous idle time, so it must be repeated at once.
+    """
     was = before.idle.after_idle if before is not None and before.idle is not None else None
     now = after.idle.after_idle if after.idle is not None else None
     return timedelta(0) if now is not None and now != was else None
 
 
 def recommended(pauses: Sequence[float], wake_seconds: float, auto: AutoIdle, present: float) -> float:
-    """The idle time, in seconds, that costs least; `present` while that is hardly dearer."""
+    """Return the idle time with the lowest cost, in seconds, or `present` if the saving is too small."""
     wake, shortest, longest = wake_cost(wake_seconds, auto), seconds(auto.min), seconds(auto.max)
     present = _within(present, auto)
     offered = sorted({min(max(each, shortest), longest) for each in (*CLASSES, DEFAULT_SECONDS)})
@@ -83,13 +89,15 @@ def recommended(pauses: Sequence[float], wake_seconds: float, auto: AutoIdle, pr
 
 
 def wake_cost(wake_seconds: float, auto: AutoIdle) -> float:
-    """What a wake costs, in seconds of the model's accelerators: those that it takes, and those that the
-    wait of a client is worth."""
+    """Return the cost of a wake, in seconds of the model's accelerators.
+
+    It is the sum of the accelerators that the wake uses and the value of the client's wait.
+    """
     return wake_seconds * (1 + auto.wait_cost)
 
 
 def _judged(known: IdleStatus, auto: AutoIdle, wake: WakeStatus | None) -> IdleStatus:
-    """With what follows from the pauses."""
+    """Return the status with the recommendation that follows from the pauses."""
     took = wake.p50_seconds if wake is not None else None
     pauses = weight(known.pauses)
     chosen: float | None = None

@@ -1,4 +1,4 @@
-"""Accelerator seconds of a workload: held, spent on waking, given back, and held while others waited."""
+"""Accelerator-seconds of a workload: awake, waking, saved by sleep, and contended while others waited."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,21 +13,23 @@ from daybreak.api.gates.savings_status import SavingsStatus
 
 @dataclass(frozen=True)
 class Accelerators:
-    """What a workload holds, and does not hold, at one moment."""
+    """Accelerators that a workload holds, and that it has released, at one time."""
 
     held: int = 0
-    """By models that are awake, or on their way to sleep."""
+    """Accelerators of models that are awake or going to sleep."""
     waking: int = 0
-    """By models on the way up."""
+    """Accelerators of waking models."""
     given_back: int = 0
-    """Not held, because of sleep."""
+    """Accelerators that sleep has released."""
     waited_for: int = 0
-    """Of those that are held awake: what others wait for."""
+    """Part of `held` for which other workloads wait."""
 
 
 def count(before: SavingsStatus | None, now: Accelerators, moment: datetime) -> SavingsStatus:
-    """The sums after a look at a moment. As long as nothing has changed they are those of before, so that
-    time alone writes nothing."""
+    """Return the sums at a time.
+
+    The sums stay unchanged while the accelerators do, so that time alone causes no write.
+    """
     if before is None:
         return _noted(SavingsStatus(start_time=written(moment), update_time=written(moment)), now)
     waited_for = before.contended or 0
@@ -37,7 +39,7 @@ def count(before: SavingsStatus | None, now: Accelerators, moment: datetime) -> 
 
 
 def counted(before: SavingsStatus, moment: datetime) -> SavingsStatus:
-    """The sums up to a moment."""
+    """Return the sums up to a time."""
     waited_for = before.contended_seconds or 0.0
     passed = max(0.0, (moment - (parse_time(before.update_time) or moment)).total_seconds())
     return before.model_copy(
@@ -52,7 +54,7 @@ def counted(before: SavingsStatus, moment: datetime) -> SavingsStatus:
 
 
 def savings_before(status: Mapping[str, Any]) -> SavingsStatus | None:
-    """The sums as a status says them; None when it does not, or not in their form: then they begin anew."""
+    """Return the sums in a status, or None if they are absent or invalid; counting then restarts."""
     try:
         return SavingsStatus.model_validate(status["savings"]) if "savings" in status else None
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Models that are awake and have lost pods, as where a pod was evicted or a node died."""
+"""Awake models that have lost pods, for example after an eviction or a node failure."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -19,26 +19,26 @@ from daybreak.scheduling.replica_size import pods_awake, pods_per_replica
 
 @dataclass(frozen=True)
 class Awake:
-    """What is known of a model that may be awake."""
+    """Facts about a model that may be awake."""
 
     state: SleepState
-    """Its sleep; it is awake if its gate is open."""
+    """Sleep state of the model. The model is awake if its gate is open."""
     gate: ModelGate | None
-    """Its gate as the status says it."""
+    """The gate in the status."""
     workload: RayWorkload
     model: Model
     pods: Collection[PodView]
-    """Those of its pods that have not ended."""
+    """Pods of the model that have not ended."""
     may_yield_at: datetime | None
-    """When its policy and its traffic allow it to yield; None: they do not."""
+    """Time from which policy and traffic allow the model to yield, or None if they do not."""
 
     @property
     def lost_since(self) -> datetime | None:
-        """Since when the scheduler finds no room for a pod without which it cannot answer; None: it answers,
-        as far as one can see, or is not awake.
+        """Time since which the scheduler cannot place a pod that the model needs to answer, or None.
 
-        It cannot answer where fewer pods stand than a replica takes. Where as many stand, as when each of two
-        replicas has lost one, it is taken at its word.
+        None means that the model answers, as far as is known, or is not awake. The model cannot answer with
+        fewer placed pods than a replica needs. With enough placed pods, for example if each of two replicas
+        has lost one, its phase decides.
         """
         if self.state.gate is not GateState.OPEN or self.state.asleep is not None:
             return None
@@ -49,13 +49,13 @@ class Awake:
 
 
 def with_lost_pods(claim: Claim, awake: Awake, nodes: tuple[Node, ...] | None, now: datetime) -> Claim:
-    """A claim of a model, if it is awake, with what it has lost.
+    """Return the claim of a model, with its lost pods if it is awake.
 
     Args:
-        claim: What is known of it beside that.
+        claim: The claim without lost pods.
         awake: The model.
-        nodes: The nodes; None: they are not known.
-        now: The time.
+        nodes: The nodes, or None if unknown.
+        now: The current time.
     """
     since, gate = awake.lost_since, awake.gate
     if since is None:
@@ -65,7 +65,7 @@ def with_lost_pods(claim: Claim, awake: Awake, nodes: tuple[Node, ...] | None, n
         lost=True,
         no_room_since=since,
         needs=needs(awake.model),
-        # A model that has lost pods need not answer to yield.
+        # A model that has lost pods may yield without an answer.
         yields_at=awake.may_yield_at,
         overdue=gate is not None and now - since >= timedelta(seconds=gate.hold_seconds),
         nodes=nodes_for(awake.model, nodes) if nodes is not None else None,

@@ -1,5 +1,4 @@
-"""The pauses between a model's requests: how often each length has been, which fades, and what it would have
-cost to sleep in them after a given time."""
+"""The pauses between a model's requests: a fading histogram, and the cost of an idle time over it."""
 
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -13,28 +12,28 @@ from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import SHORTEST_PAUSE, Traffic
 
 RATIO = 2**0.5
-"""How much longer the pauses of a class are than those of the one before."""
+"""Ratio between the lengths of neighboring classes of pauses."""
 CLASSES = tuple(round(SHORTEST_PAUSE.total_seconds() * RATIO**number) for number in range(PAUSE_CLASSES))
-"""Where they begin, in seconds."""
+"""Minimum length of each class of pauses, in seconds."""
 _MIDDLES = tuple(each * RATIO**0.5 for each in CLASSES)
 MEMORY = 64
-"""About so many pauses are remembered: each takes this part of the weight of those before it."""
+"""Approximate number of remembered pauses. A new pause reduces the weight of the others by 1/64."""
 _SLACK = timedelta(seconds=5)
-"""How far two looks at the same moment may lie apart."""
+"""Maximum difference between two observations of the same time."""
 _DIGITS = 3
 
 
 def remembered(
     before: IdleStatus, was: SleepState, now: SleepState, traffic: Traffic, moment: datetime
 ) -> IdleStatus:
-    """The pauses after a decision taken at `moment`: `was` is the state before it, `now` the one after.
+    """Return the pauses after a decision taken at `moment`; `was` and `now` are the states around it.
 
-    A pause in which the model is awake is what gateways have told of its end. Of one in which it sleeps the
-    beginning is kept, so that nothing of it is lost with a gateway or an operator. Nothing changes as long
-    as a pause goes on, nor with pauses shorter than a minute.
+    If the model is awake, gateways report a pause when it ends. If the model sleeps, the start of the pause
+    is kept, so that no part is lost with a gateway or an operator. Nothing changes during a pause, nor after
+    pauses shorter than a minute.
     """
     if now.gate is GateState.FAILED:
-        # Requests are refused: nothing begins or ends with them.
+        # Rejected requests neither start nor end a pause.
         return before.model_copy(update={"start_time": None})
     if not traffic.known:
         return before
@@ -57,14 +56,16 @@ def remembered(
 
 
 def weight(pauses: Sequence[float]) -> float:
-    """How many pauses are remembered."""
+    """Return the weighted number of remembered pauses."""
     return sum(pauses)
 
 
 def expected_cost(pauses: Sequence[float], after_idle: float, wake: float) -> float:
-    """What the remembered pauses cost, in seconds of the model's accelerators, if it sleeps after so many
-    seconds and a wake costs so much. One more pause is assumed that does not end: what has been is no
-    promise, and the longer it is waited the dearer that one is."""
+    """Return the cost of the remembered pauses, in seconds of the model's accelerators.
+
+    The model sleeps after `after_idle` seconds, and a wake costs `wake` seconds. One additional endless pause
+    is assumed, because past pauses guarantee nothing. The cost of that pause grows with the idle time.
+    """
     cost = after_idle + wake
     for number, each in enumerate(pauses):
         length = _MIDDLES[number]

@@ -1,4 +1,4 @@
-"""What a change of a workload means for its gates."""
+"""Effects of a workload's rollout on its gates."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,14 +12,15 @@ from daybreak.rollouts.record import state_of
 
 
 def rolled_out(health: Health, state: RolloutState, on_failure: OnFailure) -> Health:
-    """How a model is for its gate, where its workload is being changed.
+    """Return the health of a model for its gate during a rollout.
 
-    What cannot start is not told to clients as long as something else will be tried: they stay held for that.
+    Clients do not receive a start failure while another revision will be tried: their requests stay held for
+    it.
 
     Args:
-        health: How it is by itself.
-        state: What was decided of the change.
-        on_failure: What comes of one that cannot start.
+        health: Health of the model without the rollout.
+        state: State of the rollout.
+        on_failure: Action after a revision that cannot start.
     """
     rolls_back = state.falls_back and on_failure is OnFailure.ROLL_BACK
     spared = state.phase is RolloutPhase.ROLLING_BACK or rolls_back
@@ -28,7 +29,7 @@ def rolled_out(health: Health, state: RolloutState, on_failure: OnFailure) -> He
 
 
 def wakes_for_requests(gate: ModelGate | None, status: Mapping[str, Any]) -> bool:
-    """Whether a model that is on the way up comes from sleep, and shows no change on it, by the status."""
+    """Return True if a waking model wakes from sleep and the status shows no rollout in progress."""
     state = state_of(status)
     from_sleep = gate is not None and gate.wake is not None and gate.wake.under_way
     return from_sleep and (state is None or not state.timed)

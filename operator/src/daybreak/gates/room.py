@@ -1,4 +1,4 @@
-"""Waits for accelerators that others hold: the place in the queue, and how long it took who came first."""
+"""Waits for accelerators that others hold: the position in the queue, and the duration of recent waits."""
 
 from datetime import datetime, timedelta
 
@@ -12,12 +12,15 @@ from daybreak.gates.traffic import Traffic
 from daybreak.scheduling.claim import Turn
 
 RECENT = 10
-"""Waits that are remembered."""
+"""Number of remembered waits."""
 OTHERS_TRY = 3
-"""For how many times as long as its requests may be held who has found no room in such a time lets the others
-try: what never fits is in their way for a quarter of the time at most, and what fits comes to its turn."""
+"""Factor of the hold timeout for which an unschedulable model lets the others try.
+
+The model does so after it has been first in the accelerator queue for one hold timeout. A model that never
+fits therefore blocks the others for at most a quarter of the time, and a model that fits gets its turn.
+"""
 SAME = timedelta(seconds=2)
-"""By how much the time at which a request came may be told differently: reports take some time."""
+"""Tolerance for the arrival time of a request in two reports, because reports take some time."""
 
 
 def room_status(
@@ -29,15 +32,15 @@ def room_status(
     has_room: bool,
     now: datetime,
 ) -> RoomStatus | None:
-    """What to say of a model's waits; None: it never waited.
+    """Return the accelerator queue status of a model, or None if it never waited.
 
     Args:
-        before: Its gate as it stands in the status.
-        state: Its sleep from here on.
-        turn: Its turn.
-        traffic: What gateways say of the requests to it.
-        has_room: Whether the pods of one replica have found room.
-        now: The time.
+        before: The previous gate in the status.
+        state: New sleep state of the model.
+        turn: Position of the model in the accelerator queue.
+        traffic: Requests to the model, as gateways report them.
+        has_room: True if the pods of one replica have been scheduled.
+        now: The current time.
     """
     said = (
         before.accelerator_queue
@@ -51,11 +54,11 @@ def room_status(
         late = _overdue_since(before, said, Moments(now))
         since = since if late is None else None
     if waits and not turn.after and late is None:
-        # It comes first, or has come first and the scheduler has not said yet that it finds no room.
+        # The model is first, or was first and the scheduler has not yet reported its pods as unschedulable.
         first_since = since or (now if turn.place == 1 else None)
     elif has_room and since is not None and state.asleep is None:
         recent = [*recent, max(0, round((now - since).total_seconds()))][-RECENT:]
-    # Who is alone in wanting accelerators stands in no queue, and has no place by its requests.
+    # Without competitors for the accelerators a model is in no queue, and its requests give it no position.
     queues = waits and bool(turn.place or turn.after or first_since or late)
     oldest = held_since(before, traffic, now) if queues else None
     found = RoomStatus(
@@ -71,10 +74,10 @@ def room_status(
 
 
 def _overdue_since(before: ModelGate, said: RoomStatus, moments: Moments) -> datetime | None:
-    """Since when a model that waits lets the others try; None: it does not, or has its place again.
+    """Return since when a waiting model lets the others try, or None if it currently does not.
 
-    Only the time counts in which it came first. Who waits behind others for longer than its requests are held
-    has not tried, and would never come to its turn if it lost its place for that.
+    Only the time in first position counts. A model that waits behind others for longer than its hold timeout
+    has not tried. It would never get its turn if it lost its position for that.
     """
     hold = timedelta(seconds=before.hold_seconds)
     late, first = parse_time(said.overdue_time or ""), parse_time(said.head_time or "")
@@ -84,7 +87,7 @@ def _overdue_since(before: ModelGate, said: RoomStatus, moments: Moments) -> dat
 
 
 def overdue(gate: ModelGate | None) -> bool:
-    """Whether a model lets the others try, as the status says it."""
+    """Return True if a model lets the others try, according to the status."""
     return (
         gate is not None
         and gate.accelerator_queue is not None
@@ -93,7 +96,7 @@ def overdue(gate: ModelGate | None) -> bool:
 
 
 def look_again(gate: ModelGate, now: datetime) -> timedelta | None:
-    """When time alone changes whether a model lets the others try; None: never."""
+    """Return the time until a model starts or stops to let the others try without an event, or None."""
     if gate.accelerator_queue is None:
         return None
     moments = Moments(now)
@@ -103,9 +106,9 @@ def look_again(gate: ModelGate, now: datetime) -> timedelta | None:
 
 
 def yielded_to(before: ModelGate | None, state: SleepState, turn: Turn) -> str | None:
-    """For whose sake a model drains, or was put to sleep, as the status says it; None: for nobody's.
+    """Return the workload for which a model drains or sleeps, for the status, or None.
 
-    It is kept to the end of that sleep: the turn itself goes by who holds accelerators at the moment.
+    The value stays until the end of that sleep. The accelerator queue itself uses the current holders.
     """
     if state.phase is not Phase.DRAINING and (state.asleep is None or state.phase is Phase.REPLACING):
         return None
@@ -115,19 +118,19 @@ def yielded_to(before: ModelGate | None, state: SleepState, turn: Turn) -> str |
 
 
 def first_since(gate: ModelGate | None) -> datetime | None:
-    """Since when a model has come first, or lets the others try after that, as the status says it."""
+    """Return since when a model has been first, or lets the others try, according to the status."""
     if gate is None or gate.accelerator_queue is None:
         return None
     return parse_time(gate.accelerator_queue.head_time or gate.accelerator_queue.overdue_time or "")
 
 
 def held_since(gate: ModelGate | None, traffic: Traffic, now: datetime) -> datetime | None:
-    """Since when the oldest request has been held for a model, to the second; None: none is, or nobody tells.
+    """Return the arrival time of the oldest held request, to the second, or None.
 
-    What the status says stays as long as gateways tell the same but for the time that reports take: places in
-    a queue do not change for that. It also stays where one of them is not heard, which may hold the oldest;
-    and where the oldest was refused after it had been held as long as it may be, while others are held: who
-    waits longer than that keeps its place.
+    The value in the status stays while reports differ only by their delay, so that positions in the queue do
+    not change. It also stays if a gateway does not report, because that gateway may hold the oldest request.
+    It also stays if the oldest request was rejected at the hold timeout while others are held: a model that
+    waits longer than that keeps its position.
     """
     said = (
         parse_time(gate.accelerator_queue.oldest_request_time or "")
@@ -146,7 +149,7 @@ def held_since(gate: ModelGate | None, traffic: Traffic, now: datetime) -> datet
 
 
 def room_seconds(gate: ModelGate | None) -> tuple[int, ...]:
-    """How long it has taken before until a model had room, as the status says it."""
+    """Return the recent durations until a model was scheduled, in seconds, according to the status."""
     return (
         tuple(gate.accelerator_queue.recent_wait_seconds)
         if gate is not None and gate.accelerator_queue is not None

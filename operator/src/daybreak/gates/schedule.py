@@ -1,4 +1,4 @@
-"""Whether a schedule keeps a service awake at a time, and until when that stays so."""
+"""Windows of a schedule that keep a service awake, and the times at which they start and end."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,12 +9,15 @@ from daybreak.api.schema.scalars import parse_duration
 
 
 def inside(windows: Sequence[AwakeWindow], now: datetime) -> bool:
-    """Whether any of them has begun and not ended. One that cannot be read counts as never beginning."""
+    """Return True if any window has started and not ended. An invalid window never starts."""
     return any(start is not None and start <= now for start in (_unended(window, now) for window in windows))
 
 
 def next_change(windows: Sequence[AwakeWindow], now: datetime) -> timedelta | None:
-    """How long until one of them begins or ends; None: never. It may end and be under way again at once."""
+    """Return the time until the next window starts or ends, or None if none does.
+
+    A window may end and restart at once.
+    """
     pauses = []
     for window in windows:
         start = _unended(window, now)
@@ -25,7 +28,7 @@ def next_change(windows: Sequence[AwakeWindow], now: datetime) -> timedelta | No
 
 
 def _unended(window: AwakeWindow, now: datetime) -> datetime | None:
-    """The earliest start whose end is still to come; a duration is time that passes, not clock time."""
+    """Return the earliest start whose end is in the future. A duration is elapsed time, not clock time."""
     try:
         return next_start(window, now.astimezone(UTC) - parse_duration(window.duration))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Sleep and wake of a workload's models: the state machine's inputs, and its states as the status says it."""
+"""Sleep and wake of a workload's models: inputs of the state machine, and its states in the status."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -18,16 +18,18 @@ from daybreak.gates.schedule import inside
 from daybreak.gates.sleep_state import SleepPolicy, SleepState
 
 HOLD_BOUNDS = (300, 1800)
-"""Shortest and longest time for which requests are held by themselves, in seconds. Nothing waits longer in
-Ray's own ingress either."""
+"""Minimum and maximum hold timeout with `hold.timeout: Auto`, in seconds.
+
+Ray's own ingress does not queue requests for longer either.
+"""
 HOLD_UNKNOWN = 900
-"""The same while no wake has been measured: as long as a large model may take to load."""
+"""Hold timeout with `Auto` until a wake is measured, in seconds: the load time of a large model."""
 REASON_LIMIT = 1000
-"""Longest reason that clients are told, in characters."""
+"""Maximum length of a reason in responses to clients, in characters."""
 
 
 def gates_before(status: Mapping[str, Any]) -> dict[str, ModelGate]:
-    """The gates as the status says them, by model; without those that are not in their form."""
+    """Return the gates in the status, by model, without invalid ones."""
     found = {}
     for item in mappings(mapping(status.get("gate")).get("models")):
         try:
@@ -39,13 +41,13 @@ def gates_before(status: Mapping[str, Any]) -> dict[str, ModelGate]:
 
 
 def backends_before(status: Mapping[str, Any]) -> list[str]:
-    """The Ray clusters that requests went to, as the status says it."""
+    """Return the Ray clusters that received requests, according to the status."""
     backends = mappings(mapping(status.get("gate")).get("backends"))
     return [name for backend in backends if (name := text(backend.get("cluster")))]
 
 
 def sleep_state_of(gate: ModelGate, now: datetime) -> SleepState:
-    """What was decided before."""
+    """Return the previous decision on a gate."""
     since = parse_time(gate.phase_transition_time) or now
     return SleepState(
         gate.phase, since, gate.sleep_depth, gate.state, gate.epoch, gate.reason or "", gate.kept_awake
@@ -53,7 +55,7 @@ def sleep_state_of(gate: ModelGate, now: datetime) -> SleepState:
 
 
 def depth(states: Iterable[SleepState]) -> SleepDepth | None:
-    """What is given back of a workload: the whole Ray cluster only where all of its models say so."""
+    """Return the depth to which a workload sleeps: the whole Ray cluster only if all of its models do."""
     depths = {state.asleep for state in states}
     if not depths or None in depths:
         return None
@@ -72,15 +74,17 @@ _FIRST = (
 
 
 def phase(states: Iterable[SleepState]) -> Phase:
-    """One word on a workload, from its models: what needs somebody's eye first."""
+    """Return the phase of a workload from its models: the one that most needs attention."""
     return min((state.phase for state in states), key=_FIRST.index)
 
 
 def sleep_policy(
     manifest: Manifest, sleep: Sleep | None, state: State | None, gate: ModelGate | None, now: datetime
 ) -> SleepPolicy:
-    """What the person wants at this time: by the spec, or by the object's annotation, which takes
-    precedence. An idle time that is left to the operator is the one that was decided on last."""
+    """Return the sleep policy for the current time, from the spec or from the object's annotation.
+
+    The annotation takes precedence. With `Auto`, the idle time is the last decided one.
+    """
     annotated = text(at(manifest, "metadata", "annotations").get(names.STATE_ANNOTATION))
     forced = State(annotated) if annotated in set(State) else state
     window = sleep is not None and inside(sleep.schedule, now)
@@ -99,10 +103,10 @@ def model_gate(
     room: RoomStatus | None = None,
     yielded_to: str | None = None,
 ) -> ModelGate:
-    """A model's gate as gateways read it.
+    """Return a model's gate for the status that gateways read.
 
-    `adapters` are the names of those that can be asked for; `after` are services that come before it where
-    accelerators are scarce, `room` is how it waits for them, and `yielded_to` to whom it has given them.
+    `adapters` are the names of available adapters. `after` are the services ahead in the accelerator queue,
+    `room` is the queue status, and `yielded_to` is the workload that received the accelerators.
     """
     return ModelGate(
         name=model,
@@ -124,9 +128,9 @@ def model_gate(
 
 
 def node_wait(gate: ModelGate | None, now: datetime) -> timedelta | None:
-    """How much longer a wake that is under way may wait for nodes: for as long as its requests are held.
+    """Return the remaining time for which a wake in progress may wait for nodes: until its hold timeout.
 
-    None: no wake is under way, or it has waited that long.
+    None means that no wake is in progress, or that it has waited that long.
     """
     if gate is None or gate.wake is None or not gate.wake.under_way:
         return None
@@ -135,17 +139,17 @@ def node_wait(gate: ModelGate | None, now: datetime) -> timedelta | None:
 
 
 def overdue(gate: ModelGate, now: datetime) -> bool:
-    """Whether a wake has lasted longer than its requests were held: the first of them have been refused."""
+    """Return True if a wake has exceeded the hold timeout, so that its first requests were rejected."""
     return gate.wake is not None and gate.wake.under_way and node_wait(gate, now) is None
 
 
 def told_to_clients(said: Sequence[str]) -> str:
-    """Why no model can start, in words for clients."""
+    """Return the reason why no model can start, for clients."""
     return "; ".join(said)[:REASON_LIMIT]
 
 
 def hold_seconds(wakes: WakeStatus | None) -> int:
-    """How long requests are held where the spec leaves it open: twice what nearly every wake has taken."""
+    """Return the hold timeout for `Auto`, in seconds: twice the 95th percentile of wake durations."""
     if wakes is None or wakes.p95_seconds is None:
         return HOLD_UNKNOWN
     shortest, longest = HOLD_BOUNDS

@@ -10,76 +10,76 @@ from daybreak.api.gates.sleep import Sleep, SleepDepth, State, Yield
 
 @dataclass(frozen=True)
 class SleepPolicy:
-    """Sleep settings in force: those of the spec, of annotations and of the schedule."""
+    """Sleep settings in force, from the spec, annotations and the schedule."""
 
     sleep: Sleep | None
-    """None: never sleep by itself."""
+    """Sleep settings, or None if the model never sleeps by itself."""
     forced: State | None = None
-    """Kept asleep or awake, whatever the traffic."""
+    """State that is forced regardless of traffic."""
     window: bool = False
-    """Whether the schedule keeps it awake at this time."""
+    """True if the schedule currently keeps the model awake."""
 
     @property
     def may_sleep(self) -> bool:
-        """Whether idleness may put it to sleep now."""
+        """True if the model may currently sleep when idle."""
         return self.sleep is not None and self.forced is None and not self.window
 
     @property
     def must_sleep(self) -> bool:
-        """Whether it shall sleep, whatever the traffic."""
+        """True if the model must sleep regardless of traffic."""
         return self.forced is State.ASLEEP
 
     @property
     def takes_turns(self) -> bool:
-        """Whether it gives its accelerators to another one even while it is asked."""
+        """True if the model yields its accelerators to another one even under load."""
         return self.may_sleep and self.sleep is not None and self.sleep.yields is Yield.ALWAYS
 
     @property
     def depth(self) -> SleepDepth:
-        """What is given back first."""
+        """Depth of sleep that the model reaches first."""
         return self.sleep.depth if self.sleep is not None else SleepDepth.WORKERS
 
 
 @dataclass(frozen=True)
 class Health:
-    """How a model is, in the form that it has when it is awake."""
+    """Health of a model in its awake form."""
 
     answers: bool
-    """Whether requests get an answer."""
+    """True if requests are answered."""
     drain: timedelta
-    """How long requests in progress may take until its pods go all the same, as at every end of a pod."""
+    """Maximum time for requests in progress before the pods end anyway, as at every end of a pod."""
     failed: str = ""
-    """Why it cannot start, in words for clients; empty when it can."""
+    """Reason why the model cannot start, for clients. Empty if it can."""
     updating: bool = False
-    """Whether a change of the spec is on its way to it."""
+    """True while a change of the spec is being rolled out to the model."""
     hindered: bool = False
-    """Whether something is known to be in its way, such as room that a second Ray cluster does not find."""
+    """True if a problem is known, such as a second Ray cluster that cannot be scheduled."""
     waits: bool = False
-    """Whether it is on the way up from sleep, and has not found room for one replica."""
+    """True if the model wakes from sleep and the pods of one replica have not been scheduled."""
     queues: bool = False
-    """Whether others hold, or want before it, the accelerators for which it waits."""
+    """True if others hold, or will get first, the accelerators for which the model waits."""
     on_trial: bool = False
-    """Whether it is on the way up to show that a change can start, whoever asks."""
+    """True if the model starts to verify a rollout, regardless of traffic."""
     gives_way: bool = False
-    """Whether another one waits for its accelerators, and it is the one that is to sleep for it."""
+    """True if the model must sleep for another one that waits for its accelerators."""
     preempted: bool = False
-    """Whether it does so whatever its traffic and its settings, since the scheduler would delete its pods."""
+    """True if the model must do so regardless of traffic and settings, or the scheduler deletes its pods."""
     replaces: bool = False
-    """Whether its Ray cluster is to go, so that another one can come."""
+    """True if the model's Ray cluster must be deleted so that another one can start."""
 
 
 @dataclass(frozen=True)
 class SleepState:
-    """What was decided: kept in the status, and the start of the next decision."""
+    """Last decision, kept in the status, and the start of the next decision."""
 
     phase: Phase
     since: datetime
-    """When the phase began."""
+    """Start of the phase."""
     asleep: SleepDepth | None
-    """What is given back; None: nothing."""
+    """Depth of sleep, or None if nothing is released."""
     gate: GateState
     epoch: int
     reason: str = ""
-    """Why the gate refuses, in words for clients."""
+    """Reason why the gate rejects requests, for clients."""
     kept_awake: KeptAwake | None = None
-    """Reason for which it does not yield while it is awake; None: it is not awake, or nothing prevents it."""
+    """Reason why an awake model does not yield, or None if it is not awake or nothing prevents it."""

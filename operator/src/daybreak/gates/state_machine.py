@@ -1,26 +1,27 @@
-"""Sleep and wake of a model: a pure function of what is seen, what was decided before, and the time.
+"""Sleep and wake of a model: a pure function of the observation, the previous decision and the time.
 
     Waking ── answers ──▶ Awake ── idle ──▶ Draining ── all gateways quiet ──▶ Asleep
       ▲  ▲                 ▲ ▲                 │                                 │
       │  └── can start ── Failed               └── a request ──▶ Awake           │
       └──────────────────────────── a request ───────────────────────────────────┘
 
-    A wake that has found no room, and for which nobody waits any more, drains too: at once where it stands in
-    a queue for accelerators that others hold, or want before it. So does, before its time, an idle model for
-    whose accelerators another one waits; and one that is asked, where it takes turns. That one falls asleep
-    with the requests that are held for it, and wakes for them when its turn comes.
+An unscheduled wake without remaining clients drains too. It drains after `YIELD_IDLE` at most if the model
+is in a queue for accelerators that others hold or will get first. Two other models drain early: an idle model
+whose accelerators another model waits for, and a busy one that takes turns. The busy one falls asleep while
+the gateway holds its requests, and wakes for them when its turn comes.
 
-    Whatever the traffic and whatever its settings, a model drains for another one whose pods have a priority
-    for which the scheduler would delete its own. What runs is finished, for as long as at any end of a pod,
-    and it does not come back before the other one has room.
+Regardless of traffic and settings, a model drains for another one whose pod priority would make the scheduler
+delete its pods. Its requests in flight may finish within the normal drain time of a pod. It does not return
+before the other model has been scheduled.
 
-    Whatever the traffic, a model whose pods are to be replaced goes through Replacing: its gate closes, what
-    runs ends, the Ray cluster is given back, and it wakes at once in another one. Held requests stay held.
+Regardless of traffic, a model whose pods must be replaced passes through Replacing: its gate closes, its
+requests in flight finish, and its Ray cluster is released. It then wakes at once in another Ray cluster. Held
+requests stay held.
 
-The gate decides what happens to a request that arrives. Its epoch grows by one with each change of it, and
-the gateways tell back which epoch they have carried out: a model falls asleep only when every gateway has
-carried the closing out and says that nothing is on its way through it, nor held. What was decided is kept in
-the workload's status and nowhere else, so a new operator goes on where the one before was.
+The gate decides how an arriving request is treated. Its epoch grows by one with each change of the gate, and
+the gateways report the epoch that they have applied. A model falls asleep only after every gateway has
+applied the closing and reports no request in flight or held. The decision is kept in the workload's status
+only, so a new operator continues where the previous one stopped.
 """
 
 from dataclasses import dataclass, replace
@@ -35,25 +36,26 @@ from daybreak.gates.sleep_state import Health, SleepPolicy, SleepState
 from daybreak.gates.traffic import Traffic
 
 FORCED_ASLEEP = "The service has been put to sleep, and no request wakes it (state Asleep)."
-"""What clients are told while a person keeps the service asleep."""
+"""Reason in responses to clients while an administrator keeps the service asleep."""
 YIELD_IDLE = timedelta(seconds=2)
-"""How long nobody must have asked a model that gives way, or that leaves a queue: the pause between two
-requests of one client."""
+"""Time without requests after which a model yields or leaves a queue: one client's pause between requests."""
 UPDATE_PATIENCE = timedelta(hours=2)
-"""How long a change that is on its way may keep a service awake that nobody asks."""
+"""Maximum time for which a rollout in progress keeps an idle service awake."""
 
 
 def start(now: datetime, policy: SleepPolicy, asleep: SleepDepth | None = None) -> SleepState:
-    """The state of a model that was never decided on. One that shall sleep from the beginning is made as one
-    that sleeps, so that it ends where one ends that is put to sleep later.
+    """Return the first state of a model.
 
-    Its first epoch is the time in milliseconds: later than any of a workload that had the name before, so
-    that what a gateway tells of that one is no acknowledgement for this one.
+    A model that must sleep from the beginning starts in a sleeping state. It therefore ends in the same state
+    as one that is put to sleep later.
+
+    The first epoch is the time in milliseconds. It is later than any epoch of a previous workload of the same
+    name. A gateway's report on that workload therefore does not acknowledge this one.
 
     Args:
-        now: The time.
-        policy: What the person wants.
-        asleep: What is given back of it from the beginning, unless it must be awake; None: nothing.
+        now: The current time.
+        policy: The sleep policy.
+        asleep: Depth of sleep from the beginning, unless the model must be awake; None to start awake.
     """
     epoch = round(now.timestamp() * 1000)
     if policy.must_sleep:
@@ -65,11 +67,11 @@ def start(now: datetime, policy: SleepPolicy, asleep: SleepDepth | None = None) 
 
 @dataclass(frozen=True)
 class Step:
-    """A decision, and when time alone may change it."""
+    """A decision, and the time after which it may change without an event."""
 
     state: SleepState
     look_again: timedelta | None
-    """None: only an event changes it."""
+    """Time until the next decision, or None if only an event changes it."""
 
 
 def decide(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime) -> Step:
@@ -78,7 +80,7 @@ def decide(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: He
     after = _next(before, policy, traffic, health, moments)
     if after != before:
         moments = Moments(now)
-        # Where a gate was closed before its model began to drain, no gateway has anything to report of that.
+        # If the gate was closed before its model began to drain, no gateway report triggers the next step.
         if _next(after, policy, traffic, health, moments) != after:
             return Step(after, timedelta(0))
     return Step(after, moments.look_again)
@@ -87,7 +89,7 @@ def decide(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: He
 def step(
     before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, now: datetime
 ) -> SleepState:
-    """The next decision. The same input twice gives the same state: nothing changes by itself."""
+    """Return the next decision. The same input twice gives the same state."""
     return _next(before, policy, traffic, health, Moments(now))
 
 
@@ -119,13 +121,13 @@ def _replacing(
 ) -> SleepState:
     if not health.replaces:
         if before.asleep is None:
-            # Called off: what is there goes on.
+            # The replacement was canceled: the current pods stay.
             return _waking(before, policy, health)
         if policy.must_sleep:
             return _shut(replace(before, phase=Phase.ASLEEP), policy)
         return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
     if before.asleep is not None:
-        # One that sleeps gives back what is left of its Ray cluster, and goes on sleeping.
+        # A sleeping model releases the rest of its Ray cluster and continues to sleep.
         return _shut(replace(before, asleep=SleepDepth.CLUSTER), policy)
     if before.phase is Phase.DRAINING and not traffic.held:
         drained = _draining(before, policy, traffic, health)
@@ -134,7 +136,7 @@ def _replacing(
     carried_out = traffic.known and traffic.acknowledged >= before.epoch
     if before.phase is not Phase.REPLACING:
         begun = _shut(replace(before, phase=Phase.REPLACING), policy)
-        # To what has never answered nothing was let through: nothing of it is waited for.
+        # A model that has never answered has received no requests, so nothing must drain.
         unused = before.phase is Phase.WAKING and before.gate is begun.gate and not health.answers
         return replace(begun, asleep=SleepDepth.CLUSTER) if unused and carried_out else begun
     closed = _shut(before, policy)
@@ -185,7 +187,7 @@ def _asleep(
 
 
 def _draining(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health) -> SleepState:
-    # A gate that refuses was shut by a person who no longer wants that: nothing says that it is idle.
+    # An administrator forced a rejecting gate and has since withdrawn that: it is no sign of idleness.
     released = before.gate is GateState.FAILED
     asked = bool(traffic.held) and not _turn_is_over(policy, health)
     if not policy.must_sleep and (released or asked or not policy.may_sleep):
@@ -205,21 +207,21 @@ def _awake(
     if health.failed and not health.answers:
         return replace(before, phase=Phase.FAILED, gate=GateState.FAILED, reason=health.failed)
     if policy.may_sleep and policy.sleep is not None and health.answers:
-        # A change that gets on is waited for. One that has no room would keep it awake for ever: asleep it
-        # gives its accelerators back, and wakes as what it is to be.
+        # A rollout that makes progress keeps the model awake. One without capacity would do so forever:
+        # asleep, the model releases its accelerators, and it wakes as the new revision.
         changing = health.updating and not health.hindered
         may_end = not changing or moments.reached(before.since + UPDATE_PATIENCE)
         if may_end and _ends(before, policy, policy.sleep, traffic, health, moments):
             return _shut(replace(before, phase=Phase.DRAINING), policy)
-    # The gate stays open for a model that does not answer for the moment: what has been let through is with
-    # it, and Serve, which knows best when it is back, lets the next ones wait.
+    # The gate stays open for a model that temporarily does not answer: it has the forwarded requests already,
+    # and Serve, which detects its return first, queues further ones.
     return replace(before, phase=_up(health))
 
 
 def _ends(
     before: SleepState, policy: SleepPolicy, sleep: Sleep, traffic: Traffic, health: Health, moments: Moments
 ) -> bool:
-    """Whether a model that is awake falls asleep: for another one, or since no client asks it."""
+    """Return True if an awake model must fall asleep, for another one or because it is idle."""
     yields = may_yield_at(before, policy, traffic, moments.now) if health.gives_way else None
     if yields is not None and moments.reached(yields):
         return True
@@ -227,11 +229,11 @@ def _ends(
     if not traffic.known:
         return False
     if traffic.held or traffic.in_flight:
-        # A use is in progress with no idle time. A health check is with one, and ends in a moment.
+        # A request in use keeps the idle time at zero. A health check does not, and ends soon.
         soon = max(_idle_since(traffic, moments) + after_idle, moments.now + YIELD_IDLE)
         moments.reached(moments.now + after_idle if traffic.held else soon)
         return False
-    # One that has just woken stays for as long as one that has just been asked.
+    # A model that has just woken stays awake as long as one with a recent request.
     return moments.reached(max(_idle_since(traffic, moments), before.since) + after_idle)
 
 
@@ -253,9 +255,9 @@ def yields_at(
 def may_yield_at(
     sleep_state: SleepState, policy: SleepPolicy, traffic: Traffic, now: datetime
 ) -> datetime | None:
-    """Return the time from which its policy and its traffic allow an awake model to yield.
+    """Return the time from which policy and traffic allow an awake model to yield, or None.
 
-    None: they do not, or the model has requests and does not take turns.
+    None means that they do not, or that the model has requests and does not take turns.
     """
     sleep = policy.sleep
     if sleep is None or not policy.may_sleep or sleep.yields is Yield.NEVER:
@@ -271,18 +273,18 @@ def may_yield_at(
 
 
 def forsaken(policy: SleepPolicy, traffic: Traffic) -> bool:
-    """Whether nobody asks for a model any more that wakes for nothing but requests, as far as is heard."""
+    """Return True if a model that wakes only for requests has no clients left, as far as is reported."""
     return policy.may_sleep and traffic.known and not traffic.held and not traffic.in_flight
 
 
 def busy(traffic: Traffic) -> bool:
-    """Whether somebody asks a model, or has asked a moment ago."""
+    """Return True if a model has requests, or had one within `YIELD_IDLE`."""
     return bool(traffic.held or traffic.in_flight or traffic.idle < YIELD_IDLE)
 
 
 def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepState:
     if policy.must_sleep:
-        # Nothing has been let through, but a gateway may not have heard of that yet.
+        # No request was forwarded, but a gateway may not have received the closed gate yet.
         return _shut(replace(before, phase=Phase.DRAINING), policy)
     if health.answers:
         return replace(before, phase=_up(health), gate=GateState.OPEN, reason="")
@@ -294,10 +296,10 @@ def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepSta
 def _forgotten(
     before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, moments: Moments
 ) -> bool:
-    """Whether everybody has gone for whom a model wakes: it would take the next accelerators that are free
-    for nobody, while somebody else waits for them.
+    """Return True if all clients of a waking model have gone.
 
-    Where nobody else does, its pods may be what a node is added for, so it waits on for who comes again.
+    Such a model would take the next free accelerators for no client while another model waits for them. If no
+    other model waits, a node may be added for its pods, so it waits longer for new clients.
     """
     if health.answers or policy.sleep is None or not forsaken(policy, traffic):
         return False
@@ -307,12 +309,12 @@ def _forgotten(
 
 
 def _turn_is_over(policy: SleepPolicy, health: Health) -> bool:
-    """Whether those who ask have to wait until another model has had its turn."""
+    """Return True if held requests must wait until another model has had its turn."""
     return health.gives_way and policy.takes_turns
 
 
 def _shut(sleep_state: SleepState, policy: SleepPolicy) -> SleepState:
-    """With the gate of a model that sleeps, or is about to: it holds requests, or refuses them by force."""
+    """Return the state with the gate of a sleeping model: closed, or failed if sleep is forced."""
     if policy.must_sleep:
         return replace(sleep_state, gate=GateState.FAILED, reason=FORCED_ASLEEP)
     return replace(sleep_state, gate=GateState.CLOSED, reason="")
@@ -327,17 +329,17 @@ def _kept_awake(sleep_state: SleepState, health: Health) -> KeptAwake | None:
 
 
 def _up(health: Health) -> Phase:
-    """The phase of a model whose gate is open."""
+    """Return the phase of a model with an open gate."""
     if health.updating:
         return Phase.UPDATING
     return Phase.AWAKE if health.answers else Phase.WAKING
 
 
 def _passed(traffic: Traffic, epoch: int) -> bool:
-    """Whether every gateway has carried the closing out, and nobody is on the way."""
+    """Return True if every gateway has applied the epoch and no request is in flight."""
     return traffic.known and traffic.acknowledged >= epoch and not traffic.in_flight
 
 
 def _idle_since(traffic: Traffic, moments: Moments) -> datetime:
-    """Since when no request has come or ended."""
+    """Return since when no request has arrived or ended."""
     return moments.now - traffic.idle

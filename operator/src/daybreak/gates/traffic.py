@@ -1,4 +1,4 @@
-"""What all gateways say together of the requests to a workload."""
+"""Combined reports of all gateways on the requests to a workload."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -7,79 +7,81 @@ from datetime import timedelta
 from daybreak.protocol.reports import Report
 
 SHORTEST_PAUSE = timedelta(minutes=1)
-"""Pauses between requests that are shorter are told of by nobody: no model would have slept in them."""
+"""Minimum length of a reported pause between requests. No model would have slept in a shorter one."""
 
 
 @dataclass(frozen=True)
 class Pause:
-    """A time without requests that has ended."""
+    """A pause between requests that has ended."""
 
     began: timedelta
-    """How long ago it began: with the end of a request."""
+    """Time since the pause began, at the end of a request."""
     ended: timedelta
-    """How long ago it ended: with an arrival."""
+    """Time since the pause ended, at the arrival of a request."""
 
     @property
     def length(self) -> timedelta:
-        """How long it lasted."""
+        """Length of the pause."""
         return self.began - self.ended
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A report, and how long ago it came."""
+    """A report and its age."""
 
     report: Report
     age: timedelta
     unrouted: timedelta = timedelta(0)
-    """How long it has told of no server that answers, as far as it was heard; zero while it has one."""
+    """Known time for which the gateway has reported no server that answers. Zero while it has one."""
     pause: Pause | None = None
-    """The last pause of a minute or longer whose beginning and end were heard of."""
+    """The last pause of a minute or longer whose start and end were both reported."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What all gateways of the namespace say of the requests to a model together."""
+    """Combined reports of all gateways of a namespace on the requests to a model."""
 
     known: bool
-    """Whether every gateway that may pass a request on has told of the model, and is still heard."""
+    """True if every gateway that may forward a request has reported the model, and still reports."""
     held: int = 0
     held_for: timedelta | None = None
-    """For how long the oldest of those that are held has waited; None: none is, or no gateway tells."""
+    """Waiting time of the oldest held request, or None if none is held or no gateway reports it."""
     in_flight: int = 0
     idle: timedelta = timedelta(0)
-    """Time since the last arrival or end anywhere."""
+    """Time since the last arrival or end at any gateway."""
     acknowledged: int = -1
-    """The lowest epoch that any gateway has carried out."""
+    """Minimum epoch that the gateways have applied."""
     routed: bool = False
-    """Whether at least one gateway has a server for it that answers."""
+    """True if at least one gateway has a server of the model that answers."""
     unrouted: timedelta = timedelta(0)
-    """How long none of them has had one."""
+    """Time for which no gateway has had one."""
     asked: timedelta | None = None
-    """Time since the last arrival or end that a gateway has seen. Unlike `idle` it is not cut short by a
-    gateway that has just come. None: none has seen a request since it came."""
+    """Time since the last arrival or end that a gateway has observed, or None if there was none.
+
+    Unlike `idle`, a newly started gateway does not shorten it.
+    """
     pause: Pause | None = None
-    """The last time of a minute or longer in which none of them had a request, and which has ended."""
+    """The last ended pause of a minute or longer in which no gateway had a request."""
 
 
 UNKNOWN = Traffic(known=False)
-"""Nobody is heard."""
+"""Traffic if no gateway reports."""
 
 Heard = Mapping[str, Seen]
-"""What one gateway says of a service: by model; under an empty name what is of no model."""
+"""Reports of one gateway on a service, by model. The empty name is for requests that belong to no model."""
 
 
 def named(name: str) -> tuple[str, str]:
-    """The service and the model of a gate, from its name in a report; the model may be empty."""
+    """Return the service and the model of a gate, from its name in a report. The model may be empty."""
     service, _, model = name.partition("/")
     return service, model
 
 
 def together(gateways: Iterable[Heard | None], model: str, others: Collection[str] = ()) -> Traffic:
-    """Sum up what gateways say of one model. None stands for a gateway that is not heard.
+    """Return the combined traffic of one model. None represents a gateway that does not report.
 
-    What is of none of the `others`, the service's other models, may be for this one, and counts for it:
-    requests whose model nobody could read, and those of a model that has gone.
+    Requests of none of the `others`, the service's other models, may be for this model and count for it.
+    These are requests whose model the gateways could not read, and those of a removed model.
     """
     rows = [_of(heard, model, others) for heard in gateways]
     found = [row for row in rows if row is not None]
@@ -100,9 +102,9 @@ def together(gateways: Iterable[Heard | None], model: str, others: Collection[st
 
 
 def clusters_in_use(gateways: Collection[Heard | None]) -> frozenset[str] | None:
-    """The RayClusters that any gateway sends requests of a service to, or has requests at.
+    """Return the RayClusters that receive requests of a service from any gateway, or still have some.
 
-    None: that is not known, since a gateway is not heard, does not know the service yet, or does not say it.
+    None means unknown: a gateway does not report, does not know the service yet, or omits its clusters.
     """
     found: set[str] = set()
     for heard in gateways:
@@ -120,7 +122,7 @@ def _idle(seen: Seen) -> timedelta:
 
 
 def _held_for(seen: Seen) -> timedelta | None:
-    """For how long the oldest of those that are held at a gateway has waited."""
+    """Return the waiting time of the oldest request that a gateway holds."""
     if not seen.report.held or seen.report.held_ms is None:
         return None
     return timedelta(milliseconds=seen.report.held_ms) + seen.age
@@ -131,9 +133,9 @@ def _asked(report: Report) -> bool:
 
 
 def _pause(rows: Iterable[Seen]) -> Pause | None:
-    """The last pause of all of them together that has ended: where a pause of each meets those of the others.
+    """Return the last ended pause of all gateways together: the intersection of their pauses.
 
-    One that goes on ends in the future, which is before now by less than nothing.
+    A pause in progress has a negative end, because it ends in the future.
     """
     goes_on = timedelta(seconds=-1)
     together = [Pause(timedelta.max, goes_on)]
@@ -152,7 +154,7 @@ def _pause(rows: Iterable[Seen]) -> Pause | None:
 
 
 def _of(heard: Heard | None, model: str, others: Collection[str]) -> list[Seen] | None:
-    """What a gateway says of a model, its own gate first; None: nothing."""
+    """Return the reports of a gateway on a model, its own gate first, or None if there are none."""
     if heard is None or model not in heard:
         return None
     return [heard[model], *(seen for name, seen in heard.items() if name != model and name not in others)]

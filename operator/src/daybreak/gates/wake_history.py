@@ -1,4 +1,4 @@
-"""What wakes have taken: the steps of the last one, as they are done, and how long the recent ones took."""
+"""Wake history: the completed steps of the last wake, and the durations of recent wakes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -11,16 +11,19 @@ from daybreak.api.gates.sleep import SleepDepth
 from daybreak.gates.sleep_state import SleepState
 
 Steps = Callable[[datetime, WakePhases | None], WakePhases | None]
-"""The steps of a wake that are done, from when it began and what had been done before; None: none yet."""
+"""Function that returns the completed steps of a wake, or None without any.
+
+Its arguments are the start of the wake and the steps that were completed before.
+"""
 
 RECENT = 20
-"""Wakes that are remembered."""
+"""Number of remembered wakes."""
 
 
 def wake_history(
     before: WakeStatus | None, was: SleepState, now: SleepState, moment: datetime, steps: Steps
 ) -> WakeStatus | None:
-    """The history after a decision taken at `moment`: `was` is the state before it, `now` the one after."""
+    """Return the history after a decision taken at `moment`; `was` and `now` are the states around it."""
     if was.asleep is not None and now.asleep is None:
         return _begun(before, was.asleep, now.since)
     if before is None or not before.under_way:
@@ -35,12 +38,13 @@ def wake_history(
         return before.model_copy(update={"phases": found, "failed": failed})
     done = steps(started, before.phases) or WakePhases()
     taken = max(0, round((moment - started).total_seconds()))
-    # An engine that has answered runs, even if nobody has told of it yet.
+    # An engine that has answered runs, even without a report of its start.
     engine_started = taken if done.engine_started is None else done.engine_started
     phases = done.model_copy(update={"engine_started": engine_started, "first_token": taken})
     ended = before.model_copy(update={"phases": phases, "seconds": taken, "failed": failed})
     if failed:
-        # Most of it is the time until somebody acted: nobody shall be held for as long as that.
+        # A failed wake is mostly the time until an administrator acted. Requests must not be held for that
+        # long.
         return ended
     recent = [*before.recent, taken][-RECENT:]
     measured = {"p50_seconds": percentile(recent, 50), "p95_seconds": percentile(recent, 95)}
@@ -48,18 +52,18 @@ def wake_history(
 
 
 def percentile(values: Sequence[int], percent: int) -> int:
-    """The smallest of the values that so many percent do not exceed."""
+    """Return the smallest value that at least `percent` percent of the values do not exceed."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 
 def _failed(sleep_state: SleepState) -> bool:
-    """Whether a wake has come to a halt: nothing goes on until somebody acts."""
+    """Return True if a wake has stopped until an administrator acts."""
     halted = sleep_state.phase is Phase.FAILED and sleep_state.gate is GateState.CLOSED
     return halted or sleep_state.gate is GateState.FAILED
 
 
 def _begun(before: WakeStatus | None, depth: SleepDepth, at: datetime) -> WakeStatus:
-    """A new wake; what is known of those before is kept."""
+    """Return the status of a new wake, with the known durations of the previous ones."""
     return WakeStatus(
         depth=depth,
         start_time=written(at),

@@ -1,1 +1,1 @@
-"""The gateway's data path: one HAProxy process, and the Python that starts and programs it."""
+"""Data path of the gateway: HAProxy, and the Python that starts and configures it."""

@@ -1,6 +1,7 @@
 """`python -m daybreak.gateway haproxy|agent`: the first program of one of a gateway pod's two containers.
 
-Both stay small beside what does the work: no more is imported than is needed, and not before.
+Both stay small next to the processes that do the work: they import only what they need, and only when they
+need it.
 """
 
 import os
@@ -16,17 +17,19 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("haproxy", "agent")
 UMASK = 0o007
-"""Both containers have users of their own, and a group in common: it may read and write what they share."""
+"""File mode mask. The containers have different users and a common group, which may read and write shared
+files."""
 
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-"""They ask a program to let those finish who are here, and to end."""
+"""Signals that make a program finish current requests and end."""
 
 
 def program(name: str, env: Environment) -> Callable[[], int]:
-    """What runs one of the programs, until a signal comes and everybody has finished, or until it fails.
+    """Return the function that runs one of the programs until a signal and all requests end, or until it
+    fails.
 
-    It returns the exit status. Raises InvalidSettings.
+    The function returns the exit status. Raises InvalidSettings.
     """
     from daybreak.gateway.supervisor import json_log
 
@@ -38,7 +41,7 @@ def program(name: str, env: Environment) -> Callable[[], int]:
         for number in SIGNALS:
             signal.signal(number, lambda *_: keeper.drain())
         return keeper.run
-    # It does not speak TLS, and asyncio does without it where a Python has none: that is 4 MiB.
+    # The program does not speak TLS, and asyncio works without it if Python has none: that saves 4 MiB.
     sys.modules.setdefault("ssl", None)  # type: ignore[arg-type]  # the import system's word for "not there"
     import asyncio
 
@@ -58,7 +61,7 @@ async def _supervise(supervisor: "Supervisor") -> int:
 
 
 def main() -> int:
-    """The program. Returns its exit status."""
+    """Run the program. Returns its exit status."""
     if len(sys.argv) != 2 or sys.argv[1] not in PROGRAMS:
         print(f"daybreak.gateway: say which program: {' or '.join(PROGRAMS)}", file=sys.stderr)
         return 2

@@ -1,31 +1,32 @@
-"""Reads the environment variables that the operator sets in the gateway's pod."""
+"""Environment variables that the operator sets in the gateway's pod."""
 
 import os
 from collections.abc import Mapping
 
 DRAINING_SINCE = "GATEWAY_DRAINING_SINCE"
-"""Tells an agent that the pod was told to end before it was started: when, on the monotonic clock."""
+"""Variable with the time at which the pod's termination began before the agent's start, on the monotonic
+clock."""
 WATCHDOG = "GATEWAY_WATCHDOG"
-"""Tells an agent where to say that it lives: a file descriptor that its keeper reads."""
+"""Variable with the file descriptor for the agent's heartbeats, which its keeper reads."""
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class InvalidSettings(ValueError):
-    """An environment variable that is missing, or has a value that means nothing."""
+    """Missing or invalid environment variable."""
 
 
 class Environment:
-    """Values of environment variables, checked; errors name the variable and what it takes."""
+    """Checked values of environment variables; errors name the variable and its allowed values."""
 
     def __init__(self, variables: Mapping[str, str] = os.environ) -> None:
         self._variables = variables
 
     def text(self, name: str, default: str = "") -> str:
-        """A text; the default where there is none, or nothing but white space."""
+        """Return a text, or the default if there is none or only white space."""
         return self._variables.get(name, "").strip() or default
 
     def number(self, name: str, default: int, least: int, most: int) -> int:
-        """A whole number within bounds. Raises InvalidSettings."""
+        """Return a whole number within bounds. Raises InvalidSettings."""
         value = self.text(name, str(default))
         if not value.isdecimal() or not least <= int(value) <= most:
             raise InvalidSettings(f"{name} is {value!r}: use a number from {least} to {most}")
@@ -41,15 +42,17 @@ class Environment:
 
     @property
     def folder(self) -> str:
-        """GATEWAY_FOLDER: a writable folder of the pod's own, which HAProxies and agent share."""
+        """GATEWAY_FOLDER: writable folder of the pod that HAProxies and agent share."""
         return self.text("GATEWAY_FOLDER", "/run/daybreak-gateway")
 
     @property
     def leave_seconds(self) -> int:
-        """GATEWAY_LEAVE_SECONDS: how long it still takes requests at its end. Raises InvalidSettings."""
+        """GATEWAY_LEAVE_SECONDS: time for which the gateway still accepts requests at its end. Raises
+        InvalidSettings."""
         return self.number("GATEWAY_LEAVE_SECONDS", 5, 0, 3600)
 
     @property
     def drain_seconds(self) -> int:
-        """GATEWAY_DRAIN_SECONDS: how long what is held or streams may then finish. Raises InvalidSettings."""
+        """GATEWAY_DRAIN_SECONDS: time in which held and running requests may then finish. Raises
+        InvalidSettings."""
         return self.number("GATEWAY_DRAIN_SECONDS", 300, 0, 86400)

@@ -1,1 +1,1 @@
-"""The gateways of namespaces, as the operator sees them: their objects and ports, and what they tell."""
+"""Gateways of namespaces in the operator: their objects, ports and reports."""

@@ -1,4 +1,4 @@
-"""The gateway of a namespace: there as long as the namespace has a workload that stands behind it."""
+"""Controller of gateways: a namespace has a gateway while it has a workload behind it."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -39,30 +39,31 @@ from daybreak.platform import Platform
 log = structlog.get_logger("daybreak.gateways")
 
 AGAIN_SECONDS = 15.0
-"""When to look again at an object whose name somebody else has taken."""
+"""Requeue delay in seconds if another owner has taken an object's name."""
 GATHER_SECONDS = 1.0
-"""Over how long the coming and going of workloads is gathered before a namespace's gateway is looked at."""
+"""Time in seconds over which created and deleted workloads are collected before their gateway is
+reconciled."""
 UNTOLD_SECONDS = 2.0
-"""When to look again at the gateway of workloads that the watch has not told of yet."""
+"""Requeue delay in seconds of a gateway with workloads that the watch has not reported yet."""
 
 LEAVING_SECONDS = 2.0
-"""When to look again at a gateway that goes."""
+"""Requeue delay in seconds of a gateway in deletion."""
 NEEDED_TO_THE_END = (SERVICE_ACCOUNTS, ROLES, ROLE_BINDINGS, NETWORK_POLICIES)
-"""What a gateway's pods need as long as they run."""
+"""Objects that a gateway's pods need while they run."""
 
 
 class GatewayController:
-    """Makes and removes gateways: one in each namespace that has a workload, or none in any.
+    """Creates and deletes gateways: one in each namespace with a workload, or none if they are disabled.
 
     Args:
         api: The API server.
-        cache: What is known of the cluster.
-        workloads: The kinds that stand behind gateways.
+        cache: State of the cluster.
+        workloads: Kinds of workloads behind gateways.
         applier: Writes objects.
         platform: Settings of the installation.
-        reports: Listens to the gateways that are there.
-        may_act: Whether the lease is held this moment.
-        routes: The kinds that gateways read beside workloads.
+        reports: Receives reports of running gateways.
+        may_act: Returns True if the lease is currently held.
+        routes: Kinds that gateways read in addition to workloads.
     """
 
     name = "Gateway"
@@ -89,17 +90,17 @@ class GatewayController:
         self._may_act = may_act
         self._needs = GatewayNeeds(cache)
         self._refused: dict[str, tuple[str, str]] = {}
-        """What was said last of settings that cannot be taken, with the ConfigMap's uid, by namespace."""
+        """UID of the ConfigMap and last reported message about its invalid settings, by namespace."""
         self._short: dict[str, frozenset[str]] = {}
-        """The uids of pods of which it was said that they are nearly full, by namespace."""
+        """UIDs of pods that were reported as nearly full, by namespace."""
         self._unenforced: set[str] = set()
         """Namespaces with an event that NetworkPolicies are not enforced."""
         self._rejected: dict[str, str] = {}
-        """Why the API server rejects pods of gateways, by namespace."""
+        """Message of the API server that rejects pods of gateways, by namespace."""
         self.watched: Collection[Resource] = frozenset((*workloads, *routes, *OF_GATEWAYS, PODS, CONFIG_MAPS))
 
     def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
-        """The gateway of the namespace: it comes with the first workload, and goes with the last one."""
+        """Return the gateway of the namespace, which exists from the first to the last workload."""
         mine = gateway_key(owner.namespace).key
         if resource in self._workloads or resource in self._routes:
             return mine, GATHER_SECONDS
@@ -111,25 +112,25 @@ class GatewayController:
         return mine, 0.0
 
     def objects(self) -> Collection[Key]:
-        """The gateway of every namespace with a workload."""
+        """Return the gateway of every namespace with a workload."""
         return {gateway_key(key.namespace).key for kind in self._workloads for key in self._cache.keys(kind)}
 
     async def concerned_by_nodes(self) -> Collection[Key]:
-        """None: where gateways run is the scheduler's business."""
+        """Return no gateways: the scheduler alone decides on which nodes they run."""
         return ()
 
     async def settle(self) -> None:
-        """Hear those gateways that are there, before anything is judged."""
+        """Receive the reports of existing gateways before the first reconcile."""
         if self._reports is not None:
             await self._reports.settle()
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop receiving reports."""
         if self._reports is not None:
             await self._reports.close()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Make the namespace's gateway what it should be. Returns when to look again, in seconds."""
+        """Reconcile the namespace's gateway. Return the requeue delay in seconds."""
         if not self._may_act():
             raise LeaseLost
         namespace = key.namespace
@@ -145,9 +146,9 @@ class GatewayController:
         if not self._platform.gateway_image:
             return await self._remove(namespace, there, again)
         needed = any(self._cache.has_any(kind, namespace) for kind in self._workloads)
-        # A new operator may know the gateway before it knows the workloads: only the API server can say
-        # that there are none. If there are, the gateway stays as it is until they are known: what they need
-        # of it, such as Secrets, is not known either.
+        # A new operator may know the gateway before it knows the workloads: only the API server knows that
+        # there are none. If there are workloads, the gateway stays unchanged until they are known, because
+        # their needs, such as Secrets, are unknown as well.
         if not needed and there and await self._has_services(namespace):
             return UNTOLD_SECONDS
         secrets = await self._secrets(namespace) if needed else frozenset[str]()
@@ -160,12 +161,13 @@ class GatewayController:
         for manifest in wanted:
             live = self._cache.get(of(manifest), key_of(manifest))
             if refusal and live is not None and of(manifest) is DEPLOYMENTS:
-                continue  # it stays as it is: an error in writing is no reason to move every pod
+                continue  # it stays unchanged: invalid settings are no reason to replace every pod
             try:
                 if await self._applier.apply(manifest, live):
                     metrics.WRITES.labels(manifest["kind"]).inc()
             except Occupied:
-                # Made by us a moment ago, and the watch has not told yet; or somebody else's, which stays.
+                # Daybreak created the object a moment ago and the watch has not reported it yet, or it has
+                # another owner.
                 again = min(AGAIN_SECONDS, again or AGAIN_SECONDS)
             except ApiError as error:
                 if not (error.refused and said is not None and of(manifest) is DEPLOYMENTS):
@@ -180,7 +182,7 @@ class GatewayController:
         return again
 
     async def _say(self, namespace: str, said: Manifest | None, refusal: str) -> None:
-        """Post an event about settings that cannot be taken, once for each that is wrong with them."""
+        """Post an event about invalid settings, once per error."""
         if said is None or not refusal:
             self._refused.pop(namespace, None)
             return
@@ -201,7 +203,7 @@ class GatewayController:
         )
 
     async def _say_short(self, namespace: str) -> None:
-        """Post an event about each pod that is nearly full, once for each time that it becomes so."""
+        """Post an event about each pod that becomes nearly full."""
         short = self._reports.short(namespace) if self._reports is not None else frozenset[str]()
         news = short - self._short.get(namespace, frozenset())
         for pod in self._cache.owned_by(gateway_key(namespace), PODS) if news else ():
@@ -222,7 +224,8 @@ class GatewayController:
     async def _say_unenforced(self, namespace: str) -> None:
         """Post an event if NetworkPolicies are not enforced, once while the namespace has a gateway.
 
-        A connection proves it. Silence afterwards disproves nothing: a busy Ray head is silent as well.
+        A connection proves missing enforcement. Later silence disproves nothing, because a busy Ray head is
+        silent as well.
         """
         deployment = self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY))
         if deployment is None:
@@ -247,7 +250,7 @@ class GatewayController:
         )
 
     def _note_rejection(self, namespace: str) -> None:
-        """Have workloads reconciled if the API server rejects the gateway's pods, or does so no longer."""
+        """Reconcile workloads when the API server starts or stops to reject the gateway's pods."""
         rejected = rejection(self._cache.get(DEPLOYMENTS, Key(namespace, names.GATEWAY)))
         if rejected == self._rejected.get(namespace, ""):
             return
@@ -258,10 +261,11 @@ class GatewayController:
             self._reports.tell(namespace)
 
     async def _remove(self, namespace: str, there: Sequence[Manifest], again: float | None) -> float | None:
-        """Take the gateway away, as gateways are switched off.
+        """Remove the gateway after gateways have been disabled.
 
-        Services are led past it first, each when what is behind it answers. Its pods finish what they hold
-        and stream, and keep what they need for that until they are gone.
+        First, the Service of each workload switches from the gateway to the pods behind it, as soon as they
+        answer. The gateway's pods finish held and streaming requests, and keep the objects that they need for
+        that until they are gone.
         """
         if any(_leads_here(front) for front in self._fronts(namespace)):
             return LEAVING_SECONDS if there else again
@@ -276,15 +280,15 @@ class GatewayController:
         return LEAVING_SECONDS if there else again
 
     def _fronts(self, namespace: str) -> Iterator[Manifest | None]:
-        """The addresses of the namespace's workloads, also of those that are being deleted."""
+        """Yield the Services of the namespace's workloads, including workloads in deletion."""
         for key in self._cache.keys(SERVICES, namespace):
             yield self._cache.get(SERVICES, key)
 
     async def _secrets(self, namespace: str) -> frozenset[str]:
-        """Names of the Secrets with API keys that the gateway shall have.
+        """Return the names of the Secrets with API keys for the gateway.
 
-        What it has is taken from it only when the API server says that no service needs it: a new operator
-        may know some workloads of the namespace before the others.
+        A new operator may know some workloads of the namespace before the others. Therefore a mounted Secret
+        is removed only after the API server has shown that no service needs it.
         """
         kinds = (*self._workloads, *self._routes)
         needed = self._needs.of(namespace, kinds).secrets
@@ -305,7 +309,10 @@ class GatewayController:
 
 
 def _settings(platform: Platform, said: Manifest | None) -> tuple[Platform, str]:
-    """The installation's settings with those of a namespace, and why these are not taken; empty: they are."""
+    """Merge the settings of a namespace into those of the installation.
+
+    Return also the error, empty if there is none.
+    """
     try:
         return of_namespace(platform, said), ""
     except InvalidGatewaySettings as error:
@@ -313,13 +320,13 @@ def _settings(platform: Platform, said: Manifest | None) -> tuple[Platform, str]
 
 
 def _leads_here(service: Manifest | None) -> bool:
-    """Whether a workload's address leads to the gateway."""
+    """Return True if a workload's Service selects the gateway."""
     of_a_service = bool(names.labelled_owner(at(service, "metadata", "labels")))
     return of_a_service and at(service, "spec", "selector") == names.gateway_selector()
 
 
 def _is_ours(live: Manifest) -> bool:
-    """Whether it is one of the objects that a gateway is made of, by its name and its labels."""
+    """Return True if an object belongs to a gateway, by its name and labels."""
     metadata = live["metadata"]
     name = names.ROUTER if of(live) is SERVICES else names.GATEWAY
     ours = names.gateway_labels().items() <= mapping(metadata.get("labels")).items()
@@ -327,6 +334,6 @@ def _is_ours(live: Manifest) -> bool:
 
 
 def _mounted(deployment: Mapping[str, Any] | None) -> set[str]:
-    """Names of the Secrets that the gateway's pods have as folders of their own."""
+    """Return the names of the Secrets that the gateway's pods mount as separate volumes."""
     volumes = mappings(at(deployment, "spec", "template", "spec").get("volumes"))
     return {name for volume in volumes if (name := text(mapping(volume.get("secret")).get("secretName")))}

@@ -1,7 +1,8 @@
-"""Whether what answers at a gateway pod's address is that pod, of the gateway's own account.
+"""Proof that the server at a gateway pod's address is that pod, under the gateway's own service account.
 
-A label proves nothing, and an address may be another pod's by now. A gateway shows the token that the kubelet
-has made for its pod, for the operator as audience: of no use to whoever sees it, as it stands for that pod.
+A label proves nothing, and an address may belong to another pod by now. A gateway shows the token that the
+kubelet created for its pod, with the operator as audience. A stolen token is useless, because it identifies
+only that pod.
 """
 
 import hashlib
@@ -14,21 +15,21 @@ from daybreak.kube.errors import ApiError
 from daybreak.kube.token_reviews import holder
 
 TOKEN_LIMIT = 8192
-"""Longest token, in characters."""
+"""Maximum length of a token in characters."""
 
 log = structlog.get_logger("daybreak.listener")
 
 
 class GatewayIdentity:
-    """Asks the API server who gateways are, once for each of their tokens."""
+    """Verifies gateways by their tokens, with one request to the API server per token."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._proven: dict[tuple[str, str], str] = {}
-        """By namespace and pod: the digest of the token that it has shown last, and that was its own."""
+        """Digest of the last verified token, by namespace and pod UID."""
 
     async def prove(self, namespace: str, pod_uid: str, token: str) -> bool:
-        """Whether a token is that of a namespace's gateway pod."""
+        """Return True if a token belongs to a namespace's gateway pod."""
         digest = hashlib.sha256(token.encode()).hexdigest()
         if self._proven.get((namespace, pod_uid)) == digest:
             return True
@@ -46,5 +47,5 @@ class GatewayIdentity:
         return True
 
     def forget(self, namespace: str, pod_uid: str) -> None:
-        """The pod has gone."""
+        """Drop the record of a deleted pod."""
         self._proven.pop((namespace, pod_uid), None)

@@ -1,4 +1,4 @@
-"""Listening to one gateway: its stream of states, kept as the last report of each gate."""
+"""Connection to one gateway: its stream of states, kept as the last report of each gate."""
 
 import asyncio
 import time
@@ -16,17 +16,18 @@ from daybreak.protocol.reports import Report, Update
 from daybreak.protocol.tallies import Tallies
 
 SILENCE_SECONDS = 5.0
-"""A gateway says something every second: after so long it is not heard any more."""
+"""Time in seconds without data after which the connection counts as lost. A gateway sends data every
+second."""
 RETRY_SECONDS = (0.2, 5.0)
 LINE_LIMIT = 4 * 2**20
-"""Longest line of a stream, in bytes: a thousand services are about 200 KB."""
+"""Maximum length of a stream's line in bytes. A thousand services take about 200 KB."""
 
 MOST_GATES = 2048
-"""Gates that a gateway may tell of: its HAProxy has room for 1,280."""
+"""Maximum number of gates that a gateway may report. Its HAProxy has capacity for 1,280."""
 MOST_STARTS = 4
-"""Of one pod: so many are kept of what it has told of routes."""
+"""Maximum number of starts of one pod whose route reports are kept."""
 NAME_LIMIT = 512
-"""Longest name of a gate, in characters."""
+"""Maximum length of a gate's name in characters."""
 
 Prove = Callable[[str], Awaitable[bool]]
 
@@ -34,26 +35,26 @@ log = structlog.get_logger("daybreak.listener")
 
 
 class _Heard(NamedTuple):
-    """The last report of a gate; times are of the monotonic clock."""
+    """Last report of a gate; times are of the monotonic clock."""
 
     report: Report
     at: float
-    """When it came."""
+    """Time at which the report arrived."""
     routed: float
-    """Until when there was a server that answers, where the report has none."""
+    """Last time at which a server was up, if the report has none."""
     pause: tuple[float, float] | None
-    """When the last pause of a minute or longer began and ended that was heard of from beginning to end."""
+    """Start and end of the last idle period of at least one minute that was observed completely."""
 
 
 class GatewayListener:
-    """Listens to one gateway pod for as long as it is there.
+    """Receives the reports of one gateway pod while the pod exists.
 
     Args:
-        url: Where its stream is.
-        session: Makes connections.
-        on_change: Called with the names of services of which something that matters has changed; with None
-            when the gateway has come to be heard, or is not heard any more.
-        prove: Says of a token whether it is this gateway's; None: it is believed without.
+        url: URL of the gateway's stream.
+        session: Opens connections.
+        on_change: Called with the names of services with a relevant change, or with None when the connection
+            to the gateway is established or lost.
+        prove: Returns True if a token belongs to this gateway; None accepts the gateway without a token.
     """
 
     def __init__(
@@ -68,34 +69,34 @@ class GatewayListener:
         self._session = session
         self._on_change = on_change
         self.on_tallies: Callable[[], None] | None = None
-        """Called when it has told what backends of routes have got."""
+        """Called when the gateway has reported the requests of routes' backends."""
         self.short = False
-        """Whether it is nearly full, as it has told last."""
+        """True if the gateway last reported that it is nearly full."""
         self.on_short: Callable[[], None] | None = None
-        """Called when that has changed."""
+        """Called when `short` has changed."""
         self.enforced: bool | None = None
-        """Whether NetworkPolicies are enforced, as far as the gateway knows; the last that was heard."""
+        """Last report of the gateway whether NetworkPolicies are enforced; None if unknown."""
         self.on_enforced: Callable[[], None] | None = None
-        """Called when that has changed."""
+        """Called when `enforced` has changed."""
         self.tallies: dict[str, Tallies] = {}
-        """What it has told of routes, by its start; the latest one last."""
+        """Reports about routes, by start of the gateway; the latest one is last."""
         self._boot = ""
         self._reports: dict[str, dict[str, _Heard]] = {}
-        """By service, then by model."""
+        """Last reports, by service and model."""
         self._doubted = False
         self.heard = False
-        """Whether the reports are of now."""
+        """True if the reports are current."""
         self.tried = asyncio.Event()
-        """Set when it has been heard once, or could not be."""
+        """Set after the first report or the first failed attempt."""
         self._task = asyncio.create_task(self._listen(), name=f"listen {url}")
 
     @property
     def kept(self) -> int:
-        """How many reports are kept."""
+        """Number of stored reports."""
         return sum(len(models) for models in self._reports.values())
 
     def seen(self, service: str) -> Heard | None:
-        """What it says of a service; None when it is not heard."""
+        """Return the gateway's report of a service, or None without a connection."""
         if not self.heard:
             return None
         now = time.monotonic()
@@ -134,7 +135,7 @@ class GatewayListener:
 
     async def _read(self) -> None:
         limits = aiohttp.ClientTimeout(total=None, sock_connect=3.0, sock_read=SILENCE_SECONDS)
-        # Whoever passes for a gateway must not lead us elsewhere.
+        # A server that poses as a gateway must not redirect the operator.
         async with self._session.get(self._url, timeout=limits, allow_redirects=False) as stream:
             if stream.status != 200:
                 raise ValueError(f"answered {stream.status}")
@@ -173,7 +174,7 @@ class GatewayListener:
             service, model = named(name)
             old = before.get(service, {}).get(model)
             routed = now if old is None or old.report.servers_up else old.routed
-            # What was not heard of meanwhile may have ended a pause long ago.
+            # A request without a report, such as before a reconnect, may have ended the idle period long ago.
             pause = None if old is None or anew else _pause(old, report, now)
             if old is None or _matters(old.report) != _matters(report) or pause is not None:
                 changed.add(service)
@@ -206,7 +207,7 @@ def _unrouted(heard: _Heard, now: float) -> timedelta:
 
 
 def _pause(before: _Heard, report: Report, now: float) -> tuple[float, float] | None:
-    """The pause that ends with a report; None: none of a minute or longer."""
+    """Return the idle period that ends with a report, or None if none of at least one minute ends."""
     busy = before.report.held or before.report.in_flight
     began = before.at if busy else before.at - before.report.idle_ms / 1000
     ended = now - report.idle_ms / 1000
@@ -222,6 +223,9 @@ def _ended(pause: tuple[float, float] | None, now: float) -> Pause | None:
 
 
 def _matters(report: Report) -> tuple[object, ...]:
-    """The part of a report on which a decision can hang. While the gate is open, single requests are none."""
+    """Return the parts of a report that decisions depend on.
+
+    While the gate is open, single requests do not count.
+    """
     on_the_way = report.in_flight > 0 and report.gate != "open"
     return report.epoch, report.gate, report.held > 0, report.servers_up > 0, on_the_way, report.clusters

@@ -1,4 +1,4 @@
-"""What workloads and routes of a namespace need of its gateway: Secrets, and ways to hosts outside."""
+"""Needs of a namespace's workloads and routes from its gateway: Secrets, and ports of external hosts."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -12,33 +12,33 @@ from daybreak.manifests.keys import Key
 
 @dataclass(frozen=True)
 class Needs:
-    """What is needed of a gateway."""
+    """Requirements for a gateway."""
 
     secrets: frozenset[str] = frozenset()
-    """Names of the Secrets with API keys of services, and of external models of routes."""
+    """Names of the Secrets with API keys of services, and of routes' external models."""
     ports: frozenset[int] = frozenset()
-    """Ports of the hosts outside of the cluster that routes lead to."""
+    """Ports of hosts outside the cluster that routes lead to."""
 
 
 NOTHING = Needs()
 
 
 class GatewayNeeds:
-    """Reads each object once for each of its versions.
+    """Reads the needs of each object once per version.
 
-    A namespace may have a thousand services, and its gateway is looked at with every one that comes.
+    A namespace may have a thousand services, and each new one triggers a reconcile of the gateway.
 
     Args:
-        cache: What is known of the cluster.
+        cache: State of the cluster.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._read: dict[tuple[str, Resource], dict[Key, tuple[int, Needs]]] = {}
-        """By namespace and kind: what each object needs, in which version."""
+        """Version and needs of each object, by namespace and kind."""
 
     def of(self, namespace: str, kinds: Collection[Resource]) -> Needs:
-        """What the objects of these kinds need together, as far as the watches have told."""
+        """Return the combined needs of all objects of these kinds that the watches have reported."""
         return together(each for kind in kinds for each in self._of_kind(namespace, kind))
 
     def _of_kind(self, namespace: str, kind: Resource) -> set[Needs]:
@@ -56,7 +56,7 @@ class GatewayNeeds:
 
 
 def needs(manifest: Manifest | None) -> Needs:
-    """What a workload or a route needs of its namespace's gateway."""
+    """Return the needs of a workload or a route from its namespace's gateway."""
     external = at(manifest, "spec", "externalFallback")
     asked = [mapping(key.get("secretRef")) for key in mappings(at(manifest, "spec", "access").get("apiKeys"))]
     asked += [mapping(external.get(field)) for field in ("apiKeySecretRef", "caSecretRef")]
@@ -67,7 +67,7 @@ def needs(manifest: Manifest | None) -> Needs:
 
 
 def together(found: Iterable[Needs]) -> Needs:
-    """What several objects need."""
+    """Return the combined needs of several objects."""
     every = list(found)
     return Needs(
         frozenset[str]().union(*(each.secrets for each in every)),

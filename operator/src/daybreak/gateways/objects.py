@@ -1,7 +1,7 @@
-"""The gateway of a namespace: what all its workloads are reached through.
+"""Objects of a namespace's gateway, through which clients reach all its workloads.
 
-Its objects belong to no single workload: the operator makes them with the first one of the namespace and
-removes them with the last one.
+The objects belong to no single workload: the operator creates them with the first workload of the namespace
+and deletes them with the last one.
 """
 
 import copy
@@ -24,20 +24,20 @@ Manifest = dict[str, Any]
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _OURS = {names.MANAGED_BY_LABEL: names.MANAGED_BY}
 _OUTSIDE = (("0.0.0.0/0", "169.254.0.0/16"), ("::/0", "fe80::/10"))
-"""All addresses, and those among them at which clouds tell a node its credentials."""
+"""Ranges of all addresses, each with an excluded range at which clouds give a node its credentials."""
 USER_ID = 65532
 AGENT_USER_ID = 65533
-"""The agent's: HAProxy, which reads what clients send, can neither see into it nor act for it."""
+"""User ID of the agent. HAProxy reads client input, and can neither inspect the agent nor act for it."""
 _USERS = {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID}
-"""Of the pod: the group is what both containers have in common, and the folder's that they share."""
+"""User and groups of the pod. Both containers share the group, and so does their shared folder."""
 DRAIN_SECONDS = HOLD_BOUNDS[1] + names.GATEWAY_STREAM_SECONDS
-"""How long a gateway that is told to stop lets held and streaming requests finish: the longest hold that
-`Auto` gives, and then the longest silence of a model that answers.
-"""
+"""Maximum time in seconds for held and streaming requests to finish when a gateway stops. It is the maximum
+hold of `Auto`, plus the maximum silence of an answering model."""
 TOKEN_SECONDS = 3600
-"""How long the token is good for that a gateway shows to the operator; the kubelet renews it before."""
+"""Lifetime in seconds of the token that a gateway shows to the operator. The kubelet renews it earlier."""
 EXIT_SECONDS = 30
-"""What it may take beside that: until its address is known to be gone, and to end."""
+"""Further time in seconds for a stopping gateway, until its removed address is known and the pod has
+ended."""
 
 
 def gateway(
@@ -48,11 +48,11 @@ def gateway(
     routes: Collection[Resource] = (),
     external_ports: Collection[int] = (),
 ) -> list[Manifest]:
-    """Objects of the gateway, what pods need before the Deployment that makes them.
+    """Return the objects of a gateway, dependencies of the Deployment's pods first.
 
-    `workloads` are the kinds that may stand behind it, `secrets` the names of the Secrets with API keys
-    beside the shared one, `routes` the kinds that it goes by beside the workloads, and `external_ports`
-    those of hosts outside of the cluster that routes lead to.
+    `workloads` are the kinds behind the gateway, and `routes` the further kinds that configure it. `secrets`
+    are the names of the Secrets with API keys, in addition to the shared one. `external_ports` are the ports
+    of hosts outside the cluster that routes lead to.
     """
     objects = [_service_account(namespace), _role(namespace, [*workloads, *routes]), _role_binding(namespace)]
     if platform.network_policy:
@@ -77,7 +77,7 @@ def _service_account(namespace: str) -> Manifest:
 
 
 def _role(namespace: str, kinds: Collection[Resource]) -> Manifest:
-    """It reads what the operator has decided, and where Ray heads are; it writes nothing."""
+    """Return the Role, which permits reads of the operator's decisions and of Ray heads, but no writes."""
     reads = ["get", "list", "watch"]
     return _object(
         "rbac.authorization.k8s.io/v1",
@@ -101,10 +101,11 @@ def _role_binding(namespace: str) -> Manifest:
 
 
 def _network_policy(namespace: str, platform: Platform, external_ports: Collection[int]) -> Manifest:
-    """Requests may come from anywhere; state and metrics are for the operator and who collects metrics.
+    """Return a policy that admits requests from anywhere, and only operator and metrics collectors to state.
 
-    What a gateway itself reaches is known, and it reads what clients send: so it reaches nothing else. Hosts
-    outside of the cluster have names, and a policy knows addresses only: any but those of the node itself.
+    State and metrics share one port. The targets of a gateway are known, and it reads client input, so the
+    policy permits no others. Hosts outside the cluster have names, but a policy knows only addresses: it
+    permits all except those of the node itself.
     """
     (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     operator = {
@@ -113,7 +114,7 @@ def _network_policy(namespace: str, platform: Platform, external_ports: Collecti
     }
     serving = [{"protocol": "TCP", "port": port} for port in (ports.SERVE, ports.DIRECT)]
     models = {"podSelector": {"matchExpressions": [{"key": names.OWNER_NAME_LABEL, "operator": "Exists"}]}}
-    # Each has a port of its own, which its own policy opens to the gateway.
+    # Each ModelServer has its own port, which its own policy opens to the gateway.
     servers = {"podSelector": {"matchLabels": {names.COMPONENT_LABEL: names.SERVER_COMPONENT, **_OURS}}}
     egress = [{"to": [models], "ports": serving}, {"to": [servers]}, *to_cluster(platform.api_server_ports)]
     if external_ports:
@@ -147,7 +148,7 @@ def _network_policy(namespace: str, platform: Platform, external_ports: Collecti
 
 
 def _router(namespace: str) -> Manifest:
-    """The address of all models of the namespace: a request's body says which one it is for."""
+    """Return the Service for all models of the namespace; a request's body names its model."""
     spec = front(names.gateway_selector(), names.GATEWAY_ROUTER_PORT)
     return _object("v1", "Service", namespace, name=names.ROUTER, spec=spec)
 
@@ -167,7 +168,8 @@ def _deployment(namespace: str, platform: Platform, secrets: Sequence[str]) -> M
         spec={
             "replicas": platform.gateway_replicas,
             "selector": {"matchLabels": names.gateway_selector()},
-            # One more while the old one finishes what it holds: there are never fewer than there should be.
+            # Surge by one pod while an old pod finishes held requests, so that the number of pods never falls
+            # below `replicas`.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
             "template": _template(platform, secrets),
         },
@@ -175,14 +177,14 @@ def _deployment(namespace: str, platform: Platform, secrets: Sequence[str]) -> M
 
 
 def _template(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
-    """The pods, with what the installation sets of them."""
+    """Return the pod template, merged with the installation's settings."""
     own = {"metadata": {"labels": names.gateway_labels()}, "spec": _pod(platform, secrets)}
     name = names.GATEWAY_COMPONENT
     whole = merge_template.merged(own, platform.gateway_pods.pod_template, container=name, alias=name)
     haproxy = next(each for each in whole["spec"]["containers"] if each["name"] == name)
     for agent in whole["spec"]["containers"]:
         if agent["name"] == names.GATEWAY_AGENT:
-            # What a template says of variables, such as proxies and the level of the log, is for both.
+            # A template's variables, such as proxies and the log level, apply to both containers.
             given = {key: haproxy[key] for key in ("env", "envFrom") if key in haproxy}
             agent.update(copy.deepcopy(given))
     for container in [*whole["spec"]["containers"], *whole["spec"].get("initContainers", ())]:
@@ -227,12 +229,18 @@ def _pod(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
 
 
 def _keys_volume(secret: str) -> dict[str, Any]:
-    """A Secret with keys. One that is not there keeps its own service closed, and stops nobody else's."""
+    """Return a volume for a Secret with keys.
+
+    A missing Secret keeps its own service closed, but does not block others.
+    """
     return {"name": _volume_name(secret), "secret": {"secretName": secret, "optional": True}}
 
 
 def _proof_volume() -> dict[str, Any]:
-    """The token that a gateway shows to the operator: for it alone, and for this pod alone."""
+    """Return a volume with the token that a gateway shows to the operator.
+
+    The token is valid only for the operator as audience, and for this pod.
+    """
     token = {
         "path": "token",
         "audience": names.OPERATOR_AUDIENCE,
@@ -247,7 +255,7 @@ def _volume_name(secret: str) -> str:
 
 
 def _haproxy(platform: Platform) -> dict[str, Any]:
-    """HAProxy's container. Of all that is secret it has nothing but digests of keys, which it is told."""
+    """Return HAProxy's container. Its only secrets are digests of keys, which the agent sends."""
     return {
         "name": names.GATEWAY_COMPONENT,
         "args": ["haproxy"],
@@ -272,7 +280,10 @@ def _haproxy(platform: Platform) -> dict[str, Any]:
 
 
 def _agent(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
-    """The agent's container. No probes: it keeps the agent at work itself, and HAProxy goes on without."""
+    """Return the agent's container.
+
+    It has no probes, because the container itself restarts the agent, and HAProxy continues without it.
+    """
     proof = {
         "name": names.GATEWAY_PROOF_VOLUME,
         "mountPath": names.GATEWAY_PROOF_FOLDER,
@@ -303,7 +314,7 @@ def _agent(platform: Platform, secrets: Sequence[str]) -> dict[str, Any]:
 
 
 def _common(platform: Platform) -> dict[str, Any]:
-    """The image and the variables of both containers."""
+    """Return the image and the variables of both containers."""
     (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     own_namespace = {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     return {

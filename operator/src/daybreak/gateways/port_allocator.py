@@ -1,4 +1,7 @@
-"""The gateway's ports: every workload of a namespace has one, and keeps it; so has a route's own address."""
+"""Ports of the gateway.
+
+Each workload of a namespace keeps one port, and so does a route with a dedicated address.
+"""
 
 import zlib
 from collections.abc import Callable, Mapping
@@ -11,14 +14,14 @@ from daybreak.manifests.resources import SERVICES
 
 
 class PortAllocator:
-    """Gives every workload a port of its own within its namespace, by what stands for it in labels.
+    """Assigns each workload a port that is unique within its namespace, by its owner label.
 
-    What is given out is kept in the front Services themselves: a new operator reads it there.
+    Assignments are stored in the Services for clients, from which a new operator reads them.
 
     Args:
-        cache: Where the front Services are known from.
-        freed: Called with a service that got no port, when there is one for it.
-        ports: The first and the last one; None: those for workloads.
+        cache: Source of the Services for clients.
+        freed: Called with a service that got no port, as soon as one is free.
+        ports: First and last port. Defaults to the ports for workloads.
     """
 
     def __init__(
@@ -30,16 +33,16 @@ class PortAllocator:
         self._cache = cache
         self._freed = freed
         self.ports = ports or names.GATEWAY_PORTS
-        """The first and the last one."""
+        """First and last port."""
         self._taken: dict[str, dict[int, OwnerKey]] = {}
-        """By namespace: port → the workload."""
+        """Workload of each port, by namespace."""
         self._given: dict[OwnerKey, int] = {}
         self._refused: dict[str, dict[OwnerKey, None]] = {}
-        """By namespace: services that got none, the one that waits longest first."""
+        """Services without a port, by namespace; the one that has waited longest is first."""
         self._learned = False
 
     def of(self, service: OwnerKey) -> int | None:
-        """The service's port; None when all of them are taken."""
+        """Return the service's port, or None if all ports are taken."""
         if not self._learned:
             self._learn()
         port = self._given.get(service)
@@ -52,24 +55,26 @@ class PortAllocator:
         return port
 
     def given(self, namespace: str) -> list[OwnerKey]:
-        """Who has a port in a namespace."""
+        """Return the owners of ports in a namespace."""
         if not self._learned:
             self._learn()
         return [*self._taken.get(namespace, {}).values()]
 
     def forget(self, service: OwnerKey) -> None:
-        """The service has gone: its port may be given to another one."""
+        """Free the port of a deleted service for another one."""
         port = self._given.pop(service, None)
         if port is not None:
             self._taken[service.namespace].pop(port, None)
         refused = self._refused.get(service.namespace, {})
         refused.pop(service, None)
-        # One port, one service: should that one have gone too, it is forgotten in its turn.
+        # One port serves one waiting service. If that one is deleted as well, its own `forget` passes the
+        # port on.
         if refused and self._free(service) is not None:
             self._freed(next(iter(refused)))
 
     def _learn(self) -> None:
-        # Where two have one port, which should not be, the older one keeps it: every operator sees it so.
+        # If two Services share a port, which is an error, the older one keeps it: every operator decides
+        # alike.
         for manifest in sorted(self._cache.all(SERVICES), key=_age):
             metadata = manifest["metadata"]
             name = names.labelled_owner(metadata.get("labels"))
@@ -90,8 +95,8 @@ class PortAllocator:
         first, last = self.ports
         count = last - first + 1
         taken = self._taken.get(service.namespace, {})
-        # The name says where the search begins, so that most services get the same port again whenever
-        # everything is made anew.
+        # The search starts at a hash of the name, so that most services get the same port again after
+        # everything is recreated.
         start = zlib.crc32(service.label.encode()) % count
         for step in range(count):
             port = first + (start + step) % count
@@ -109,6 +114,6 @@ class PortAllocator:
 
 
 def _age(service: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Sorts the older one first, and by name what is equally old."""
+    """Return a sort key: older Services first, then by name."""
     metadata = service["metadata"]
     return metadata.get("creationTimestamp") or "", metadata["namespace"], metadata["name"]

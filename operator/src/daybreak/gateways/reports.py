@@ -1,4 +1,4 @@
-"""What the gateways of all namespaces say of the requests to each service."""
+"""Reports of the gateways of all namespaces about the requests to each service."""
 
 import asyncio
 import contextlib
@@ -22,26 +22,28 @@ from daybreak.manifests.resources import OF_GATEWAYS, PODS
 from daybreak.protocol.tallies import Tallies, Told
 
 SPREAD_SECONDS = 1.0
-"""Over how long the services of a namespace are looked at again when a gateway comes or goes."""
+"""Time in seconds over which the services of a namespace are reconciled after a gateway appears or
+disappears."""
 SETTLE_SECONDS = 3.0
-"""How long a new operator waits to hear those gateways that are there, before it judges anything."""
+"""Maximum time in seconds that a new operator waits for reports of existing gateways before its first
+decision."""
 
 GONE_SECONDS = 60.0
-"""How long after its time a pod that is being deleted is still believed to be there."""
+"""Time in seconds after its deletion deadline for which a pod in deletion is assumed to exist."""
 
 MOST_GONE = 64
-"""Gateways of a namespace that have gone, of which it is kept what they have told of routes."""
+"""Maximum number of starts of deleted gateways per namespace whose route reports are kept."""
 
 Enqueue = Callable[[OwnerKey, float], None]
 
 
 class GatewayReports:
-    """Listens to every gateway pod.
+    """Receives the reports of every gateway pod.
 
     Args:
-        cache: Where the pods are known from.
-        workloads: The kinds that stand behind gateways.
-        enqueue: Called with what stands for workloads to be looked at again, in so many seconds.
+        cache: Source of the pods.
+        workloads: Kinds of workloads behind gateways.
+        enqueue: Called with the owner key of a workload to reconcile and a delay in seconds.
     """
 
     def __init__(self, cache: Cache, workloads: Collection[Resource], enqueue: Enqueue) -> None:
@@ -50,62 +52,67 @@ class GatewayReports:
         self._enqueue = enqueue
         self._session: aiohttp.ClientSession | None = None
         self._listeners: dict[str, dict[tuple[str, str], GatewayListener]] = {}
-        """By namespace, then by address and uid of the pod."""
+        """Listeners by namespace, then by address and UID of the pod."""
         self._gone: dict[str, dict[str, Tallies]] = {}
-        """What gateways have told of routes that are not there any more, by namespace and their start."""
+        """Route reports of deleted gateways, by namespace and start of the gateway."""
         self._closing: set[asyncio.Task[None]] = set()
         self.identity: GatewayIdentity | None = None
-        """Says whether gateways are who they seem; None: they are believed by their labels."""
+        """Verifies the identity of gateways; None trusts their labels."""
         self.on_tallies: Callable[[str], None] | None = None
-        """Called with a namespace of which a gateway has told what backends of routes have got."""
+        """Called with a namespace when one of its gateways reports the requests of routes' backends."""
         self.on_short: Callable[[str], None] | None = None
-        """Called with a namespace of which a gateway has become nearly full, or is not any more."""
+        """Called with a namespace when one of its gateways becomes nearly full, or no longer is."""
         self.on_enforced: Callable[[str], None] | None = None
-        """Called with a namespace of which a gateway has learned whether NetworkPolicies are enforced."""
+        """Called with a namespace when one of its gateways has determined whether NetworkPolicies are
+        enforced."""
 
     def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
-        """What each gateway of its namespace says of a workload; None: that one is not heard."""
+        """Return the report of each gateway in a workload's namespace, with None for a disconnected
+        gateway."""
         listeners = self._listeners.get(workload.namespace, {})
         return tuple(listener.seen(workload.label) for listener in listeners.values())
 
     def short(self, namespace: str) -> frozenset[str]:
-        """The uids of those gateway pods of a namespace that are nearly full."""
+        """Return the UIDs of a namespace's gateway pods that are nearly full."""
         listeners = self._listeners.get(namespace, {})
         return frozenset(uid for (_, uid), listener in listeners.items() if listener.short)
 
     def enforced(self, namespace: str) -> bool | None:
-        """Return False if a gateway of a namespace got past NetworkPolicies, or None if no gateway knows."""
+        """Return False if a gateway of a namespace bypassed NetworkPolicies, or None if no gateway knows."""
         listeners = self._listeners.get(namespace, {})
         known = [each.enforced for each in listeners.values() if each.enforced is not None]
         return all(known) if known else None
 
     def told(self, namespace: str, route: str) -> tuple[Told, ...]:
-        """What each gateway of a namespace has told of a route, those that have gone included."""
+        """Return the reports of each gateway of a namespace about a route, including deleted gateways."""
         found = []
         for gone, tallies in self._starts(namespace):
             found += [Told(start, gone, each[route]) for start, each in tallies.items() if route in each]
         return tuple(found)
 
     def remains(self, namespace: str) -> bool:
-        """Whether anything of a namespace's gateway is there: objects, or pods that finish what they hold."""
+        """Return True if a namespace has objects of a gateway, or gateway pods that finish held requests."""
         mine = gateway_key(namespace)
         return bool(self._listeners.get(namespace)) or any(
             self._cache.owned_by(mine, resource) for resource in OF_GATEWAYS
         )
 
     def runs(self, namespace: str) -> bool:
-        """Whether pods of a namespace's gateway may let requests through."""
+        """Return True if pods of a namespace's gateway may forward requests."""
         return bool(self._listeners.get(namespace))
 
     def tell(self, namespace: str) -> None:
-        """Have every service of a namespace looked at: something about its gateway has changed."""
+        """Reconcile every service of a namespace after a change of its gateway."""
         self._all_of(namespace)
 
     def refresh(self, namespace: str) -> float | None:
-        """Listen to those gateway pods of a namespace that are there now.
+        """Connect to the current gateway pods of a namespace.
 
-        Returns when to do so again, in seconds: a pod that stops, on a node that is dead, is never taken
-        away, and nothing tells that it cannot let anybody through any more. None: when a pod changes.
+        A stopping pod on a dead node is never removed, and no event shows that it can no longer forward
+        requests.
+
+        Returns:
+            Delay in seconds until the next refresh, or None to wait for a change of a pod.
         """
         now = datetime.now(UTC)
         every = list(self._cache.owned_by(gateway_key(namespace), PODS))
@@ -136,7 +143,7 @@ class GatewayReports:
         return min((seconds for seconds in left if seconds is not None and seconds > 0), default=None)
 
     async def settle(self) -> None:
-        """Wait a moment for those that are there to be heard."""
+        """Wait up to `SETTLE_SECONDS` for the first reports of existing gateways."""
         waiting = [each.tried.wait() for all_of in self._listeners.values() for each in all_of.values()]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):
@@ -150,7 +157,7 @@ class GatewayReports:
             await self._session.close()
 
     def _starts(self, namespace: str) -> Iterator[tuple[bool, Mapping[str, Tallies]]]:
-        """What gateways have told of routes, by their starts; and whether those have ended."""
+        """Yield route reports by start of a gateway, and True if these starts have ended."""
         yield True, self._gone.get(namespace, {})
         for listener in self._listeners.get(namespace, {}).values():
             *ended, latest = listener.tallies or [""]
@@ -158,7 +165,7 @@ class GatewayReports:
             yield False, {latest: listener.tallies[latest]} if latest else {}
 
     def _keep(self, namespace: str, listener: GatewayListener) -> None:
-        """Keep what a gateway has told that goes."""
+        """Keep the route reports of a gateway in deletion."""
         kept = self._gone.setdefault(namespace, {})
         kept.update(listener.tallies)
         for start in list(kept)[: max(0, len(kept) - MOST_GONE)]:
@@ -197,7 +204,7 @@ class GatewayReports:
             else:
                 for service in services:
                     owner = OwnerKey.of_label(namespace, service)
-                    # A gateway may say anything, and names that nobody knows are nobody's business.
+                    # A gateway is untrusted and may report anything, so ignore unknown names.
                     if any(
                         each.kind == owner.kind and self._cache.uid(each, owner.key) is not None
                         for each in self._workloads
@@ -214,7 +221,7 @@ class GatewayReports:
 
 
 def _left(pod: Mapping[str, Any], now: datetime) -> float | None:
-    """Seconds until a pod that is being deleted should be gone for good; None: it is not being deleted."""
+    """Return the seconds until a pod in deletion counts as gone, or None if the pod is not being deleted."""
     at_latest = parse_time(text(at(pod, "metadata").get("deletionTimestamp")))
     return None if at_latest is None else (at_latest - now).total_seconds() + GONE_SECONDS
 
@@ -224,11 +231,11 @@ def _uid(pod: Mapping[str, Any]) -> str:
 
 
 def _address(pod: Mapping[str, Any]) -> str:
-    """The IP of a gateway pod that may let requests through, also while it stops; empty when it cannot."""
+    """Return the IP of a gateway pod that may forward requests, also while it stops, or an empty text."""
     labels, status = at(pod, "metadata", "labels"), mapping(pod.get("status"))
     if labels.get(names.COMPONENT_LABEL) != names.GATEWAY_COMPONENT:
         return ""
-    # Its agent lives on while HAProxy's container is started again, and after its end.
+    # The agent keeps running while HAProxy's container restarts, and after its end.
     haproxy = [
         each
         for each in mappings(status.get("containerStatuses"))

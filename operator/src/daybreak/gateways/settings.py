@@ -1,4 +1,4 @@
-"""What a namespace says of its own gateway's pods: a ConfigMap with a known name."""
+"""Settings of a namespace for its own gateway's pods, in a ConfigMap with a fixed name."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,21 +16,23 @@ from daybreak.api.schema.scalar_types import Labels
 from daybreak.platform import Platform
 
 FILE = "gateway.yaml"
-"""The ConfigMap's one key."""
+"""The only key of the ConfigMap."""
 LONGEST = 16_384
-"""Most characters of it that are read."""
+"""Maximum number of characters in the key."""
 
 
 class InvalidGatewaySettings(ValueError):
-    """A namespace says something of its gateway that means nothing, in one sentence for each."""
+    """Invalid gateway settings of a namespace, with one sentence for each error."""
 
 
 class GatewaySettings(ApiModel):
-    """Settings of the gateway of one namespace, by the names of the chart's values of `gateway`. Each one
-    that is there stands in place of the installation's; the others are the installation's."""
+    """Settings of the gateway of one namespace, named like the chart's values of `gateway`.
+
+    Each present setting overrides that of the installation.
+    """
 
     replicas: Annotated[int, Field(ge=1, le=99)] | None = None
-    """Gateway pods."""
+    """Number of gateway pods."""
     resources: GatewayResources | None = None
     """Requests and limits of HAProxy's container."""
     agent_resources: GatewayResources | None = None
@@ -44,13 +46,18 @@ class GatewaySettings(ApiModel):
     priority_class_name: Annotated[str, Field(max_length=253)] | None = None
     """PriorityClass of the pods."""
     topology_spread_constraints: list[dict[str, Any]] | None = None
-    """How the pods spread."""
+    """Spread constraints of the pods."""
 
 
 def of_namespace(platform: Platform, manifest: Mapping[str, Any] | None) -> Platform:
-    """The installation's settings with those of a namespace's ConfigMap; None: it has none.
+    """Return the installation's settings, overridden by those of a namespace's ConfigMap.
 
-    Raises InvalidGatewaySettings.
+    Args:
+        platform: Settings of the installation.
+        manifest: The ConfigMap, or None if the namespace has none.
+
+    Raises:
+        InvalidGatewaySettings: The ConfigMap is invalid.
     """
     if manifest is None:
         return platform
@@ -73,7 +80,7 @@ def _read(manifest: Mapping[str, Any]) -> GatewaySettings:
     if len(text) > LONGEST:
         raise InvalidGatewaySettings(f"{FILE} has more than {LONGEST} characters")
     try:
-        # A few lines of them can stand for more than there is memory.
+        # A few lines with aliases can expand beyond the available memory.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
             raise InvalidGatewaySettings(f"{FILE} has an alias (*name): write out what it stands for")
         said = yaml.safe_load(text)

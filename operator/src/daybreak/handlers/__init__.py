@@ -1,1 +1,1 @@
-"""kopf: what the cluster tells of LLMServices goes into the cache and the queue, nothing more."""
+"""Handlers of kopf, which only pass watch events of LLMServices to the cache and the queue."""

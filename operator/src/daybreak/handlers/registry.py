@@ -1,8 +1,8 @@
-"""The table of handlers, and kopf's settings.
+"""Handlers and settings of kopf.
 
 kopf runs the process (signals, start, stop) and watches Daybreak's kinds. Its handlers for creation, update
-and deletion are not used: they act on edges, keep their progress in annotations and retry on their own. An
-event only says that an object is to be looked at; the queue and the reconcile do the rest.
+and deletion are not used: they are edge-triggered, store their progress in annotations and retry on their
+own. An event only triggers a reconcile through the queue.
 """
 
 from collections.abc import Collection, Iterator
@@ -17,27 +17,27 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import BACKOFF_SECONDS, PAGE, STALL_MARGIN_SECONDS, backoff
 
 WATCH_SECONDS = 90
-"""Length of one watch of kopf. It is short because kopf's connections have no keepalive probes: a dead one is
-found when its watch should have ended."""
+"""Duration of one watch of kopf in seconds. It is short because kopf's connections have no keepalive probes:
+a dead connection is detected only at the end of its watch."""
 
 
 class NoMemory(kopf.DiffBaseStorage):
-    """Remembers nothing of an object between two events."""
+    """Storage that stores no state of objects between two events."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
-        """What is compared: nothing."""
+        """Return the compared parts of an object: none."""
         return kopf.BodyEssence()
 
     def fetch(self, **_: Any) -> kopf.BodyEssence | None:
-        """What was there before: nothing."""
+        """Return the stored state: none."""
         return None
 
     def store(self, **_: Any) -> None:
-        """Remember it: no."""
+        """Store nothing."""
 
 
 class Forever:
-    """Pauses between tries, without end: an API server that is away is no reason to stop."""
+    """Endless delays between retries: an unavailable API server is no reason to stop."""
 
     def __iter__(self) -> Iterator[float]:
         failures = 0
@@ -47,10 +47,11 @@ class Forever:
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Have kopf watch, and write nothing."""
+    """Configure kopf to watch only and to write nothing."""
     settings.peering.standalone = True
     settings.posting.enabled = False
-    # Without a watch on CRDs and namespaces: nothing of the cluster's scope is needed for either.
+    # Disable the watches of CRDs and namespaces: they would need cluster-wide rights that Daybreak does not
+    # require.
     settings.scanning.disabled = True
     settings.watching.server_timeout = WATCH_SECONDS
     settings.watching.inactivity_timeout = WATCH_SECONDS + STALL_MARGIN_SECONDS
@@ -58,13 +59,13 @@ def configure(settings: kopf.OperatorSettings) -> None:
     settings.watching.connect_timeout = 5.0
     settings.networking.request_timeout = 60.0
     settings.networking.error_backoffs = Forever()
-    # What kopf would remember of each object to find out what has changed: nobody asks.
+    # kopf's stored state serves to compute changes, which no handler uses.
     settings.persistence.diffbase_storage = NoMemory()
     settings.process.ultimate_exiting_timeout = 30.0
 
 
 def registry(operator: Operator, resources: Collection[Resource]) -> kopf.OperatorRegistry:
-    """Every handler, with a watch on each of these kinds."""
+    """Register all handlers, with a watch on each of these kinds."""
     table = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=table)
@@ -90,7 +91,7 @@ def registry(operator: Operator, resources: Collection[Resource]) -> kopf.Operat
 
 
 def _watch(table: kopf.OperatorRegistry, cache: Cache, resource: Resource) -> None:
-    """Take in what the watch of a kind brings; the cache tells the operator what has changed."""
+    """Pass watch events of a kind to the cache, which notifies the operator of changes."""
 
     @kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=table)
     async def seen(type: str | None, event: Any, **_: Any) -> None:

@@ -1,1 +1,1 @@
-"""Jobs of a kind: how far one is, what to do next about it, and what its status says; pure."""
+"""Kinds that create one job: its progress, the next decision and its status. Pure."""

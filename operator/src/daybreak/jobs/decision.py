@@ -1,4 +1,4 @@
-"""What is done about an object that becomes one job: a pure function of what is seen."""
+"""Decision on an object that creates one job: a pure function of the observation."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -10,20 +10,20 @@ from daybreak.jobs.verdict import Verdict
 
 @dataclass(frozen=True)
 class Decision:
-    """What follows from what is seen; a kind may add its own."""
+    """Decision that follows from an observation. A kind may add fields."""
 
     apply: bool
-    """Whether objects are made what they should be; False: they are left as they are."""
+    """True if the operator must apply the objects. False leaves them unchanged."""
     running: bool
-    """Whether there is to be a job."""
+    """True if a job must exist."""
     verdict: Verdict | None
-    """How it is; None: its end stands in the status, which stays."""
+    """State of the object, or None if its end is in the status, which then stays."""
     job: str
-    """Digest of what it began with; empty: it has not begun."""
+    """Digest of the spec with which the job started. Empty if it has not started."""
 
     @classmethod
     def settled(cls, seen: Seen, begun: str) -> Self | None:
-        """The decision where there is nothing to weigh: it has ended, or cannot be built."""
+        """Return the decision on an ended object, or on one that cannot be built, or None for others."""
         if seen.finished:
             return cls(apply=False, running=False, verdict=None, job=begun)
         if seen.subject is None or seen.problems:
@@ -45,17 +45,17 @@ class Decision:
         noun: str,
         anew: str,
     ) -> Self:
-        """The decision on one that can be built.
+        """Return the decision on an object that can be built.
 
         Args:
-            seen: What is seen of it.
-            verdict: How it is.
-            begun: Digest of what it began with; empty: it has not begun.
-            digest: The same of the spec as it is now.
-            suspended: Whether a person has stopped it.
-            waits: Whether there is to be no job for another reason.
-            noun: What it is called.
-            anew: How a person gets what the spec says now.
+            seen: The observation.
+            verdict: State of the object.
+            begun: Digest of the spec with which the job started. Empty if it has not started.
+            digest: Digest of the current spec.
+            suspended: True if a user has suspended the object.
+            waits: True if another reason prevents the job.
+            noun: Noun for the work of the job, for messages.
+            anew: Instruction to get the current spec applied, for messages.
         """
         changed = bool(begun) and begun != digest
         if changed and not verdict.final:

@@ -1,4 +1,4 @@
-"""What is seen of an object that becomes one job, as far as it is the same for every kind."""
+"""Observation of an object that creates one job: the common part of all kinds."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ from daybreak.api.jobs.words import JobPhase
 
 @dataclass(frozen=True)
 class JobWords:
-    """What a job says of itself; each kind adds its own."""
+    """Report of a job on itself. Each kind adds fields."""
 
     state: str
-    """`Running`, `Succeeded`, `Failed`, or a word of the kind's own."""
+    """`Running`, `Succeeded`, `Failed`, or a state specific to the kind."""
     final: bool
-    """Whether it is its last word."""
+    """True if this is the last report."""
     reason: str = ""
     message: str = ""
 
 
 @dataclass(frozen=True)
 class Referred:
-    """What a reference leads to."""
+    """A reference and its target."""
 
     kind: str
     name: str
     manifest: Mapping[str, Any] | None
-    """None: there is no such object."""
+    """The target, or None if it does not exist."""
     others: tuple[str, ...] = ()
-    """The objects of that kind in the namespace, where this one is not there."""
+    """Names of the objects of that kind in the namespace, if the target does not exist."""
 
     @property
     def words(self) -> str:
-        """What is referred to, in words."""
+        """The reference, for display."""
         return f"{self.kind} {self.name}"
 
 
@@ -44,49 +44,49 @@ Words = TypeVar("Words", bound=JobWords)
 
 @dataclass(frozen=True)
 class SeenJob(Generic[Subject, Words]):
-    """What is seen of it at one moment; each kind adds its own."""
+    """Observation of the object at one time. Each kind adds fields."""
 
     manifest: Mapping[str, Any]
     subject: Subject | None
-    """The object itself; None: its spec has not the form of the API."""
+    """The object, or None if its spec does not match the API schema."""
     problems: tuple[str, ...]
-    """What keeps the spec from being built."""
+    """Errors that prevent the operator from building the spec."""
     now: datetime
     job: Mapping[str, Any] | None = None
-    """The job that was made for it."""
+    """The job that the operator created for the object."""
     pods: tuple[Mapping[str, Any], ...] = ()
     progress: Words | None = None
-    """What the job says of itself."""
+    """Report of the job on itself."""
     foreign: tuple[str, ...] = ()
-    """Names that somebody else has taken, as `Kind/name`."""
+    """Names that belong to other owners, as `Kind/name`."""
     refusal: str = ""
-    """What the API server has refused."""
+    """The API server's message if it rejected an object. Empty otherwise."""
     rejection: str = ""
-    """What the API server reported when it rejected the last pod of a job without pods."""
+    """The API server's message when it rejected the last pod of a job without pods."""
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The status before."""
+        """The status before this reconcile."""
         return mapping(self.manifest.get("status"))
 
     @property
     def finished(self) -> bool:
-        """Whether its end stands in the status."""
+        """True if the status records the end."""
         return bool(self.status.get("completionTime"))
 
     @property
     def generation(self) -> int:
-        """Of the spec."""
+        """Generation of the spec."""
         return max(0, whole(at(self.manifest, "metadata").get("generation")))
 
     @property
     def deleting(self) -> bool:
-        """Whether it is on its way out."""
+        """True if the object is being deleted."""
         return bool(at(self.manifest, "metadata").get("deletionTimestamp"))
 
     @property
     def job_leaving(self) -> bool:
-        """Whether its job is."""
+        """True if the job is being deleted."""
         return bool(at(self.job, "metadata").get("deletionTimestamp"))
 
     @property
@@ -96,7 +96,10 @@ class SeenJob(Generic[Subject, Words]):
         return JobPhase(before) if before in list(JobPhase) else JobPhase.PENDING
 
     def begun_with(self, annotation: str) -> str:
-        """Digest of what it began with: in the status, or on the job that the status does not know yet."""
+        """Return the digest of the spec with which the job started.
+
+        The digest is in the status, or on a job that the status does not know yet.
+        """
         return text(self.status.get("jobHash")) or text(
             at(self.job, "metadata", "annotations").get(annotation)
         )

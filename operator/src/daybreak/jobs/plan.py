@@ -1,4 +1,4 @@
-"""What the objects of one that becomes one job should be, beside what they are."""
+"""Plan of the changes from the live to the desired objects of an object that creates one job."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
@@ -10,7 +10,10 @@ from daybreak.manifests.plan import Live, Plan, Target, named
 from daybreak.manifests.resources import of
 
 Stays = Callable[[Manifest, Manifest, Whose], bool]
-"""Whether a job that is there stays as it is to its end: as it should be, as it is, and whose it is."""
+"""Function that returns True if a live job stays unchanged until it ends.
+
+Its arguments are the desired object, the live object and the ownership.
+"""
 
 
 def make_plan(
@@ -25,11 +28,11 @@ def make_plan(
 
     Args:
         owner: The object.
-        desired: Its objects as they should be.
-        owned: Kinds of objects that it may have, as far as the API server knows them.
+        desired: Its desired objects.
+        owned: Kinds of objects that it may own, as far as the API server knows them.
         job: The kind of its job.
-        stays: Whether an object of its is left as it is.
-        live_objects: Its objects as they are.
+        stays: Returns True if one of its objects stays unchanged.
+        live_objects: Its live objects.
     """
     targets: list[Target] = []
     left_over: list[dict[str, Any]] = []
@@ -45,7 +48,7 @@ def make_plan(
                 leaving = True
                 continue
             if whose is Whose.ORPHAN and of(wanted) is job:
-                # What runs there speaks for an object that has gone: it cannot be this one's.
+                # The running job reports for a deleted object, and cannot belong to this one.
                 left_over.append(live)
                 leaving = True
                 continue

@@ -1,4 +1,4 @@
-"""What statuses of kinds with one job have in common: conditions, times, cost, what is worth an event."""
+"""Common parts of the statuses of kinds with one job: conditions, times, cost and events."""
 
 from datetime import datetime
 from typing import Any, Protocol
@@ -13,62 +13,62 @@ from daybreak.jobs.verdict import Verdict
 from daybreak.problems.events import Event
 
 COUNT_SECONDS = 20.0
-"""How often the cost is written while nothing else changes."""
+"""Interval at which the cost is written while nothing else changes, in seconds."""
 TOLD = (JobPhase.RUNNING, JobPhase.SUSPENDED, JobPhase.SUCCEEDED)
-"""The phases that get events; what has failed is told by `Stalled`."""
+"""Phases that get events. `Stalled` reports failures."""
 
 
 class JobStatus(Protocol):
-    """The part of a status that is the same for every kind."""
+    """Common part of the status of every kind."""
 
     @property
     def phase(self) -> Any:
-        """One word."""
+        """Phase, for display."""
         ...
 
     @property
     def start_time(self) -> str | None:
-        """When its first job was made."""
+        """Time at which the first job was created."""
         ...
 
     @property
     def completion_time(self) -> str | None:
-        """When it ended."""
+        """Time at which the object ended."""
         ...
 
     @property
     def conditions(self) -> list[Condition]:
-        """Its conditions."""
+        """Conditions of the object."""
         ...
 
     @property
     def accelerators(self) -> int:
-        """Accelerators that are held."""
+        """Accelerators in use."""
         ...
 
     @property
     def accelerator_seconds(self) -> float:
-        """What they have cost."""
+        """Accelerator-seconds used so far."""
         ...
 
     @property
     def accelerator_seconds_time(self) -> str | None:
-        """Until when that is counted."""
+        """Time up to which the accelerator-seconds are counted."""
         ...
 
     def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> dict[str, Any]:
-        """The status as it is written."""
+        """Return the status in its written form."""
         ...
 
 
 def update(seen: Seen, before: JobStatus, decision: Decision, held: int) -> dict[str, object]:
-    """What changes of a status, by the names of its fields.
+    """Return the changed fields of a status, by name.
 
     Args:
-        seen: What is seen.
-        before: The status before.
-        decision: What was decided.
-        held: Accelerators that its pods hold.
+        seen: The observation.
+        before: The previous status.
+        decision: The decision.
+        held: Accelerators that the pods hold.
     """
     found: dict[str, object] = {"observed_generation": seen.generation}
     verdict = decision.verdict
@@ -96,9 +96,10 @@ def _conditions(seen: Seen, verdict: Verdict) -> list[Condition]:
 
 
 def cost(before: JobStatus, held: int, now: datetime) -> dict[str, object]:
-    """What is held, and what it has cost so far, as far as it is to be written.
+    """Return the accelerators in use and their cost so far, or no fields if no write is due.
 
-    What was held since the last count counts; in between it is not written anew as long as nothing changes.
+    Accelerators count from the last write. While their number does not change, the count is written only
+    every `COUNT_SECONDS`.
     """
     until = parse_time(before.accelerator_seconds_time) if before.accelerator_seconds_time else None
     passed = max(0.0, (now - until).total_seconds()) if until is not None else 0.0
@@ -111,7 +112,7 @@ def cost(before: JobStatus, held: int, now: datetime) -> dict[str, object]:
 
 
 def events(action: str, before: JobStatus, after: JobStatus) -> list[Event]:
-    """What has turned: why somebody has to act, or one of the phases that are told."""
+    """Return the events for a status change: a problem that requires action, or a reported phase."""
     stalled, was = _of(after, JobConditionType.STALLED), _of(before, JobConditionType.STALLED)
     if stalled is not None and stalled.status == "True":
         if was is None or was.status != "True" or was.reason != stalled.reason:

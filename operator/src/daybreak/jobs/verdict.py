@@ -1,7 +1,7 @@
-"""How an object that becomes one job is: the checks that are the same for every kind.
+"""Checks of an object that creates one job: the common part of all kinds.
 
-Each gives a verdict, or None where it has nothing to say. A kind puts them in a row with its own; the first
-verdict counts.
+Each check returns a verdict, or None if it does not apply. A kind runs them in order together with its own
+checks; the first verdict counts.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,35 +18,35 @@ from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import pod_views
 
 _LISTED = 8
-"""Most names that a message lists."""
+"""Maximum number of names in a message."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How it is."""
+    """State of an object."""
 
     phase: JobPhase
     reason: StrEnum
     message: str
     stalled: bool = False
-    """Whether somebody has to act."""
+    """True if a user or an administrator must act."""
     waiting: bool = False
-    """Whether it waits for a time: nothing is on the way."""
+    """True if the object waits for a time, with nothing in progress."""
 
     @property
     def final(self) -> bool:
-        """Whether nothing will change any more."""
+        """True if the state is final."""
         return self.phase in (JobPhase.SUCCEEDED, JobPhase.FAILED)
 
 
 def failed(said: JobWords, reasons: type[StrEnum]) -> Verdict:
-    """The last word of a job that has failed; a reason that the kind does not know is none."""
+    """Return the verdict on a failed job. A reason that the kind does not know becomes `JobFailed`."""
     reason = reasons(said.reason) if said.reason in list(reasons) else JobReason.JOB_FAILED
-    return Verdict(JobPhase.FAILED, reason, said.message or "the job gives no reason", stalled=True)
+    return Verdict(JobPhase.FAILED, reason, said.message or "the job reported no reason", stalled=True)
 
 
 def suspended(*, wanted: bool, meaning: str) -> Verdict | None:
-    """Whether a person has stopped it, and what that means."""
+    """Return the verdict on a suspended object, or None. `meaning` is the effect, for the message."""
     if not wanted:
         return None
     message = f"spec.suspend is true: nothing runs, and {meaning}"
@@ -54,9 +54,13 @@ def suspended(*, wanted: bool, meaning: str) -> Verdict | None:
 
 
 def not_applied(seen: Seen, noun: str) -> Verdict | None:
-    """Whether its objects cannot be made: a name is taken, or the API server refuses."""
+    """Return the verdict if the objects cannot be created, or None.
+
+    A name belongs to another owner, or the API server rejects an object.
+    """
     if seen.foreign:
-        message = f"{', '.join(seen.foreign)} belongs to somebody else: remove it, or rename the {noun}"
+        names = ", ".join(seen.foreign)
+        message = f"{names} exists and is not managed by Daybreak: delete it, or rename the {noun}"
         return Verdict(JobPhase.PENDING, JobReason.NAME_CONFLICT, message, stalled=True)
     if seen.refusal:
         return Verdict(seen.phase_before, JobReason.OBJECT_REJECTED, seen.refusal, stalled=True)
@@ -64,18 +68,18 @@ def not_applied(seen: Seen, noun: str) -> Verdict | None:
 
 
 def being_made(seen: Seen, kind: str) -> Verdict | None:
-    """Whether its job is not there yet, or goes before another one comes."""
+    """Return the verdict if the job does not exist yet or is being deleted before its successor, or None."""
     if seen.job is not None and not seen.job_leaving:
         return None
     return Verdict(JobPhase.PENDING, JobReason.PROGRESSING, f"its {kind} is being made")
 
 
 def pod_failed(seen: Seen) -> Verdict | None:
-    """What keeps a pod from starting."""
+    """Return the verdict on the first pod that cannot start, or None."""
     for pod in pod_views(seen.pods):
         problem = pod_problem(pod) if pod.counts else None
         if problem is not None:
-            # A pod without a node has not failed: another one may end, or a node may be added.
+            # An unscheduled pod has not failed: another pod may end, or a node may be added.
             waits = problem.reason is Reason.UNSCHEDULABLE and not problem.stalled
             reason = JobReason.PROGRESSING if waits else JobReason.POD_FAILED
             return Verdict(JobPhase.STARTING, reason, problem.message, stalled=problem.stalled)
@@ -86,24 +90,24 @@ def pod_rejected(seen: Seen, containers: Mapping[str, PodFields]) -> Verdict | N
     """Return the verdict on a job whose pod the API server rejects, with the field to set.
 
     Args:
-        seen: What is seen of it.
+        seen: The observation.
         containers: Fields of the pod's containers, by name.
     """
     if not seen.rejection:
         return None
-    message = with_fix(f"no pod can be made: {excerpt(seen.rejection)}", fix(seen.rejection, containers))
+    message = with_fix(f"no pod can be created: {excerpt(seen.rejection)}", fix(seen.rejection, containers))
     return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, message, stalled=rejects(seen.rejection))
 
 
 def leads_nowhere(referred: Referred) -> str:
-    """Why a reference leads to nothing, and what it could name; empty: it leads to something."""
+    """Return why a reference has no target, with possible names. Empty if it has one."""
     if referred.manifest is not None:
         return ""
     return f"there is no {referred.words} in this namespace; {choice(referred.name, referred.others)}"
 
 
 def choice(wanted: str, there: Collection[str]) -> str:
-    """What could be named instead, in words: the one most like it, and what there is."""
+    """Return possible names, as a message: the most similar one, and the existing ones."""
     names = sorted(there)
     if not names:
         return "there is none"

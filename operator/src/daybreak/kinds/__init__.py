@@ -1,1 +1,1 @@
-"""The kinds, a folder for each. None knows another."""
+"""Kinds of custom resources, one folder each. No kind imports another."""

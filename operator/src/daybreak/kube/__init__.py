@@ -1,1 +1,1 @@
-"""The API server: the only package that talks to it."""
+"""Client of the API server; no other package sends requests to it."""

@@ -1,9 +1,9 @@
-"""One connection pool to the API server.
+"""Connection pool to the API server.
 
-Kubeconfigs are read by the official client (`kubernetes.aio`, see `credentials.py`). Its generated methods
-are passed by, because they return None when an apply creates an object (201 is missing in their table of
-answers), build a model of every object, and count nothing; its connections, since all of it would have to be
-loaded for them.
+The official client reads kubeconfigs (`kubernetes.aio`, see `credentials.py`). Its generated methods are not
+used: they return None when an apply creates an object (201 is missing in their response table). They also
+build a model of every object, and count nothing. Its connections are not used because they would load all of
+that.
 """
 
 import asyncio
@@ -28,17 +28,18 @@ APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
 REQUEST_SECONDS = 8.0
-"""How long one request may take; `kube.lease` counts on it that a write has ended by then."""
+"""Maximum duration of one request in seconds. `kube.lease` relies on it as the end of a write."""
 LIST_SECONDS = 60.0
-"""How long one page of a list may take."""
+"""Maximum duration of a request for one page of a list in seconds."""
 CONNECT_SECONDS = 5.0
 WATCH_START_SECONDS = 60.0
-"""Maximum time until the API server begins a watch; the head of its response needs no event."""
+"""Maximum time in seconds until the API server begins a watch. The head of its response needs no event."""
 KEEPALIVE = {socket.TCP_KEEPIDLE: 30, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 3}
-"""Probes of a silent connection: a peer that answers none is gone after 60 s. A quiet watch has no other sign
-of life."""
+"""TCP keepalive probes of a silent connection: an unresponsive peer is detected after 60 s. A quiet watch
+gives no other sign of life."""
 LINE_BYTES = 2 * 2**20
-"""Half of the longest event of a watch, which is one line: objects in etcd have up to 1.5 MiB."""
+"""Half of the maximum size in bytes of a watch event, which is one line: objects in etcd have up to 1.5
+MiB."""
 
 AGENT = f"daybreak-operator/{versions.DAYBREAK}"
 
@@ -46,18 +47,18 @@ Query = Mapping[str, str]
 
 
 class Api:
-    """Requests to the API server, counted, with errors as `ApiError`."""
+    """Requests to the API server, with metrics and with errors as `ApiError`."""
 
     def __init__(self, configuration: Configuration) -> None:
         configuration.proxy = configuration.proxy or _proxy(configuration.host)
         self._configuration = configuration
         self._tls = _tls(configuration)
         self._opened: dict[bool, aiohttp.ClientSession] = {}
-        """The connections of watches, under True, and of all other requests."""
+        """Sessions of watches, under True, and of all other requests."""
 
     @classmethod
     async def connect(cls) -> Self:
-        """With the pod's service account, or outside of a cluster with the kubeconfig ($KUBECONFIG)."""
+        """Connect with the pod's service account, or outside a cluster with `$KUBECONFIG`."""
         return cls(await configured())
 
     async def close(self) -> None:
@@ -69,8 +70,8 @@ class Api:
         """Return the session of watches, or that of all other requests.
 
         A session needs a running event loop, so the first request opens it. Each watch keeps a connection,
-        and their number grows with namespaces and named ConfigMaps: they are not limited, and leave the
-        limited ones to requests.
+        and their number grows with namespaces and named ConfigMaps. Therefore watches have no connection
+        limit, and requests have a separate limit.
         """
         if watches not in self._opened:
             connector = aiohttp.TCPConnector(
@@ -80,7 +81,7 @@ class Api:
             )
             self._opened[watches] = aiohttp.ClientSession(
                 connector=connector,
-                # Left to itself, aiohttp looks for a proxy and a ~/.netrc before every request, in a thread.
+                # By default, aiohttp looks for a proxy and a ~/.netrc before every request, in a thread.
                 trust_env=False,
                 read_bufsize=LINE_BYTES,
             )
@@ -97,16 +98,17 @@ class Api:
         content_type: str = JSON,
         seconds: float = REQUEST_SECONDS,
     ) -> dict[str, Any]:
-        """Ask and return the answer's object.
+        """Send a request and return the object in the response.
 
         Args:
-            verb: get, list, create, update, apply, patch or delete: for the method and for counting.
-            resource: The kind, for counting.
+            verb: One of get, list, create, update, apply, patch or delete; sets the method and the metrics
+                label.
+            resource: Kind of the object, for the metrics label.
             path: Path on the API server.
-            query: Parameters.
-            body: What is sent, as JSON.
-            content_type: Of the body.
-            seconds: Time-out.
+            query: Query parameters.
+            body: Body of the request, sent as JSON.
+            content_type: Content type of the body.
+            seconds: Timeout in seconds.
         """
         limits = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS)
         try:
@@ -124,7 +126,7 @@ class Api:
     async def find(
         self, resource: Resource, path: str, *, seconds: float = REQUEST_SECONDS
     ) -> dict[str, Any] | None:
-        """What the API server has at a path this moment, or None when that is nothing."""
+        """Return the API server's current object at a path, or None if there is none."""
         try:
             return await self.request("get", resource, path, seconds=seconds)
         except ApiError as error:
@@ -135,10 +137,11 @@ class Api:
     async def watch(
         self, resource: Resource, path: str, query: Query, stall_seconds: float
     ) -> AsyncIterator[Any]:
-        """The events of a watch, each as it comes, until the API server ends it.
+        """Yield the events of a watch as they arrive, until the API server ends the watch.
 
-        Raises `ApiError` when the connection breaks, the watch does not begin within `WATCH_START_SECONDS`,
-        or nothing comes for `stall_seconds`.
+        Raises:
+            ApiError: The connection breaks, the watch does not begin within `WATCH_START_SECONDS`, or no data
+                arrives for `stall_seconds`.
         """
         limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=stall_seconds)
         response = None
@@ -174,7 +177,7 @@ class Api:
         if body is not None:
             headers["Content-Type"] = content_type
             data = orjson.dumps(body)
-        # Asked for each time: tokens renew themselves.
+        # Read for each request, because tokens are renewed.
         token: Any = (await self._configuration.auth_settings()).get("BearerToken")
         if token is not None:
             headers[token["key"]] = token["value"]
@@ -202,7 +205,7 @@ _METHODS = {
 
 
 def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Return a socket for a connection that notices when its peer is gone."""
+    """Return a socket with keepalive probes, which detect a dead peer."""
     family, kind, protocol, _, _ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -212,7 +215,7 @@ def _keepalive_socket(address: aiohttp.AddrInfoType) -> socket.socket:
 
 
 def _proxy(server: str) -> str | None:
-    """The proxy that the environment names for the API server (HTTPS_PROXY, NO_PROXY), or None."""
+    """Return the proxy for the API server from the environment (`HTTPS_PROXY`, `NO_PROXY`), or None."""
     address, proxies = urlsplit(server), getproxies()
     if proxy_bypass(address.hostname or ""):
         return None
@@ -220,7 +223,7 @@ def _proxy(server: str) -> str | None:
 
 
 def _tls(configuration: Configuration) -> ssl.SSLContext:
-    """How the API server is known, and we are where we have a certificate."""
+    """Return the TLS context that verifies the API server, with a client certificate if one is configured."""
     made = ssl.create_default_context(cafile=configuration.ssl_ca_cert, cadata=configuration.ca_cert_data)
     if configuration.cert_file:
         made.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)

@@ -1,7 +1,7 @@
-"""Where the API server is, and who we are to it.
+"""Address of the API server, and credentials of the operator.
 
-In a pod two small files say it. The official client, which reads kubeconfigs with all that they may have,
-takes 20 MiB, so it is loaded where there is one.
+In a pod, two small files hold them. The official client, which supports all features of kubeconfigs, takes 20
+MiB, so it is loaded only if there is a kubeconfig.
 """
 
 import os
@@ -13,17 +13,18 @@ from typing import Any, Protocol
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 FOLDER = "DAYBREAK_SERVICE_ACCOUNT_FOLDER"
-"""Environment variable: where the token and the certificate lie, if not where Kubernetes puts them."""
+"""Environment variable with the folder of the token and the certificate. Defaults to Kubernetes' standard
+folder."""
 TOKEN_SECONDS = 60.0
-"""How long a token that was read is used: Kubernetes writes a new one long before it is out of date."""
+"""Time in seconds for which a read token is used. Kubernetes writes a new one long before it expires."""
 
 
 class NoCredentials(Exception):
-    """A pod without what is needed to reach the API server."""
+    """Missing credentials of a pod for the API server."""
 
 
 class Configuration(Protocol):
-    """What is needed of the official client's `Configuration`, under its names."""
+    """Required part of the official client's `Configuration`, under the same names."""
 
     host: Any
     ssl_ca_cert: Any
@@ -38,12 +39,12 @@ class Configuration(Protocol):
     proxy_headers: Any
 
     async def auth_settings(self) -> Any:
-        """What is sent to be known: `BearerToken` with the header's `key` and `value`, or nothing."""
+        """Return the credentials: `BearerToken` with the header's `key` and `value`, or an empty mapping."""
 
 
 @dataclass
 class InCluster:
-    """The service account of a pod."""
+    """Configuration with the service account of a pod."""
 
     host: str
     token_file: Path
@@ -59,11 +60,11 @@ class InCluster:
     proxy_headers: Mapping[str, str] | None = None
     _token: str = field(default="", repr=False)
     _read: float = float("-inf")
-    """When the token was read, on the monotonic clock."""
+    """Time at which the token was read, on the monotonic clock."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "InCluster":
-        """Read the environment and the files. Raises NoCredentials."""
+        """Read the environment and the files. Raise NoCredentials if one is missing."""
         folder = Path(environment.get(FOLDER) or SERVICE_ACCOUNT)
         host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
         if not host or not port:
@@ -77,7 +78,7 @@ class InCluster:
         return found
 
     def token(self) -> str:
-        """The token, read again every minute. Raises NoCredentials where there never was one."""
+        """Return the token, read again every minute. Raise NoCredentials if there never was one."""
         if time.monotonic() - self._read >= TOKEN_SECONDS:
             try:
                 self._token = self.token_file.read_text().strip() or self._token
@@ -90,24 +91,28 @@ class InCluster:
         return self._token
 
     async def auth_settings(self) -> Mapping[str, Mapping[str, str]]:
-        """The token as the official client tells it."""
+        """Return the token in the format of the official client."""
         return {"BearerToken": {"key": "authorization", "value": f"Bearer {self.token()}"}}
 
 
 def in_cluster() -> bool:
-    """Whether this process runs in a pod with a service account."""
+    """Return True if this process runs in a pod with a service account."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ
 
 
 async def configured() -> Configuration:
-    """A pod's service account, or outside of a cluster the kubeconfig ($KUBECONFIG). Raises NoCredentials."""
+    """Return the configuration of a pod's service account, or of the kubeconfig (`$KUBECONFIG`).
+
+    Raises:
+        NoCredentials: The pod has no credentials.
+    """
     if in_cluster():
         return InCluster.from_environment()
     from kubernetes.aio.client import Configuration as Official
     from kubernetes.aio.config import load_kube_config
 
     configuration = Official()
-    # The library reads $KUBECONFIG when it is imported, which may be long ago in a forked process.
+    # The library reads $KUBECONFIG at its import, which may be long ago in a forked process.
     await load_kube_config(  # type: ignore[no-untyped-call]
         os.environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
     )

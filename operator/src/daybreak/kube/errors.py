@@ -1,4 +1,4 @@
-"""What the API server says when it does not do what was asked."""
+"""Errors of requests to the API server."""
 
 import orjson
 
@@ -6,56 +6,56 @@ _WRONG_TYPE = "failed to create typed patch object"
 
 
 class ApiError(Exception):
-    """A request that failed: `status` is the HTTP status, 0 when the API server could not be reached."""
+    """Failed request. `status` is the HTTP status, or 0 if the API server could not be reached."""
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
-        """Kubernetes' own word, such as `AlreadyExists`; empty when there was none."""
+        """Kubernetes' reason, such as `AlreadyExists`; empty if there is none."""
         self.message = message
         self.retry_after = retry_after
-        """Seconds that the API server asks to be left alone."""
+        """Delay in seconds that the API server requests before a retry."""
 
     def __str__(self) -> str:
         return f"{self.status} {self.reason}: {self.message}" if self.status else self.message
 
     @property
     def not_found(self) -> bool:
-        """There is no such object, or no such kind."""
+        """True if the object or its kind does not exist."""
         return self.status == 404
 
     @property
     def conflict(self) -> bool:
-        """The object is not the one that was meant: another version of it, or another of its name."""
+        """True if the object has another version, or is another object of the same name."""
         return self.status == 409
 
     @property
     def exists(self) -> bool:
-        """An object that should be made is there already."""
+        """True if an object to be created already exists."""
         return self.status == 409 and self.reason == "AlreadyExists"
 
     @property
     def gone(self) -> bool:
-        """The resourceVersion is too old: list again."""
+        """True if the resourceVersion is too old and the objects must be listed again."""
         return self.status == 410
 
     @property
     def forbidden(self) -> bool:
-        """The operator has no right to this."""
+        """True if the operator has no right to the request."""
         return self.status == 403
 
     @property
     def refused(self) -> bool:
-        """The request itself is wrong or not allowed: the same request will be refused again."""
-        # A value of the wrong type in an apply is called an internal error.
+        """True if the request itself is invalid or not allowed, so that a retry fails as well."""
+        # The API server reports a value of the wrong type in an apply as an internal error.
         return self.status in (400, 403, 405, 413, 422) or (
             self.status == 500 and _WRONG_TYPE in self.message
         )
 
 
 def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError:
-    """The error in a response; its body is a Kubernetes Status, or anything when a proxy answered."""
+    """Return the error in a response. Its body is a Kubernetes Status, or arbitrary if a proxy responded."""
     try:
         said = orjson.loads(body)
         reason, message = str(said.get("reason") or ""), str(said.get("message") or "")
@@ -65,11 +65,12 @@ def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError
         seconds = float(retry_after) if retry_after else 0.0
     except ValueError:
         seconds = 0.0
-    # Several errors of one object come in any order, one a line: the same refusal shall read the same.
+    # Several errors of one object arrive in any order, one per line: sort them, so that the message stays the
+    # same.
     first, *more = message.splitlines() or [f"HTTP {status}"]
     return ApiError(status, reason, " ".join([first, *sorted(line.strip() for line in more)]), seconds)
 
 
 def unreachable(error: BaseException) -> ApiError:
-    """The API server could not be reached, or did not answer in time."""
+    """Return the error for an API server that could not be reached or did not respond in time."""
     return ApiError(0, "", f"the API server does not answer: {type(error).__name__} {error}".rstrip())

@@ -1,9 +1,11 @@
-"""The lease that lets one operator act, and one only.
+"""The lease that lets exactly one operator act.
 
-`kubernetes.aio.leaderelection` was weighed and left: it measures with the wall clock, writes local times
-without a zone, never gives the lease back, and waits for a request as long as the request likes, while it
-believes itself leader. Two operators that act are worse than none, so here the holder counts from the
-moment *before* its last successful renewal, on the monotonic clock, and stops well before others may begin.
+`kubernetes.aio.leaderelection` was rejected. It measures with the wall clock, writes local times without a
+zone and never releases the lease. It also waits for a request without a limit while it considers itself the
+leader.
+
+Two active operators are worse than none. Therefore the holder counts from the time *before* its last
+successful renewal, on the monotonic clock, and stops well before others may begin.
 """
 
 import asyncio
@@ -20,21 +22,22 @@ from daybreak.kube.errors import ApiError
 from daybreak.manifests.resources import LEASES
 
 NAME = "daybreak-operator"
-"""Name of the Lease, in the operator's own namespace; the chart's Role names it."""
+"""Name of the Lease in the operator's own namespace, which the chart's Role names."""
 LEASE_SECONDS = 30
-"""How long others wait after the last renewal that they have seen."""
+"""Time in seconds that other candidates wait after the last renewal that they observed."""
 HELD_SECONDS = LEASE_SECONDS - 2 * client.REQUEST_SECONDS
-"""How long the holder may act after its last renewal; the rest is for requests that are under way."""
+"""Time in seconds for which the holder may act after its last renewal. The rest is for requests in flight."""
 RENEW_SECONDS = 3.0
 REQUEST_SECONDS = 4.0
 RELEASE_TRIES = 3
-"""A last renewal that was under way may come between the reading and the writing."""
+"""Maximum number of attempts to release. A last renewal in flight may arrive between the read and the
+write."""
 
 log = structlog.get_logger("daybreak.lease")
 
 
 class _Taken(Exception):
-    """Somebody else has the lease, or has had it since it was ours."""
+    """Another candidate has the lease, or has had it since this candidate held it."""
 
 
 class Lease:
@@ -42,9 +45,9 @@ class Lease:
 
     Args:
         api: The API server.
-        namespace: Where the Lease lies.
-        identity: Name of this candidate: the pod's. A container that starts again in its pod may go on at
-            once, since the one before it has ended; another pod has to wait.
+        namespace: Namespace of the Lease.
+        identity: Name of this candidate, which is the pod's name. A container that restarts in its pod may
+            continue immediately, because the previous one has ended; another pod has to wait.
     """
 
     def __init__(self, api: Api, namespace: str, identity: str) -> None:
@@ -54,17 +57,17 @@ class Lease:
         self._identity = identity
         self._renewed = float("-inf")
         self._transitions: int | None = None
-        """How often the lease had changed hands when it came to us; None: it never has."""
+        """Value of `leaseTransitions` when this candidate acquired the lease; None if it never has."""
         self._seen: tuple[Any, Any] | None = None
         self._seen_at = float("-inf")
 
     @property
     def held(self) -> bool:
-        """Whether this candidate may act at this moment."""
+        """True if this candidate may currently act."""
         return time.monotonic() < self._renewed + HELD_SECONDS
 
     async def acquire(self) -> None:
-        """Wait until the lease is ours."""
+        """Wait until this candidate holds the lease."""
         waiting = False
         while not await self._try():
             if not waiting:
@@ -75,9 +78,9 @@ class Lease:
         log.info("lease acquired", identity=self._identity)
 
     async def keep(self) -> None:
-        """Renew until somebody else has the lease, or has had it; then return.
+        """Renew the lease, and return after another candidate has acquired it.
 
-        While the API server does not answer, the lease is soon not `held`, but it is not lost either.
+        While the API server does not respond, the lease soon stops being `held`, but it is not lost.
         """
         try:
             while True:
@@ -90,7 +93,7 @@ class Lease:
         log.error("lease lost", holder=(self._seen or ("?",))[0])
 
     async def release(self) -> None:
-        """Give the lease back, so that the next operator need not wait for its end."""
+        """Release the lease, so that the next operator does not wait for its expiration."""
         if not self.held:
             return
         self._renewed = float("-inf")
@@ -110,14 +113,15 @@ class Lease:
             await self._write(found, {**found["spec"], "holderIdentity": "", "leaseDurationSeconds": 1})
 
     async def _try(self) -> bool:
-        """Take the lease when it is free, or renew it. Returns whether that was done."""
+        """Acquire the lease if it is free, or renew it. Return True if that succeeded."""
         began = time.monotonic()
         try:
             found = await self._read()
             spec = (found or {}).get("spec") or {}
             holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime")
             if (holder, renewed) != self._seen:
-                # Others' clocks are not compared with ours: a lease counts from when its renewal was seen.
+                # Other candidates' clocks are not compared: a lease counts from the local time at which its
+                # renewal was observed.
                 self._seen, self._seen_at = (holder, renewed), began
             transitions = int(spec.get("leaseTransitions") or 0)
             others = holder not in ("", self._identity)
@@ -158,8 +162,8 @@ class Lease:
             "spec": spec,
         }
         if found is None:
-            # Made by apply, since a Role cannot name what `create` may make; not forced, so that of two
-            # candidates at one moment the second is told of the first.
+            # Created by apply, because a Role cannot restrict `create` by name. The apply is not forced, so
+            # that of two concurrent candidates the second gets a conflict.
             query = {"fieldManager": f"{names.FIELD_MANAGER}-{self._identity}"}
             await self._api.request(
                 "apply",
@@ -171,6 +175,6 @@ class Lease:
                 seconds=REQUEST_SECONDS,
             )
             return
-        # An update with the version that was read: of two candidates, one gets a conflict.
+        # The update has the version that was read, so that one of two candidates gets a conflict.
         body["metadata"] = {**found["metadata"], "resourceVersion": found["metadata"]["resourceVersion"]}
         await self._api.request("update", LEASES, self._path, body=body, seconds=REQUEST_SECONDS)

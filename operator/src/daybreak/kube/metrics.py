@@ -1,8 +1,8 @@
-"""What is counted of the talk with the API server."""
+"""Metrics of requests to the API server."""
 
 from prometheus_client import Counter, Gauge, disable_created_metrics
 
-# One more series beside each counter, of which nobody asks anything.
+# Counters would otherwise have an additional series each that no dashboard uses.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 REQUESTS = Counter("daybreak_api_requests_total", "Requests to the API server.", ["verb", "resource", "code"])

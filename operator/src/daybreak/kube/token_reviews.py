@@ -1,4 +1,4 @@
-"""Who a token belongs to, by the API server's word: TokenReview."""
+"""Identity of a token's owner, verified by a TokenReview of the API server."""
 
 from dataclasses import dataclass
 
@@ -12,16 +12,19 @@ _POD_UID = "authentication.kubernetes.io/pod-uid"
 
 @dataclass(frozen=True)
 class Holder:
-    """Who has a token."""
+    """Owner of a token."""
 
     user: str
-    """A ServiceAccount is `system:serviceaccount:NAMESPACE:NAME`."""
+    """User name; `system:serviceaccount:NAMESPACE:NAME` for a ServiceAccount."""
     pod_uid: str
-    """The pod that it was made for; empty: for none."""
+    """UID of the pod for which the token was created; empty if there is none."""
 
 
 async def holder(api: Api, token: str, audience: str) -> Holder | None:
-    """Who has a token for that audience; None: nobody, or it is for somebody else. Raises ApiError."""
+    """Return the owner of a token, or None if it is invalid or for another audience.
+
+    Raise ApiError on failure.
+    """
     review = {
         "apiVersion": TOKEN_REVIEWS.api_version,
         "kind": TOKEN_REVIEWS.kind,
@@ -29,7 +32,7 @@ async def holder(api: Api, token: str, audience: str) -> Holder | None:
     }
     found = await api.request("create", TOKEN_REVIEWS, TOKEN_REVIEWS.path(), body=review)
     status = mapping(found.get("status"))
-    # An API server that does not know audiences names none: its word is about itself then.
+    # An API server without support for audiences names none: its answer then concerns its own audience.
     if status.get("authenticated") is not True or audience not in (status.get("audiences") or ()):
         return None
     pods = at(status, "user", "extra").get(_POD_UID)

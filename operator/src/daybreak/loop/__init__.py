@@ -1,1 +1,1 @@
-"""The loop of every workload behind a gateway: observe, plan, decide, apply, report."""
+"""The reconcile loop of every workload behind a gateway: observe, plan, decide, apply, report."""

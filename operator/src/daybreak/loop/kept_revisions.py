@@ -1,4 +1,4 @@
-"""What the observers of several kinds read out of the cache in the same way."""
+"""Revisions of a workload in the cache, for the observers of several kinds."""
 
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.control import controller
@@ -9,12 +9,12 @@ from daybreak.rollouts.revisions import Revision
 
 
 def kept_revisions(cache: Cache, owner: OwnerKey, uid: str) -> tuple[Revision, ...]:
-    """An object's own revisions, the oldest first; those of a deleted one of its name are on their way out.
+    """Return an object's own revisions, the oldest first, without those of a deleted object of its name.
 
     Args:
-        cache: What is known of the cluster.
+        cache: The cache of the cluster's objects.
         owner: The object.
-        uid: The object's.
+        uid: UID of the object.
     """
     found = cache.owned_by(owner, CONTROLLER_REVISIONS)
     return revisions.read(each for each in found if (controller(each) or {}).get("uid", uid) == uid)

@@ -27,11 +27,11 @@ class GatewaySource(Protocol):
     """Reports of gateways."""
 
     def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
-        """Return what each gateway of the namespace reports of a workload; None: one without a report."""
+        """Return the report of each gateway of the namespace on a workload, or None for a missing report."""
         ...
 
     def remains(self, namespace: str) -> bool:
-        """Return whether an object of a namespace's gateway exists."""
+        """Return True if an object of a namespace's gateway exists."""
         ...
 
 
@@ -39,13 +39,13 @@ class Observer(ABC, Generic[S]):
     """Reads the cache and the gateways' reports; sends no request to the API server.
 
     Args:
-        parts: What every kind is built with.
-        gateways: Reports of gateways; None: there are none.
+        parts: Dependencies that all kinds share.
+        gateways: Reports of gateways, or None without gateways.
         ports: Assigns the gateways' ports.
     """
 
     resource: Resource
-    """The kind."""
+    """Resource of the kind."""
 
     def __init__(self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator) -> None:
         self._cache = parts.cache
@@ -59,25 +59,25 @@ class Observer(ABC, Generic[S]):
 
     @abstractmethod
     def read(self, manifest: Manifest, now: datetime) -> S:
-        """Read a manifest and the revisions that are kept."""
+        """Read a manifest and the kept revisions."""
 
     @abstractmethod
     def objects(self, key: Key, seen: S) -> S:
-        """Add the objects that are the kind's own, as they are now."""
+        """Add the current objects that are specific to the kind."""
 
     @abstractmethod
     def questions(self, subject: Any) -> Sequence[Question]:
-        """Return what the fit check asks of the nodes for an object."""
+        """Return the fit checks of an object against the nodes."""
 
     def forget(self, key: Key) -> None:
-        """Drop what is kept of an object that is gone."""
+        """Drop all data about a deleted object."""
 
     def owner(self, key: Key) -> OwnerKey:
         """Return an object as the owner of its objects."""
         return OwnerKey(self.resource.kind, *key)
 
     def observe(self, key: Key) -> S | None:
-        """Observe one object; None: it is gone."""
+        """Observe one object, or return None if it was deleted."""
         owner = self.owner(key)
         manifest = self._cache.get(self.resource, key)
         if manifest is None:
@@ -100,9 +100,9 @@ class Observer(ABC, Generic[S]):
         return replace(seen, turns=self._turns.turns(owner, claims(seen), seen.now))
 
     def again(self, key: Key, seen: S) -> S:
-        """Observe the objects and the traffic again; a newer spec has a reconcile of its own."""
+        """Observe the objects and the traffic again. A newer spec has its own reconcile."""
         if self._cache.uid(self.resource, key) != seen.manifest["metadata"]["uid"]:
-            return seen  # the objects of now may be a successor's
+            return seen  # the current objects may be a successor's
         gateway = seen.gateway
         if gateway is not None and self._gateways is not None:
             heard = self._gateways.heard(self.owner(key))
@@ -110,7 +110,7 @@ class Observer(ABC, Generic[S]):
         return self._with_objects(key, replace(seen, gateway=gateway, now=datetime.now(UTC)))
 
     def gateway(self, key: Key, seen: S) -> GatewayView | None:
-        """Return the gateway before an object, with port 0 if no port is left; None: there is no gateway."""
+        """Return the gateway of an object, with port 0 if no port is left, or None without a gateway."""
         if self._gateways is None:
             return None
         heard = self._gateways.heard(self.owner(key))

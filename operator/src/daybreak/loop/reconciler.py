@@ -1,7 +1,7 @@
 """One reconcile of a workload: observe → plan → assess → decide → apply → report, each once.
 
-A decision is written into the status before the next reconcile carries it out, so that an operator that goes
-on after a crash knows of it. A plan therefore needs only what was observed, the status among it.
+A decision is written into the status before the next reconcile applies it, so that an operator that continues
+after a crash knows the decision. A plan therefore needs only the observation, which includes the status.
 """
 
 from abc import ABC, abstractmethod
@@ -35,14 +35,14 @@ P = TypeVar("P", bound=Plan)
 
 
 class Reconciler(ABC, Generic[S, V, P]):
-    """Makes the cluster what an object of the kind says, and reports what came of it.
+    """Makes the cluster match an object of the kind, and reports the result.
 
     Args:
-        parts: What every kind is built with.
+        parts: Dependencies that all kinds share.
         observer: Observes an object.
-        ways: What the kind makes of it.
-        owned: The kinds of objects that are made.
-        prober: Asks models for an answer; None: the kind asks none.
+        ways: Functions of the kind.
+        owned: Kinds of the objects that the operator creates.
+        prober: Probes models, or None if the kind has no probes.
     """
 
     def __init__(
@@ -63,48 +63,45 @@ class Reconciler(ABC, Generic[S, V, P]):
         self._others = parts.others
         self._writer = Writer(parts.api, parts.cache, parts.applier, observer.resource, parts.may_act)
         self._refusals: dict[Key, str] = {}
-        """What the API server said when it refused an object last, by the workload."""
+        """Message of the API server when it last rejected an object, by workload."""
 
     @abstractmethod
     def objects(self, seen: S) -> Sequence[dict[str, Any]]:
-        """Return the objects of a workload as they should be, first those that others need.
-
-        Its spec can be built.
-        """
+        """Return the desired objects of a workload whose spec can be built, dependencies first."""
 
     @abstractmethod
     def plan(self, seen: S, wanted: Sequence[dict[str, Any]], live: Live) -> P:
-        """Return what is to be done to come from the live objects to the wanted ones."""
+        """Return the plan from the live objects to the desired ones."""
 
     def names_of_others(self, seen: S) -> Sequence[Manifest]:
-        """Return objects, without specs, that another controller makes and whose names must be free."""
+        """Return objects, without specs, that another controller creates and whose names must be free."""
         return ()
 
     def prepare(self, key: Key, seen: S) -> S:
-        """Add what is observed outside the cache."""
+        """Add observations from outside the cache."""
         return seen
 
     def with_plan(self, seen: S, plan: P) -> S:
-        """Add what the plan found: names that others have taken."""
+        """Add the results of the plan: names that belong to other owners."""
         return replace(seen, foreign=plan.foreign)
 
     async def carry_on(self, seen: S, plan: P) -> Sequence[float]:
-        """Do what is beside the objects, once they are what they should be; returns when to look again."""
+        """Do further work after the objects match, and return the delays until the next reconcile."""
         return ()
 
     def questions(self, seen: S) -> Sequence[Question]:
-        """Return how each model is asked for an answer that can be asked at present."""
+        """Return the probe of each model that can currently be probed."""
         return ()
 
     def forget(self, key: Key) -> None:
-        """Drop what is kept of an object that is gone."""
+        """Drop all data about a deleted object."""
 
     def is_due(self, seen: S, decided: Decided, status: Any) -> bool:
-        """Return whether something of the kind's own was decided that the next reconcile carries out."""
+        """Return True if a decision specific to the kind must be applied by the next reconcile."""
         return False
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one. Returns when to look again, in seconds; None: at a change."""
+        """Reconcile one object; return the seconds until the next time, or None to wait for a change."""
         return await past_races(self._once, key, self._owned)
 
     async def _once(self, key: Key) -> float | None:
@@ -124,7 +121,7 @@ class Reconciler(ABC, Generic[S, V, P]):
         if plan is not None and decided.apply and not sleep_marks.turned_awake(gates):
             applied = await self._apply(key, seen, plan, again)
             if applied is None:
-                return None  # the object is gone
+                return None  # the object was deleted
             if applied is not seen:
                 seen, view = applied, self._ways.read(applied)
         found: Report[Any] = report(seen, view, decided, self._ways)
@@ -169,14 +166,14 @@ class Reconciler(ABC, Generic[S, V, P]):
         return self.plan(seen, wanted, live)
 
     async def _with_others(self, seen: S) -> S:
-        """Add what pods of others hold, where a change may need room beside what runs."""
+        """Add the allocations of other pods, if a rollout may need capacity alongside the current pods."""
         if seen.booked is None or seen.nodes is None or seen.target is None:
             return seen
         asked = places(seen.target.workload, seen.nodes)
         return replace(seen, booked=await self._others.beside(seen.booked, asked))
 
     async def _apply(self, key: Key, seen: S, plan: P, again: Again) -> S | None:
-        """Write what differs, and observe again if something did; None: the object is gone."""
+        """Write the differing objects, and observe again after a write. None if the object was deleted."""
         if plan.leaving:
             again.after(SOON_SECONDS)
             return seen
@@ -186,10 +183,10 @@ class Reconciler(ABC, Generic[S, V, P]):
         if applied.refusal:
             again.after(REFUSED_SECONDS)
         if bool(applied.refusal) != bool(seen.refusal):
-            again.at_once()  # the next decision is taken with it
+            again.at_once()  # the next decision uses the new refusal
         self._refusals[key] = applied.refusal
         if applied.refusal or applied.wrote:
-            # An answer may be of what was there before.
+            # An answer may belong to the previous objects.
             answers = () if applied.wrote else seen.answers
             now = self._observer.again(key, seen)
             seen = replace(now, refusal=applied.refusal, answers=answers)
@@ -203,7 +200,7 @@ class Reconciler(ABC, Generic[S, V, P]):
         self._prober.ask(key, asked)
 
     async def _write(self, key: Key, seen: S, found: Report[Any]) -> bool:
-        """Write the status if it has changed, and post events; False: the object is gone."""
+        """Write the status if it has changed, and post events. Return False if the object was deleted."""
         owner = self._observer.owner(key)
         sleep_marks.see(owner, found.status.savings, found.status.gate)
         said = await self._writer.say(key, seen.manifest, found.status, transitions, seen.now)
@@ -213,9 +210,9 @@ class Reconciler(ABC, Generic[S, V, P]):
 
 
 def _is_taken(seen: Observed[Any], decided: Decided) -> bool:
-    """Return whether it has just been decided to build another revision than was observed.
+    """Return True if this reconcile decided to build another revision than the observed one.
 
-    What was decided before counts only once: a spec that is refused is never built, whatever stands there.
+    A previous decision counts only once: a rejected spec is never built, whatever the status shows.
     """
     history = seen.history
     if history is None or history.built is None or decided.rolled is None:

@@ -1,5 +1,4 @@
-"""What the loops of all kinds behind a gateway have in common: what stands in the status before it is done,
-and what is counted of sleep and wake."""
+"""Common loop steps of all kinds behind a gateway: status before action, and metrics of sleep and wake."""
 
 from collections.abc import Iterable
 
@@ -11,14 +10,14 @@ from daybreak.loop import sleep_metrics
 from daybreak.manifests.keys import OwnerKey
 
 Turned = tuple[SleepState | None, SleepState | None]
-"""The state of a gate that stands in the status, and the one that was decided on."""
+"""State of a gate in the status, and its newly decided state."""
 
 
 def turned_awake(gates: Iterable[Turned]) -> bool:
-    """Whether a decision ends a sleep that stands in the status.
+    """Return True if a decision ends a sleep that the status shows.
 
-    What was planned is of that sleep, and may not be carried out yet: workers that were taken now would have
-    to be made again at once. That it wakes is written first, and the next reconcile plans anew.
+    The plan is for that sleep and must not be applied yet: workers that it deletes would have to be recreated
+    at once. The wake is written first, and the next reconcile makes a new plan.
     """
     return any(
         before is not None and after is not None and before.asleep is not None and after.asleep is None
@@ -27,9 +26,9 @@ def turned_awake(gates: Iterable[Turned]) -> bool:
 
 
 def sleep_differs(gates: Iterable[Turned]) -> bool:
-    """Whether what is given back is to be other than the status says.
+    """Return True if the decided depth of sleep differs from the status.
 
-    It is written before it is carried out: whoever goes on after a crash knows of it.
+    The depth is written before it is applied, so that an operator that continues after a crash knows it.
     """
     return any(
         before is not None and after is not None and before.asleep != after.asleep for before, after in gates
@@ -37,16 +36,16 @@ def sleep_differs(gates: Iterable[Turned]) -> bool:
 
 
 def see(owner: OwnerKey, savings: SavingsStatus | None, gate: GateStatus | None) -> None:
-    """Have metrics say what a status says; None: nothing, or the workload has gone."""
+    """Update metrics from a status; None if the status has no value or the workload was deleted."""
     sleep_metrics.SAVINGS.see(owner, savings)
     sleep_metrics.IDLE_TIMES.see(owner, gate)
     sleep_metrics.EXPECTED_WAITS.see(owner, gate)
 
 
 def count(owner: OwnerKey, said: Said) -> None:
-    """Count the wakes that have ended, and what was given back for others' sake.
+    """Count the ended wakes, and the yields to other workloads.
 
-    A gate that has closed for that gives nothing back yet: a request may turn it round.
+    A gate that has closed to yield does not count yet: a request may cancel the drain.
     """
     sleep_metrics.count_wakes(owner, said.before, said.after)
     sleep_metrics.count_yields(owner, said.before, said.after)

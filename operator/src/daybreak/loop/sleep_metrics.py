@@ -1,4 +1,4 @@
-"""Counting what sleep saves and what wakes have taken."""
+"""Metrics of the savings by sleep and of the durations of wakes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,21 +19,21 @@ from daybreak.manifests.keys import OwnerKey
 
 
 class Savings(Collector):
-    """Accelerator seconds of every service, from their statuses, up to the moment in which somebody asks."""
+    """Accelerator-seconds of every service from the statuses, up to the time of the scrape."""
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
         self._known: dict[OwnerKey, SavingsStatus] = {}
 
     def see(self, owner: OwnerKey, savings: SavingsStatus | None) -> None:
-        """Say what the status of a service says; None: nothing, or it has gone."""
+        """Update the savings of a service. None if the status has none, or the service was deleted."""
         if savings is None:
             self._known.pop(owner, None)
         else:
             self._known[owner] = savings
 
     def collect(self) -> Iterator[CounterMetricFamily]:
-        """As prometheus_client asks for it, in the process's main thread or another one."""
+        """Return the metrics; prometheus_client calls this in the process's main thread or another one."""
         family = CounterMetricFamily(
             "daybreak_accelerator_seconds",
             "Total accelerator-seconds of a workload by state: awake, waking, or saved by sleep.",
@@ -66,7 +66,7 @@ class IdleTimes(Collector):
         self._known: dict[OwnerKey, dict[str, IdleStatus]] = {}
 
     def see(self, owner: OwnerKey, gate: GateStatus | None) -> None:
-        """Say what the status of a service says of its gates; None: nothing, or it has gone."""
+        """Update the idle times of a service. None without gates, or if the service was deleted."""
         models = gate.models if gate is not None else ()
         found = {each.name: each.idle for each in models if each.idle is not None}
         if found:
@@ -75,7 +75,7 @@ class IdleTimes(Collector):
             self._known.pop(owner, None)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """As prometheus_client asks for it, in the process's main thread or another one."""
+        """Return the metrics; prometheus_client calls this in the process's main thread or another one."""
         labels = ["namespace", "service", "model"]
         even, best, force = (
             GaugeMetricFamily(f"daybreak_{name}_seconds", about, labels=labels)
@@ -102,14 +102,14 @@ REGISTRY.register(IDLE_TIMES)
 
 
 class ExpectedWaits(Collector):
-    """How long every model that waits for accelerators may still have to wait, from the statuses."""
+    """Expected wait of every model in an accelerator queue, from the statuses."""
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock
         self._known: dict[OwnerKey, dict[str, datetime]] = {}
 
     def see(self, owner: OwnerKey, gate: GateStatus | None) -> None:
-        """Say what the status of a service says of its gates; None: nothing, or it has gone."""
+        """Update the expected waits of a service. None without gates, or if the service was deleted."""
         found = {}
         for each in gate.models if gate is not None else ():
             expected = each.accelerator_queue.expected_time if each.accelerator_queue is not None else None
@@ -121,7 +121,7 @@ class ExpectedWaits(Collector):
             self._known.pop(owner, None)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """As prometheus_client asks for it, in the process's main thread or another one."""
+        """Return the metrics; prometheus_client calls this in the process's main thread or another one."""
         family = GaugeMetricFamily(
             "daybreak_expected_wait_seconds",
             "Until a model may expect room for its pods, by what such waits have taken.",
@@ -141,7 +141,7 @@ REGISTRY.register(EXPECTED_WAITS)
 
 
 def count_wakes(owner: OwnerKey, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Count the wakes of which a status says for the first time that they have ended."""
+    """Count the wakes whose end a status shows for the first time."""
     was, now = _wakes(before), _wakes(after)
     for model, wake in now.items():
         if wake.get("seconds") is None or was.get(model, {}).get("seconds") is not None:
@@ -149,14 +149,14 @@ def count_wakes(owner: OwnerKey, before: Mapping[str, Any], after: Mapping[str, 
         depth = text(wake.get("depth"))
         metrics.WAKES.labels(owner.namespace, owner.label, model, depth).inc()
         if wake.get("failed"):
-            continue  # how long it took is mostly the time until somebody acted
+            continue  # mostly the time until an administrator acted
         metrics.WAKE_SECONDS.labels(depth).observe(whole(wake.get("seconds")))
         for step, took in mapping(wake.get("phases")).items():
             metrics.WAKE_STEP_SECONDS.labels(depth, step).observe(whole(took))
 
 
 def count_yields(owner: OwnerKey, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-    """Count what a status says for the first time to be given back for somebody else."""
+    """Count the yields to other workloads that a status shows for the first time."""
     was = {text(gate.get("name")): gate for gate in _gates(before)}
     for gate in _gates(after):
         had_it = was.get(text(gate.get("name")), {}).get("sleepDepth") is None
@@ -165,7 +165,7 @@ def count_yields(owner: OwnerKey, before: Mapping[str, Any], after: Mapping[str,
 
 
 def _wakes(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The last wake of each model, as a status says it."""
+    """Return the last wake of each model in a status."""
     return {text(gate.get("name")): mapping(gate.get("wake")) for gate in _gates(status)}
 
 

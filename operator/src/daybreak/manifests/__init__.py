@@ -1,1 +1,1 @@
-"""Kubernetes objects as such: their kinds, keys and owners, how two differ, and plans for them."""
+"""Kubernetes objects: their kinds, keys, owners and differences, and plans for them."""

@@ -1,4 +1,4 @@
-"""Whether a live object is what was asked for, defaults and other people's additions aside."""
+"""Comparison of a live object with the desired one, which ignores defaults and additions of other writers."""
 
 import hashlib
 from collections.abc import Mapping
@@ -7,29 +7,29 @@ from typing import Any
 import orjson
 
 APPLIED = "daybreak.dev/applied"
-"""Annotation on every owned object: digest of the manifest that was last applied. A field that is no longer
-asked for is still there on the live object, where it cannot be told from a default; the digest tells."""
+"""Annotation on every owned object with the digest of the last applied manifest. A field that is no longer
+desired remains on the live object, where it looks like a default. The digest reveals it."""
 
 _COMPARED = ("labels", "annotations", "ownerReferences", "finalizers")
 
 
 def digest(desired: Mapping[str, Any]) -> str:
-    """Digest of a manifest."""
+    """Return the digest of a manifest."""
     return hashlib.sha256(orjson.dumps(desired, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 def stamped(desired: Mapping[str, Any]) -> dict[str, Any]:
-    """The manifest with its digest as an annotation."""
+    """Return the manifest with its digest as an annotation."""
     metadata = desired["metadata"]
     annotations = {**(metadata.get("annotations") or {}), APPLIED: digest(desired)}
     return {**desired, "metadata": {**metadata, "annotations": annotations}}
 
 
 def difference(desired: Mapping[str, Any], live: Mapping[str, Any]) -> str:
-    """Path of the first field in which the live object is not what was asked for; empty when there is none.
+    """Return the path of the first field that differs from the desired object; empty if there is none.
 
-    A key that was not asked for may be there (the API server's defaults, other people's labels); an element
-    of a list may not, except for owner references.
+    The live object may have additional keys (the API server's defaults, labels of other writers), but no
+    additional list elements, except for owner references.
     """
     for name, wanted in desired["metadata"].items():
         if name in _COMPARED:
@@ -47,13 +47,13 @@ def difference(desired: Mapping[str, Any], live: Mapping[str, Any]) -> str:
 
 
 def _differs(wanted: Any, found: Any, name: str) -> str | None:
-    """How the path goes on from the field `name` to the first difference in it; None when there is none.
+    """Return the path from the field `name` to the first difference in it, or None if there is none.
 
-    Manifests are dictionaries and lists: `dict` is asked for, because asking for a Mapping takes longer than
-    the comparison, and this is run for every field of everything that is written.
+    Manifests are dictionaries and lists. The code checks for `dict`, because a check for Mapping takes longer
+    than the comparison, which runs for every field of every written object.
     """
     if found is None:
-        # The API server leaves empty values out.
+        # The API server omits empty values.
         return None if wanted in ({}, [], None, "") or wanted is False else ""
     if isinstance(wanted, dict):
         if not isinstance(found, dict) or (_atomic(name) and found.keys() - wanted.keys()):
@@ -84,5 +84,5 @@ def _references(wanted: Any, found: Any, name: str) -> str | None:
 
 
 def _atomic(name: str) -> bool:
-    """Maps that mean something else as soon as they have one key more: selectors."""
+    """Return True for maps whose meaning changes with one additional key: selectors."""
     return name.endswith(("elector", "matchLabels"))

@@ -1,4 +1,4 @@
-"""The owner reference of an object, by which an owner knows its own."""
+"""Owner references, by which an owner identifies its objects."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,19 +8,19 @@ from daybreak.api.common.unstructured import Manifest
 
 
 def controller(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The owner reference that controls an object."""
+    """Return the owner reference that controls an object."""
     references: Iterable[Mapping[str, Any]] = manifest["metadata"].get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller")), None)
 
 
 def is_controlled_by(manifest: Manifest, uid: str) -> bool:
-    """Whether an object is controlled by the object of that uid."""
+    """Return True if the object with this UID controls an object."""
     owner = controller(manifest)
     return owner is not None and owner.get("uid") == uid
 
 
 def is_orphan_of(manifest: Manifest, service: str) -> bool:
-    """Whether nobody controls an object that bears our labels, and so may be taken back.
+    """Return True if an object with Daybreak's labels has no controller, so that it may be adopted.
 
     `kubectl delete --cascade=orphan` leaves such objects behind.
     """

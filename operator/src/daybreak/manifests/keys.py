@@ -1,4 +1,4 @@
-"""Namespace and name of an object, and the owner to whom objects belong."""
+"""Namespace and name of an object, and the owner of objects."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class Key(NamedTuple):
 
 
 class OwnerKey(NamedTuple):
-    """An object of a kind of ours, or the gateway of a namespace, as the owner of other objects."""
+    """An object of one of Daybreak's kinds, or the gateway of a namespace, as the owner of other objects."""
 
     kind: str
     namespace: str
@@ -28,17 +28,17 @@ class OwnerKey(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """Its namespace and name."""
+        """Namespace and name of the owner."""
         return Key(self.namespace, self.name)
 
     @property
     def label(self) -> str:
-        """Name of the owner towards gateways and in names of objects."""
+        """Name of the owner for gateways and in names of objects."""
         return names.of_owner(self.kind, self.name)
 
     @classmethod
     def of_label(cls, namespace: str, label: str) -> "OwnerKey":
-        """Return the owner that `label` stands for."""
+        """Return the owner that a label encodes."""
         kind, name = names.kind_and_name(label)
         return cls(kind, namespace, name)
 
@@ -49,6 +49,6 @@ def gateway_key(namespace: str) -> OwnerKey:
 
 
 def key_of(manifest: Manifest) -> Key:
-    """Namespace and name of an object."""
+    """Return the namespace and name of an object."""
     metadata = manifest["metadata"]
     return Key(metadata.get("namespace", ""), metadata["name"])

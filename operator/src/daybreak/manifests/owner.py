@@ -1,4 +1,4 @@
-"""The owner of objects, and whose an object is that has a name which the owner needs."""
+"""Owner of objects, and ownership of an object with a name that the owner needs."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -10,20 +10,20 @@ from daybreak.manifests.keys import Key, OwnerKey
 
 
 class Whose(Enum):
-    """Whose an object is that has the name of one of ours."""
+    """Ownership of an object that has the name of a desired object."""
 
     OURS = auto()
     ORPHAN = auto()
-    """Made for an owner of this name, and left over: it is taken over."""
+    """Left over from a deleted owner of this name: the new owner adopts it."""
     PREDECESSORS = auto()
-    """Of a deleted owner of the same name: the garbage collector will take it."""
+    """Owned by a deleted owner of the same name: the garbage collector deletes it."""
     FOREIGN = auto()
-    """Somebody else's: it is never written over."""
+    """Owned by another owner: Daybreak never overwrites it."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """An object of a kind of ours, as the owner of others."""
+    """An object of one of Daybreak's kinds, as the owner of other objects."""
 
     resource: Resource
     key: Key
@@ -31,11 +31,11 @@ class Owner:
 
     @property
     def owner_key(self) -> OwnerKey:
-        """What names it in the cache."""
+        """Key of the owner in the cache."""
         return OwnerKey(self.resource.kind, *self.key)
 
     def whose(self, live: Manifest) -> Whose:
-        """Whose this object is, which has a name that the owner needs."""
+        """Return the ownership of an object that has a name which the owner needs."""
         if is_controlled_by(live, self.uid):
             return Whose.OURS
         found = controller(live)

@@ -1,4 +1,4 @@
-"""What an owner's objects should be beside what they are."""
+"""Plan for an owner's objects, from their desired and live state."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,26 +14,26 @@ from daybreak.manifests.resources import of
 
 @dataclass(frozen=True)
 class Live:
-    """An owner's objects as they are."""
+    """Live objects of an owner."""
 
     named: Mapping[tuple[Resource, Key], dict[str, Any]]
-    """Those that have a name which it needs, whoever they belong to."""
+    """Objects with a name that the owner needs, of any owner."""
     labeled: Mapping[tuple[Resource, Key], dict[str, Any]]
-    """Those of the kinds that it may have which bear its label."""
+    """Objects of the owner's kinds that have the owner's label."""
 
     def find(self, wanted: Manifest) -> dict[str, Any] | None:
-        """Return the object that has the name of a wanted one."""
+        """Return the live object that has the name of a desired one."""
         return self.named.get((of(wanted), key_of(wanted)))
 
     def surplus(
         self, owner: Owner, owned: Collection[Resource], kept: Iterable[Manifest]
     ) -> Sequence[dict[str, Any]]:
-        """Return the objects that the owner controls and no longer has, except those on their way out.
+        """Return the objects that the owner controls and no longer needs, except those in deletion.
 
         Args:
             owner: The owner.
-            owned: Kinds of objects that it may have.
-            kept: Objects that it has, or that stay as they are.
+            owned: Kinds of objects that the owner may have.
+            kept: Objects that the owner has, or that stay unchanged.
         """
         stay = {(of(manifest), key_of(manifest)) for manifest in kept}
         return [
@@ -48,7 +48,7 @@ class Live:
 
 @dataclass(frozen=True)
 class Target:
-    """An owned object as it should be and as it is."""
+    """An owned object in its desired and its live state."""
 
     wanted: dict[str, Any]
     live: dict[str, Any] | None
@@ -56,17 +56,17 @@ class Target:
 
 @dataclass(frozen=True)
 class Plan:
-    """What an owner's objects should be, and what stands in the way."""
+    """Desired objects of an owner, and conflicts that block them."""
 
     targets: tuple[Target, ...]
     surplus: tuple[dict[str, Any], ...]
-    """Objects of ours that the owner does not have any more."""
+    """Objects of the owner that are no longer needed."""
     foreign: tuple[str, ...]
-    """Names that somebody else has taken, as `Kind/name`."""
+    """Names that another owner has taken, as `Kind/name`."""
     leaving: bool
-    """Whether objects are still there that must go before others of their name come."""
+    """True if objects in deletion block new objects of the same name."""
 
 
 def named(manifest: Manifest) -> str:
-    """Return an object as messages name it."""
+    """Return the name of an object for messages."""
     return f"{manifest['kind']}/{manifest['metadata']['name']}"

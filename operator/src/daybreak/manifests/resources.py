@@ -1,4 +1,4 @@
-"""The kinds that the operator reads or writes, and their paths on the API server."""
+"""Kinds that the operator reads or writes, and their paths on the API server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,13 +37,13 @@ OWNED = (
     JOBS,
     RAY_SERVICES,
 )
-"""Kinds that the operator makes for an LLMService."""
+"""Kinds that the operator creates for an LLMService."""
 
 OF_BATCHES = (SERVICE_ACCOUNTS, NETWORK_POLICIES, RAY_JOBS)
-"""Kinds that the operator makes for an LLMBatch."""
+"""Kinds that the operator creates for an LLMBatch."""
 
 OF_BENCHMARKS = (SERVICE_ACCOUNTS, NETWORK_POLICIES, JOBS)
-"""Kinds that the operator makes for an LLMBenchmark."""
+"""Kinds that the operator creates for an LLMBenchmark."""
 
 OF_SERVERS = (
     CONTROLLER_REVISIONS,
@@ -54,7 +54,7 @@ OF_SERVERS = (
     DEPLOYMENTS,
     LEADER_WORKER_SETS,
 )
-"""Kinds that the operator makes for a ModelServer."""
+"""Kinds that the operator creates for a ModelServer."""
 
 OF_APPLICATIONS = (
     CONTROLLER_REVISIONS,
@@ -64,10 +64,10 @@ OF_APPLICATIONS = (
     SERVICES,
     RAY_SERVICES,
 )
-"""Kinds that the operator makes for a ServeApplication."""
+"""Kinds that the operator creates for a ServeApplication."""
 
 OF_ROUTES = (SERVICES,)
-"""Kinds that the operator makes for an LLMRoute."""
+"""Kinds that the operator creates for an LLMRoute."""
 
 OF_GATEWAYS = (
     SERVICE_ACCOUNTS,
@@ -78,7 +78,7 @@ OF_GATEWAYS = (
     SERVICES,
     DEPLOYMENTS,
 )
-"""Kinds that the operator makes for the gateway of a namespace."""
+"""Kinds that the operator creates for the gateway of a namespace."""
 
 _BY_KIND = {
     (resource.api_version, resource.kind): resource
@@ -95,5 +95,5 @@ _BY_KIND = {
 
 
 def of(manifest: Mapping[str, Any]) -> Resource:
-    """The kind of a manifest of ours."""
+    """Return the kind of one of Daybreak's manifests."""
     return _BY_KIND[manifest["apiVersion"], manifest["kind"]]

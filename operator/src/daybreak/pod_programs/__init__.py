@@ -1,4 +1,5 @@
-"""Programs that run in pods of their own, in the Ray image: each is a package here, handed over as one text.
+"""Programs that run in separate pods of the Ray image. Each is a package here and is passed as one text.
 
-They import nothing else of Daybreak, which is not in that image; `text` joins a program's modules.
+The programs import no other module of Daybreak, which is missing in that image. `text` joins a program's
+modules.
 """

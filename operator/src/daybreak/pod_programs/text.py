@@ -1,4 +1,4 @@
-"""A program of several modules as one text, for `python3 -c`."""
+"""Conversion of a program with several modules into one text for `python3 -c`."""
 
 import ast
 from functools import cache
@@ -7,10 +7,10 @@ from importlib import import_module, resources
 
 @cache
 def program(name: str) -> str:
-    """The text of a program: its modules in the order that its `MODULES` says.
+    """Return the text of a program: its modules in the order of `MODULES`.
 
-    They become one module, so what they import of each other falls away. It is imported by its own name, and
-    a name stands for one thing in the whole program.
+    The modules become one module, so their imports of each other are removed. Each import must use a module's
+    own name, and a name must have only one meaning in the whole program.
     """
     package = f"{__package__}.{name}"
     found = import_module(package)

@@ -1,1 +1,1 @@
-"""Why something does not start, in words for the person who can act, without secrets. Pure."""
+"""Problems that prevent a start, in messages for the person who can act, without secrets. Pure."""

@@ -1,34 +1,35 @@
-"""NVIDIA's drivers on the nodes: what torch, vLLM and the container runtime say when one does not fit."""
+"""Errors of NVIDIA drivers on nodes, as torch, vLLM and the container runtime report them."""
 
 import re
 
 from daybreak import versions
 
 _TOO_OLD = re.compile(
-    # torch, when it first asks for a device; it names the CUDA that the driver knows: 12080 is 12.8.
+    # torch, at its first request for a device; it names the CUDA version that the driver supports: 12080 is
+    # 12.8.
     r"NVIDIA driver on your system is too old(?: \(found version (?P<found>\d{4,6})\))?"
     # CUDA itself: cudaErrorInsufficientDriver, cudaErrorUnsupportedPtxVersion.
     r"|CUDA driver version is insufficient for CUDA runtime version"
     r"|provided PTX was compiled with an unsupported toolchain"
-    # NVIDIA's container runtime, before the container starts, since the image says what it requires.
+    # NVIDIA's container runtime, before the container starts, because the image states its requirement.
     r"|unsatisfied condition: cuda ?>=? ?[\d.]+",
     re.IGNORECASE,
 )
-# cudaErrorSystemDriverMismatch: the driver in the kernel and its libraries are of different versions.
+# cudaErrorSystemDriverMismatch: the kernel driver and its libraries have different versions.
 _TORN = re.compile(r"unsupported display driver ?/ ?cuda driver combination", re.IGNORECASE)
 # cudaErrorNoKernelImageForDevice.
 _NO_CODE = re.compile(r"no kernel image is available for execution on the device", re.IGNORECASE)
 
 
 def driver_error(message: str) -> str:
-    """What is wrong with a node's driver or GPU, and the nearest fix; empty if the message is not of that."""
+    """Return the problem of a node's driver or GPU, with the nearest fix. Empty for other messages."""
     if old := _TOO_OLD.search(message):
         knows = f", which knows CUDA {_cuda(old['found'])} at most," if old["found"] else ""
         return (
             f"the NVIDIA driver of the node{knows} is too old: CUDA {versions.CUDA} of Daybreak's image "
-            f"needs {versions.NVIDIA_DRIVER_MINIMUM} or newer. To mend it, install a newer driver, name "
-            "other nodes in accelerator.nodeSelector, or in runtime.image an image with a CUDA that the "
-            "driver knows"
+            f"needs {versions.NVIDIA_DRIVER_MINIMUM} or newer. Install a newer driver, select "
+            "other nodes in accelerator.nodeSelector, or set runtime.image to an image whose CUDA the driver "
+            "supports"
         )
     if _TORN.search(message):
         return (
@@ -46,5 +47,5 @@ def driver_error(message: str) -> str:
 
 
 def _cuda(found: str) -> str:
-    """12080 → 12.8."""
+    """Return a version number in its usual form: 12080 → 12.8."""
     return f"{int(found) // 1000}.{int(found) % 1000 // 10}"

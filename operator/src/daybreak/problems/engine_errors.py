@@ -1,4 +1,4 @@
-"""The one error that says most, out of what Ray Serve and vLLM report."""
+"""Selection of the most informative error from the reports of Ray Serve and vLLM."""
 
 import re
 
@@ -7,7 +7,7 @@ from daybreak.problems.redact import COLOURS, LIMIT, excerpt
 
 _EXCEPTION = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*(?:[A-Z]\w*)?(?:Error|Exception|Exit|Interrupt|Timeout|Failure|NotFound)\b"
-    # botocore names some after what the service said: botocore.errorfactory.NoSuchBucket.
+    # botocore names some exceptions after the service's error: botocore.errorfactory.NoSuchBucket.
     r"|^(?:[a-z_]\w*\.)+[A-Z]\w*: "
 )
 _END = re.compile(
@@ -21,23 +21,26 @@ _SAYS_NOTHING = (
     "RayTaskError",
     "WorkerProc initialization failed",
 )
-"""vLLM's and Ray's messages that only point at another one."""
+"""Messages of vLLM and Ray that only refer to another one."""
 _MORE = "the cause is in the logs below /tmp/ray/session_latest/logs of the worker pod"
 _NO_PACKAGE = re.compile(r"No module named '?daybreak_runtime(?![.\w])|Could not import '?daybreak_runtime\b")
-"""A module that is not in the package says nothing of the image: a person may name it wrongly."""
+"""Pattern for a missing package.
+
+A missing module of the package does not match: a user may have misspelled its name, and the image is correct.
+"""
 _PACKAGE = (
     "the image (spec.runtime.image) lacks Daybreak's package: install daybreak-runtime in it "
     "(runtime of Daybreak's sources), or set spec.runtime.directIngress: false"
 )
 _MARKS = ("Error:\n", "failed with exception:\n", "failed:\n")
-"""What Ray Serve writes before the words of the replica."""
+"""Text that Ray Serve writes before the message of the replica."""
 
 
 def engine_error(message: str, limit: int = LIMIT) -> str:
-    """The one error that says most, out of what Serve reports of a replica or an application.
+    """Return the most informative error from Serve's report on a replica or an application.
 
-    Serve hands on whole tracebacks, often several chained: the last exception that is more than a pointer
-    to another one tells what is wrong.
+    Serve forwards whole tracebacks, often several chained ones: the cause is the last exception that does not
+    only refer to another one.
     """
     said = COLOURS.sub("", message)
     if of_the_driver := driver_error(said):
@@ -57,7 +60,7 @@ def engine_error(message: str, limit: int = LIMIT) -> str:
 
 
 def _exceptions(said: str) -> list[str]:
-    """Each exception of a traceback with the lines that belong to it."""
+    """Return each exception of a traceback, with the lines that belong to it."""
     found: list[list[str]] = []
     open_ = False
     for line in said.splitlines():

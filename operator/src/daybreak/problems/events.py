@@ -1,4 +1,4 @@
-"""Events, and which changes of a status are worth one."""
+"""Events, and the changes of a status that cause them."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ from daybreak.scheduling.claim import Turn
 from daybreak.scheduling.turn_words import no_room
 
 _GOOD = {ConditionType.READY: "True", ConditionType.SCHEDULABLE: "True", ConditionType.STALLED: "False"}
-"""The conditions that get events, and the status in which all is well."""
+"""Conditions that get events, with the status of each that means success."""
 ROLLED_OUT = "RolledOut"
-"""Reason of the event that a change has answered."""
+"""Reason of the event for a successful rollout."""
 ROOM_FOUND = "RoomFound"
-"""Reason of the event that the pods of a model have found room for which it has waited."""
+"""Reason of the event for a waiting model whose pods have been scheduled."""
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that is told once, when it comes: a condition that has turned, a service that wakes."""
+    """An event that is posted once, at a change: a condition that has turned, a service that wakes."""
 
     action: str
-    """What was done or judged, in one word: the type of the condition, or `Wake`."""
+    """Action or assessment, for the event's `action`: the type of the condition, or `Wake`."""
     warning: bool
     reason: str
     note: str
 
 
 def transitions(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> list[Event]:
-    """The conditions that have turned good or bad, or are bad for another reason than before.
+    """Return events for conditions that have turned good or bad, or are bad for another reason.
 
-    The first status of a service is no news unless it is bad. Words that change while status and reason
-    stay are none either.
+    The first status of a service causes an event only if it is bad. A changed message with the same status
+    and reason causes none.
     """
     old = _by_type((before or {}).get("conditions") or ())
     found = []
@@ -59,7 +59,7 @@ def transitions(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> l
 
 
 def _rollout(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Event]:
-    """A change that is begun, and one that has ended well. What is in its way is told by `Stalled`."""
+    """Return events for a started rollout and for a successful one. `Stalled` reports its problems."""
     was, now = before.get("rollout") or {}, after.get("rollout") or {}
     if not was or not now:
         return []
@@ -70,7 +70,7 @@ def _rollout(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Event]
             coming,
             strategy,
         )
-        # One that has waited has stood in the status before.
+        # A revision that has waited was in the status before.
         waited = was["phase"] in (RolloutPhase.PAUSED, RolloutPhase.PREPARING, RolloutPhase.BLOCKED)
         if waited or (begun and was.get("targetRevision") != coming):
             return [
@@ -86,7 +86,7 @@ _ROLLED_OUT = (
     (RolloutPhase.COMPLETE, RolloutPhase.PROGRESSING),
     (RolloutPhase.ROLLED_BACK, RolloutPhase.ROLLING_BACK),
 )
-"""Phases that end a change well, with the one before."""
+"""Phases that end a rollout successfully, each with its previous phase."""
 
 
 def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Event]:
@@ -97,15 +97,18 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
         model = f"model {name}: " if len(gates) > 1 else ""
         depth, deeper = was.get("sleepDepth"), gate.get("sleepDepth")
         if deeper is not None and deeper != depth:
-            given_back = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
+            released = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
             other = f" for {gate['yieldedTo']}, which waits for them" if gate.get("yieldedTo") else ""
-            reason, said = Reason.ASLEEP, f"{model}{given_back} given back{other}; a request wakes it"
+            reason, said = Reason.ASLEEP, f"{model}{released} released{other}; a request wakes it"
             if gate.get("phase") == Phase.REPLACING:
-                reason, said = Reason.REPLACING, f"{model}its pods go, and others come; requests are held"
+                reason, said = (
+                    Reason.REPLACING,
+                    f"{model}old pods terminate and new pods start; requests are held",
+                )
             found.append(Event("Sleep", False, reason, said))
         if depth is not None and deeper is None:
             replaced = was.get("phase") == Phase.REPLACING
-            said = "its new pods are asked for" if replaced else f"waking from sleep at depth {depth}"
+            said = "its new pods are being created" if replaced else f"waking from sleep at depth {depth}"
             found.append(Event("Wake", False, Reason.WAKING, f"{model}{said}"))
         wake = gate.get("wake") or {}
         if wake.get("seconds") is not None and (was.get("wake") or {}).get("seconds") is None:
@@ -115,8 +118,11 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
 
 
 def _waits(model: str, was: Mapping[str, Any], gate: Mapping[str, Any]) -> list[Event]:
-    """That it waits for accelerators, and that its pods have found room. Its place is told once: it changes
-    with each that comes before it. One that gives up sleeps again, and that is told."""
+    """Return the event for the start or the end of a wait for accelerators.
+
+    The position is reported once, because it changes with each model that is added ahead. A model that leaves
+    the queue sleeps again, which has its own event.
+    """
     if _in_line(gate) and not _in_line(was):
         room = gate.get("acceleratorQueue") or {}
         turn = Turn(
@@ -127,13 +133,16 @@ def _waits(model: str, was: Mapping[str, Any], gate: Mapping[str, Any]) -> list[
         said = no_room(gate.get("queuedBehind") or (), turn)
         return [Event("Wait", False, Reason.WAITING_FOR_ACCELERATORS, f"{model}{said}")]
     if _in_line(was) and not _in_line(gate) and gate.get("sleepDepth") is None and gate["phase"] in _UP:
-        return [Event("Wait", False, ROOM_FOUND, f"{model}its pods have found room")]
+        return [Event("Wait", False, ROOM_FOUND, f"{model}its pods have nodes")]
     return []
 
 
 def _in_line(gate: Mapping[str, Any]) -> bool:
-    """Whether it is on the way up and others have to go, or come, before its pods have room. Who has come
-    first stays so to the end, also while its pods are made anew and the scheduler has not looked at them."""
+    """Return True if a waking model's pods cannot be scheduled before other models leave or start.
+
+    A model that was first stays in the queue until the end, even while its pods are recreated and the
+    scheduler has not evaluated them.
+    """
     room = gate.get("acceleratorQueue") or {}
     queued = (
         gate.get("queuedBehind") or room.get("position") or room.get("headTime") or room.get("overdueTime")
@@ -150,7 +159,7 @@ def _gates(status: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 def _awake(wake: Mapping[str, Any]) -> str:
     if wake.get("failed"):
-        return "awake, after requests had been refused on the way"
+        return "awake, after requests had been rejected during the wake"
     return f"awake after {wake['seconds']} s; half of the recent wakes took {wake['p50Seconds']} s or less"
 
 

@@ -1,4 +1,4 @@
-"""What keeps a pod from being ready, in the kubelet's and the scheduler's words."""
+"""Problems that prevent a pod from becoming ready, in the messages of the kubelet and the scheduler."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,18 +12,18 @@ from daybreak.problems.redact import excerpt
 from daybreak.ray.views.ray_pods import HEAD, PodView
 
 _NO_IMAGE = ("InvalidImageName", "ErrImageNeverPull", "ImagePullBackOff")
-"""The kubelet has tried, or will not try."""
+"""Reasons for which the kubelet has tried to pull an image without success, or will not try."""
 _NO_IMAGE_YET = ("ErrImagePull", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed")
-"""One attempt has failed; it tries again."""
+"""Reasons of a single failed attempt, after which the kubelet tries again."""
 _NO_CONTAINER = ("CreateContainerConfigError", "CreateContainerError")
 _BACK_OFF = re.compile(r'^Back-off pulling image "[^"]*"(?:: ErrImagePull: )?')
 _PREEMPTION = re.compile(r"[.,]? *preemption: .*$", re.DOTALL)
 _KILLED = (137, 143)
-"""Exit codes of SIGKILL and SIGTERM: somebody else ended the container."""
+"""Exit codes of SIGKILL and SIGTERM: another process ended the container."""
 
 
 def pod_problem(pod: PodView) -> Problem | None:
-    """What keeps a pod from being ready; None when it is, or is on the way."""
+    """Return the problem that prevents a pod from becoming ready, or None if it is ready or starting."""
     if pod.ready or pod.leaving:
         return None
     status = mapping(pod.manifest.get("status"))
@@ -37,7 +37,7 @@ def pod_problem(pod: PodView) -> Problem | None:
 
 
 def ended_by_itself(pod: PodView) -> str:
-    """How a container of a pod ended before it was started again; empty: none did, or somebody ended it."""
+    """Return how a container of a pod ended by itself before its restart. Empty if none did."""
     for container in _containers(mapping(pod.manifest.get("status"))):
         last = at(container, "lastState", "terminated")
         if last and (last.get("reason") == "OOMKilled" or whole(last.get("exitCode")) not in _KILLED):
@@ -70,7 +70,7 @@ def _container_problem(container: Mapping[str, Any], *, head: bool) -> Problem |
         return Problem(Reason.CONTAINER_CRASHING, _ended(name, last), stalled=True)
     ended = at(container, "state", "terminated")
     if ended and (whole(ended.get("exitCode")) or ended.get("reason") == "OOMKilled"):
-        # A worker that ends by itself has mostly lost its head, and gets a successor.
+        # A worker that ends by itself has usually lost its head, and is replaced.
         own_fault = head and whole(ended.get("exitCode")) not in _KILLED
         no_driver = driver_error(text(ended.get("message")))
         stalled = own_fault or bool(no_driver) or ended.get("reason") == "OOMKilled"
@@ -80,9 +80,9 @@ def _container_problem(container: Mapping[str, Any], *, head: bool) -> Problem |
 
 def _ended(name: str, ended: Mapping[str, Any]) -> str:
     if ended.get("reason") == "OOMKilled":
-        return f"container {name} went over its memory limit and was killed (OOMKilled): give it more memory"
+        return f"container {name} exceeded its memory limit and was killed (OOMKilled): raise the limit"
     if not ended:
-        return f"container {name} ends again and again"
+        return f"container {name} keeps crashing"
     said = f"container {name} ended with exit code {whole(ended.get('exitCode'))}"
     if ended.get("reason") not in (None, "", "Error", "Completed"):
         said += f" ({text(ended.get('reason'))})"
@@ -92,9 +92,16 @@ def _ended(name: str, ended: Mapping[str, Any]) -> str:
 
 
 def _failed_pod(status: Mapping[str, Any]) -> Problem:
-    """The node has ended the pod, and KubeRay makes another one; but a limit is met again."""
+    """Return the problem of a pod that its node has ended.
+
+    KubeRay creates another pod, but that one would exceed a limit again.
+    """
     reason, message = text(status.get("reason")), excerpt(text(status.get("message")))
-    said = "a pod was ended" + (f" ({reason})" if reason else "") + (f": {message}" if message else "")
+    said = (
+        "a pod was evicted or failed"
+        + (f" ({reason})" if reason else "")
+        + (f": {message}" if message else "")
+    )
     return Problem(Reason.CONTAINER_CRASHING, said, stalled="exceeds the" in message)
 
 
@@ -103,6 +110,6 @@ def _not_placed(status: Mapping[str, Any]) -> Problem | None:
     message = excerpt(_PREEMPTION.sub("", text(placed.get("message"))))
     if placed.get("status") != "False" or not message:
         return None
-    # A claim that is not there does not come by waiting; a node may, and room on one.
+    # A missing PVC is not created by waiting; a node may be added, and capacity may become free.
     stalled = "persistentvolumeclaim" in message and "not found" in message
-    return Problem(Reason.UNSCHEDULABLE, f"a pod waits for a place: {message}", stalled=stalled)
+    return Problem(Reason.UNSCHEDULABLE, f"a pod cannot be scheduled: {message}", stalled=stalled)

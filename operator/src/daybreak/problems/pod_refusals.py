@@ -98,7 +98,7 @@ def with_fix(message: str, advice: str) -> str:
 def _demanded(
     message: str, containers: Mapping[str, PodFields], pods: Sequence[Sequence[PodFields]]
 ) -> Iterator[str]:
-    """Yield what a quota demands of each container."""
+    """Yield the fields that a quota requires of each container, as advice."""
     demands = _DEMANDS.search(message)
     if demands is None:
         return
@@ -119,7 +119,7 @@ def _demanded(
 
 
 def _bounded(message: str, pods: Sequence[Sequence[PodFields]]) -> Iterator[str]:
-    """Yield what a LimitRange, a full quota or Pod Security demands."""
+    """Yield the fields that a LimitRange, a full quota or Pod Security requires to change, as advice."""
     place = _PLACE.search(message)
     number = int(place[1]) if place else 0
     chosen = [pod[min(number, len(pod) - 1)] for pod in pods]

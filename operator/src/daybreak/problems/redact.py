@@ -1,9 +1,9 @@
-"""Other people's error messages, cut down to what a person needs to read, and with no secret in them."""
+"""Excerpts of foreign error messages: the relevant part, without secrets."""
 
 import re
 
 LIMIT = 600
-"""Longest excerpt, in characters."""
+"""Maximum length of an excerpt, in characters."""
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _SECRETS = (
@@ -20,7 +20,7 @@ _SECRETS = (
     ),
 )
 _FLEETING = (
-    # What differs at every attempt would make every attempt look like news.
+    # Text that differs at every attempt would make every attempt look like a change.
     (re.compile(r"\s*\(Request ID: [^)]*\)"), ""),
     (re.compile(r"\bRequest ID:? [\w=;-]+"), ""),
     (re.compile(r"\b0x[0-9a-f]{4,}\b"), "0x…"),
@@ -29,7 +29,10 @@ _FLEETING = (
 
 
 def excerpt(message: str, limit: int = LIMIT) -> str:
-    """The message in one line, of bounded length, without secrets or what changes at every attempt."""
+    """Return the message in one line of limited length, without secrets.
+
+    Parts that change at every attempt are removed too.
+    """
     plain = COLOURS.sub("", message[: 40 * limit])
     for pattern, instead in (*_SECRETS, *_FLEETING):
         plain = pattern.sub(instead, plain)

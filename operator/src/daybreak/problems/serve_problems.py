@@ -1,8 +1,8 @@
-"""What stands in the way of a service, its head and each of its models: one cause each, the most useful one.
+"""Blocking problems of a service, its head and each of its models: one cause each, the most useful one.
 
-Pods come first, since what is wrong with them (an image, a Secret, memory) shows in Ray as a replica that
-is merely missing. Then the engine's own words, as Ray Serve hands them on. Then what KubeRay could not
-make. What may pass by itself comes last.
+Pod problems have precedence, because in Ray they (an image, a Secret, memory) only appear as a missing
+replica. Then follow the engine's errors, as Ray Serve forwards them, and objects that KubeRay could not
+create. Problems that may pass by themselves are last.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,22 +19,22 @@ from daybreak.ray.views.ray_pods import HEAD, PodView
 from daybreak.ray.views.ray_service_view import DEPLOY_FAILED, Application, Deployment, RayView, pods_refused
 
 _FIRST_WORDS = "A replica failed to start with exception."
-"""How Serve begins while it is still trying."""
+"""Start of Serve's message while it still tries."""
 TRIES_AGAIN = "(Ray Serve tries again)"
-"""How what is said of a replica that failed to start ends, as long as Serve has not given up."""
+"""End of a message about a replica that failed to start, while Serve has not given up."""
 
 
 def service_problem(
     ray: RayView, clusters: Sequence[Manifest], pods: Iterable[PodView], worker: PodFields = OF_MODELS
 ) -> Problem | None:
-    """What keeps the whole Ray cluster from coming up; None when nothing does.
+    """Return the problem that prevents the whole Ray cluster from starting, or None.
 
     `worker` has the fields of the kind's worker pods.
     """
     if ray.refusal:
         return Problem(
             Reason.OBJECT_REJECTED,
-            f"KubeRay does not take the RayService: {excerpt(ray.refusal)}",
+            f"KubeRay rejects the RayService: {excerpt(ray.refusal)}",
             stalled=True,
         )
     heads = (pod for pod in pods if pod.role == HEAD and pod.cluster == ray.coming)
@@ -50,17 +50,17 @@ def service_problem(
 
 
 def pods_rejected(clusters: Sequence[Manifest], cluster: str, worker: PodFields) -> Problem | None:
-    """Return why KubeRay cannot create pods of a RayCluster, with the field to set; None if it can."""
+    """Return why KubeRay cannot create pods of a RayCluster, with the field to set, or None if it can."""
     refused = pods_refused(clusters, cluster)
     if not refused:
         return None
-    message = with_fix(f"KubeRay cannot make the pods: {excerpt(refused)}", ray_fix(refused, worker))
-    # A quota or a policy stays as it is; a timeout or a lost race does not.
+    message = with_fix(f"KubeRay cannot create the pods: {excerpt(refused)}", ray_fix(refused, worker))
+    # A quota or a policy stays as it is; a timeout or a conflict does not.
     return Problem(Reason.OBJECT_REJECTED, message, rejects(refused))
 
 
 def model_problem(ray: RayView, pods: Iterable[PodView], model: str) -> Problem | None:
-    """What keeps a model from having the replicas that it should have; None when nothing does."""
+    """Return the problem that prevents a model from having its replicas, or None."""
     group = names.worker_group(model)
     own = [pod for pod in pods if pod.group == group and pod.cluster == ray.coming]
     of_pods = worst(pod_problem(pod) for pod in own)
@@ -71,20 +71,21 @@ def model_problem(ray: RayView, pods: Iterable[PodView], model: str) -> Problem 
 
 
 def worst(troubles: Iterable[Problem | None]) -> Problem | None:
-    """The first that somebody has to act on, else the first at all."""
+    """Return the first problem that requires action, or else the first one."""
     found = [problem for problem in troubles if problem is not None]
     return next((problem for problem in found if problem.stalled), found[0] if found else None)
 
 
 def deployment_problem(deployment: Deployment) -> Problem | None:
-    """What Serve says that keeps a deployment from having its replicas; None: nothing."""
+    """Return the problem in Serve's report that prevents a deployment from having its replicas, or None."""
     message = deployment.message
     spoke = "Error:\n" in message
     if deployment.status == DEPLOY_FAILED:
         return Problem(Reason.MODEL_FAILED, engine_error(message) or "it failed to start", stalled=True)
     if deployment.failed:
-        # A replica that had run is gone. Serve starts another one; only if that one fails, it is stuck.
-        said = engine_error(message) if spoke else "a replica failed its health check and is started anew"
+        # A running replica is gone. Serve starts another one; the deployment is stuck only if that one fails
+        # too.
+        said = engine_error(message) if spoke else "a replica failed its health check and restarts"
         return Problem(Reason.MODEL_FAILED, said, stalled=spoke)
     if spoke or message.startswith(_FIRST_WORDS):
         return Problem(Reason.MODEL_FAILED, f"{engine_error(message)} {TRIES_AGAIN}", stalled=False)
@@ -92,7 +93,7 @@ def deployment_problem(deployment: Deployment) -> Problem | None:
 
 
 def deployment_of(application: Application | None, model: str) -> Deployment | None:
-    """What Serve says of a model's deployment; None when it says nothing."""
+    """Return Serve's report on a model's deployment, or None if there is none."""
     if application is None:
         return None
     return application.deployments.get(names.serve_deployment(model))

@@ -1,1 +1,1 @@
-"""What gateways tell the operator: reports of gates and tallies of routes, with their JSON form."""
+"""Messages from gateways to the operator: reports of gates and tallies of routes, with their JSON form."""

@@ -1,7 +1,7 @@
-"""Reports of gateways: one gate at one moment, and one line of a gateway's stream of states.
+"""Reports of gateways: one gate at one time, and one line of a gateway's stream of states.
 
-A gateway reports each gate under a name of its own: `SERVICE/MODEL` for the gate of a model, and `SERVICE`
-for the requests of a service with several models whose model it could not read.
+A gateway reports each gate under its own name. The name is `SERVICE/MODEL` for the gate of a model. It is
+`SERVICE` for the requests of a service with several models whose model the gateway could not read.
 """
 
 from collections.abc import Mapping
@@ -13,38 +13,38 @@ from daybreak.protocol import tallies
 from daybreak.protocol.tallies import Tallies
 
 _MOST_CLUSTERS = 32
-"""RayClusters of a gate that a gateway may tell of: what goes on and what is on its way out."""
+"""Maximum number of RayClusters that a gateway may report for a gate: those in use and those that drain."""
 _LONGEST_NAME = 253
 _LONGEST_IDLE_MS = 10 * 366 * 86_400_000
-"""Ten years: what is longer is no time, and would be too large for one."""
+"""Ten years. A longer time is not plausible, and would be too large for a duration."""
 _LONGEST_HOLD_MS = 24 * 60 * 60 * 1000
-"""Who has been held for longer counts as held for a day."""
+"""One day. A longer hold counts as one day."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One gate as one gateway sees it, at one moment."""
+    """One gate as one gateway observes it, at one time."""
 
     epoch: int
-    """The gate's epoch that this gateway has carried out."""
+    """The gate's epoch that this gateway has applied."""
     gate: str
-    """Its state there: `open`, `closed` or `failed`."""
+    """State of the gate in this gateway: `open`, `closed` or `failed`."""
     arrivals: int
     """Requests that arrived since this gateway started."""
     held: int
     in_flight: int
     """Requests that have passed the gate and have not ended, streams included."""
     idle_ms: int
-    """Milliseconds since the last arrival or end; never more than the truth."""
+    """Milliseconds since the last arrival or end. Never more than the actual time."""
     servers_up: int
     """Servers that answer."""
     clusters: tuple[str, ...] | None = None
-    """The RayClusters that its requests go to, or are still at; None: that is not known."""
+    """The RayClusters that receive the gate's requests, or still have some, or None if unknown."""
     held_ms: int | None = None
-    """Milliseconds for which the oldest that is held has waited; None: none is, or it is not told."""
+    """Waiting time of the oldest held request in milliseconds, or None without one, or if unreported."""
 
     def wire(self) -> dict[str, Any]:
-        """In its JSON form."""
+        """Return the JSON form."""
         return {
             "epoch": self.epoch,
             "gate": self.gate,
@@ -59,7 +59,7 @@ class Report:
 
     @classmethod
     def parse(cls, found: Any) -> Self:
-        """Read one back; what is missing or of another shape reads as nothing."""
+        """Parse the JSON form. Missing and invalid values become zero or empty."""
         row = mapping(found)
         return cls(
             epoch=whole(row.get("epoch")),
@@ -76,23 +76,23 @@ class Report:
 
 @dataclass(frozen=True)
 class Update:
-    """One line of a gateway's stream of states: JSON, ended by a newline."""
+    """One line of a gateway's stream of states: JSON, terminated by a newline."""
 
     boot: str
-    """Changes when the gateway's HAProxy was started anew, and its counts with it."""
+    """Identifier that changes when the gateway's HAProxy restarts, which also resets its counters."""
     full: bool
-    """Whether these are all gates; else those that have changed since the line before, maybe none."""
+    """True if the line has all gates. Otherwise it has those that changed since the previous line."""
     services: Mapping[str, Report]
-    """By the names of gates."""
+    """Reports by the names of gates."""
     routes: Tallies | None = None
-    """What backends of routes have got, of all routes; None: as it was told before."""
+    """Tallies of the backends of all routes, or None if unchanged."""
     short: bool = False
-    """Whether the gateway is nearly full: its connections or its memory."""
+    """True if the gateway is nearly full: its connections or its memory."""
     enforced: bool | None = None
     """False if the gateway reached a port that NetworkPolicies forbid it, or None if it does not know."""
 
     def wire(self) -> dict[str, Any]:
-        """In its JSON form."""
+        """Return the JSON form."""
         found: dict[str, Any] = {
             "boot": self.boot,
             "full": self.full,
@@ -108,7 +108,7 @@ class Update:
 
     @classmethod
     def parse(cls, found: Any) -> Self:
-        """Read one back."""
+        """Parse the JSON form."""
         row = mapping(found)
         return cls(
             boot=text(row.get("boot")),

@@ -1,7 +1,7 @@
-"""What gateways tell of requests that routes have sent to backends: counts and times, to be added up.
+"""Tallies of requests that routes have sent to backends, from the gateways: counts and times to add up.
 
-Times are kept as histograms of fixed buckets, each a fifth wider than the one before: those of many gateways
-add up, and a quantile is known to a fifth of itself.
+Times are kept as histograms of fixed buckets, each about a fifth wider than the previous one. Histograms of
+several gateways can be added, and a quantile is accurate to about a fifth of its value.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,58 +11,58 @@ from typing import Any, Self
 from daybreak.api.common.unstructured import mapping, text, whole
 
 FIRST_MS = 10
-"""The first bucket has all that took no longer than that. `router/lua/tally.lua` says the same."""
+"""Upper bound of the first bucket, in milliseconds. `router/lua/tally.lua` has the same value."""
 PER_DOUBLING = 4
-"""So many buckets double the time."""
+"""Number of buckets in which the time doubles."""
 LAST = 73
-"""The last bucket has all that took longer than 44 minutes."""
+"""Index of the last bucket, for all times above 44 minutes."""
 
 _MOST_ROUTES = 2048
 _MOST_BACKENDS = 64
 _LONGEST_NAME = 512
 _MOST = 2**50
-"""What is counted beyond that is none: whatever a gateway says, it adds up and can be written."""
+"""Maximum count. Higher values are capped, so that any reported value can be added and written."""
 
 
 def bound_ms(bucket: int) -> float:
-    """The longest time that a bucket has, in milliseconds; endless for the last one."""
+    """Return the upper bound of a bucket, in milliseconds; infinite for the last one."""
     return FIRST_MS * 2 ** (bucket / PER_DOUBLING) if bucket < LAST else float("inf")
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """How long requests took."""
+    """Durations of requests."""
 
     counts: Mapping[int, int] = field(default_factory=dict)
-    """By bucket."""
+    """Number of requests by bucket."""
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """Total number of requests."""
         return sum(self.counts.values())
 
     def above(self, bucket: int) -> int:
-        """How many took longer than a bucket's longest time."""
+        """Return the number of requests above the upper bound of a bucket."""
         return sum(count for each, count in self.counts.items() if each > bucket)
 
     def quantile_ms(self, part: float) -> float | None:
-        """A time that this part of them did not exceed, in milliseconds; None: there are none."""
+        """Return a time in milliseconds that this share of requests did not exceed, or None."""
         left = self.total * (1 - part)
         at = next((each for each in range(LAST + 1) if self.above(each) <= left), LAST)
         return bound_ms(at) if self.counts else None
 
     def __add__(self, other: Self) -> "Histogram":
-        """Both together."""
+        """Return the sum of both histograms."""
         buckets = sorted(self.counts.keys() | other.counts.keys())
         return Histogram({each: self.counts.get(each, 0) + other.counts.get(each, 0) for each in buckets})
 
     def written(self) -> str:
-        """In few characters: `17:3 18:250`."""
+        """Return a compact text form: `17:3 18:250`."""
         return " ".join(f"{bucket}:{count}" for bucket, count in sorted(self.counts.items()))
 
     @classmethod
     def read(cls, found: str) -> Self:
-        """Read one that was written; what has another form is passed over."""
+        """Parse the text form. Invalid parts are skipped."""
         pairs = (word.partition(":") for word in found.split(" "))
         return cls._of({key: int(count) for key, _, count in pairs if count.isascii() and count.isdigit()})
 
@@ -79,23 +79,23 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Tally:
-    """What one backend of a route has got."""
+    """Counters of one backend of a route."""
 
     sent: int = 0
-    """Requests that were sent to it."""
+    """Requests that were sent to the backend."""
     answered: int = 0
-    """Those of them that have ended with an answer, whatever it was and whoever gave it."""
+    """Requests of `sent` that have ended with a response, whatever its status and sender."""
     errors: int = 0
-    """Those of them whose answer was a 5xx."""
+    """Requests of `sent` that ended with a 5xx response."""
     first: Histogram = field(default_factory=Histogram)
-    """Times until an answer's first byte, of those that were answered 2xx and were not held."""
+    """Times to the first byte of responses with 2xx to requests that were not held."""
     whole: Histogram = field(default_factory=Histogram)
-    """Times until an answer's end, of the same."""
+    """Times to the end of the same responses."""
     passed_on: int = 0
-    """Requests that were sent to it, that it did not take, and that went to another backend."""
+    """Requests that were sent to the backend, that it did not accept, and that another backend received."""
 
     def __add__(self, other: Self) -> "Tally":
-        """Both together."""
+        """Return the sum of both tallies."""
         return Tally(
             self.sent + other.sent,
             self.answered + other.answered,
@@ -106,37 +106,37 @@ class Tally:
         )
 
     def wire(self) -> list[Any]:
-        """In its JSON form, as the router's Lua writes it."""
+        """Return the JSON form, as the router's Lua writes it."""
         times = [_plain(self.first), _plain(self.whole)]
         return [self.sent, self.answered, self.errors, *times, self.passed_on]
 
     @classmethod
     def parse(cls, found: Any) -> Self:
-        """Read one back; what is missing or of another shape reads as nothing."""
+        """Parse the JSON form. Missing and invalid values become zero or empty."""
         if not isinstance(found, list) or len(found) not in (5, 6):
             return cls()
         sent, answered, errors = map(_count, found[:3])
         first, whole = (Histogram._of(mapping(each)) for each in found[3:5])
-        # A gateway of an older version does not tell the last one.
+        # Gateways of an older version omit the last value.
         return cls(sent, answered, errors, first, whole, *map(_count, found[5:]))
 
 
 @dataclass(frozen=True)
 class RouteTally:
-    """What the backends of a route have got."""
+    """Counters of all backends of a route."""
 
     since: str
-    """Since when it is counted: the route's status said so. What was sent before is not in it."""
+    """Start of the count, from the route's status. Earlier requests are not included."""
     backends: Mapping[str, Tally]
-    """By `SERVICE/MODEL`."""
+    """Tallies by `SERVICE/MODEL`."""
 
     def wire(self) -> dict[str, Any]:
-        """In its JSON form."""
+        """Return the JSON form."""
         return {"since": self.since, "ways": {name: tally.wire() for name, tally in self.backends.items()}}
 
     @classmethod
     def parse(cls, found: Any) -> Self:
-        """Read one back."""
+        """Parse the JSON form."""
         row = mapping(found)
         ways = mapping(row.get("ways"))
         if len(ways) > _MOST_BACKENDS:
@@ -146,22 +146,26 @@ class RouteTally:
 
 
 Tallies = Mapping[str, RouteTally]
-"""What one gateway tells, by the names of routes."""
+"""Tallies of one gateway, by the names of routes."""
 
 
 @dataclass(frozen=True)
 class Told:
-    """What one gateway has told of a route."""
+    """Tally of one gateway for a route."""
 
     gateway: str
-    """Which one, since it was started: another one after a restart."""
+    """Identifier of the gateway process. It changes with a restart."""
     gone: bool
-    """Whether it has ended, so that nothing is added any more."""
+    """True if the gateway has ended, so that nothing is added."""
     tally: RouteTally
 
 
 def parse(found: Any) -> Tallies:
-    """Read what a gateway tells. Raises ValueError when it is more than any gateway has."""
+    """Parse the tallies of a gateway.
+
+    Raises:
+        ValueError: The gateway reports more than any gateway can have.
+    """
     rows = mapping(found)
     if len(rows) > _MOST_ROUTES or any(len(name) > _LONGEST_NAME for name in rows):
         raise ValueError("tells of more routes than there can be")
@@ -169,7 +173,10 @@ def parse(found: Any) -> Tallies:
 
 
 def added(tallies: Iterable[RouteTally]) -> RouteTally | None:
-    """All together; of those that count from another time than the latest one, nothing. None: of none."""
+    """Return the sum of all tallies with the latest start, or None without tallies.
+
+    Tallies with another start are ignored.
+    """
     every = list(tallies)
     if not every:
         return None

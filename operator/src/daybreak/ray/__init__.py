@@ -1,1 +1,1 @@
-"""What Ray and KubeRay understand: what is written for them, and how their objects are read. Pure."""
+"""Objects and configuration for Ray and KubeRay, and views of their objects, as pure functions."""

@@ -1,4 +1,4 @@
-"""The configuration of a Ray cluster (`rayClusterConfig`), compared as KubeRay compares it."""
+"""Configuration of a Ray cluster (`rayClusterConfig`), compared with KubeRay's own rules."""
 
 from daybreak.api.common.canonical import digest
 from daybreak.api.common.unstructured import Manifest, mappings
@@ -8,8 +8,10 @@ NUMBERS = ("replicas", "minReplicas", "maxReplicas")
 
 
 def cluster_digest(cluster: Manifest) -> str:
-    """Digest of a configuration without what changes in place, so that KubeRay needs a new cluster for what
-    changes it."""
+    """Return the digest of a configuration without the fields that change in place.
+
+    If it changes, KubeRay needs a new cluster.
+    """
     groups = [
         {name: value for name, value in group.items() if name not in NUMBERS}
         for group in mappings(cluster.get("workerGroupSpecs"))

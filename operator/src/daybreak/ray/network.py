@@ -1,4 +1,4 @@
-"""How pods of ours are reached: Services, and NetworkPolicies that say by whom, and what pods reach."""
+"""Services for Daybreak's pods, and NetworkPolicies for their ingress and egress."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,14 +8,14 @@ from daybreak.platform import Platform
 
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 _KUBERAY_LABELS = {"app.kubernetes.io/component": "kuberay-operator"}
-"""On KubeRay's operator, however it was installed."""
+"""Labels of KubeRay's operator in every kind of installation."""
 Peer = dict[str, Any]
 _HTTP_PORT = 80
-"""Where clients ask."""
+"""Port for clients."""
 
 
 def front(selector: Mapping[str, str], target: int) -> dict[str, Any]:
-    """The spec of a Service that clients use: one stable address, which leads to that port of those pods."""
+    """Return the spec of a Service for clients: one stable address for a port of the selected pods."""
     port = {
         "name": "http",
         "port": _HTTP_PORT,
@@ -25,7 +25,7 @@ def front(selector: Mapping[str, str], target: int) -> dict[str, Any]:
     }
     return {
         "type": "ClusterIP",
-        # An address of each family that the cluster has.
+        # One address of each IP family of the cluster.
         "ipFamilyPolicy": "PreferDualStack",
         "selector": dict(selector),
         "ports": [port],
@@ -38,13 +38,13 @@ def policy(
     ingress: Sequence[Mapping[str, Any]],
     egress: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The policy of the pods of an owner.
+    """Return the NetworkPolicy for the pods of an owner.
 
     Args:
-        metadata: The policy's own.
-        owner: What stands for the owner in labels.
-        ingress: Rules of who may come in.
-        egress: Rules of what they may reach; none: everything.
+        metadata: Metadata of the policy.
+        owner: Owner label of the pods.
+        ingress: Rules for permitted sources.
+        egress: Rules for permitted targets; if empty, all targets are permitted.
     """
     spec: dict[str, Any] = {
         "podSelector": own_pods(owner),
@@ -62,41 +62,41 @@ def policy(
 
 
 def own_pods(owner: str) -> dict[str, Any]:
-    """What the pods of an owner are selected by."""
+    """Return the selector for the pods of an owner."""
     return {"matchLabels": names.owner_labels(owner)}
 
 
 def operator(platform: Platform) -> Peer:
-    """Daybreak's operator."""
+    """Return the peer for Daybreak's operator."""
     return _in_namespace(platform.operator_namespace, names.operator_selector())
 
 
 def kuberay(platform: Platform) -> Peer:
-    """KubeRay's operator."""
+    """Return the peer for KubeRay's operator."""
     return _in_namespace(platform.kuberay_namespace, _KUBERAY_LABELS)
 
 
 def gateways() -> Peer:
-    """The gateways of the pods' own namespace."""
+    """Return the peer for the gateways of the pods' namespace."""
     return {"podSelector": {"matchLabels": names.gateway_selector()}}
 
 
 def tcp(*ports: int) -> list[dict[str, Any]]:
-    """TCP ports."""
+    """Return TCP ports for a rule."""
     return [{"protocol": "TCP", "port": port} for port in ports]
 
 
 def to_cluster(api_server_ports: Sequence[int]) -> list[dict[str, Any]]:
-    """DNS, and the API server.
+    """Return rules for DNS and the API server.
 
-    Neither has an address that a policy can name before it is known: any address, these ports.
+    A policy cannot name their addresses before they are known, so it permits these ports at any address.
     """
     dns = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
     return [{"ports": dns}, {"ports": tcp(*api_server_ports)}]
 
 
 def _in_namespace(namespace: str, labels: Mapping[str, str]) -> Peer:
-    # A label alone opens nothing: whoever may make pods in a namespace of his own can write it there.
+    # A label alone must not open access: a user who may create pods in another namespace can set it there.
     return {
         "namespaceSelector": {"matchLabels": {_NAMESPACE_NAME_LABEL: namespace}},
         "podSelector": {"matchLabels": dict(labels)},

@@ -1,24 +1,24 @@
-"""The ports of Ray pods, by the names that KubeRay looks for."""
+"""Ports of Ray pods, with the names that KubeRay expects."""
 
 SERVE = 8000
-"""Requests: Ray Serve's HTTP proxy, on every pod that runs a replica."""
+"""Port of Ray Serve's HTTP proxy for requests, on every pod with a replica."""
 DIRECT = 8100
-"""Requests to one replica past Serve's proxies: the HTTP port of the replica itself, on the worker pod that
-its actor runs in. None of Ray's own ports, whose lowest is 10002 there."""
+"""Port for requests to one replica, which bypass Serve's proxies: the replica's own HTTP port, on the worker
+pod of its actor. It conflicts with none of Ray's ports: the lowest there is 10002."""
 METRICS = 8080
-"""Prometheus metrics of the pod."""
+"""Port of the pod's Prometheus metrics."""
 DASHBOARD = 8265
-"""Dashboard and REST API of the head, through which KubeRay hands Serve its configuration."""
+"""Port of the head's dashboard and REST API, through which KubeRay sends Serve its configuration."""
 FILL = 8200
-"""On the pod of a Job that fills a claim: how far it is, for the operator."""
+"""Port of a Job's pod that fills a PVC, where the operator reads its progress."""
 BATCH = 8300
-"""On the head of a batch, and in the pod of a benchmark: how far it is, for the operator."""
+"""Port of a batch's head and of a benchmark's pod, where the operator reads their progress."""
 AGENT = 52365
-"""Ray's agent on every pod, which says whether Ray is well there."""
+"""Port of Ray's agent on every pod, which reports Ray's health there."""
 GCS = 6379
-"""Ray's control store on the head."""
+"""Port of Ray's control store on the head."""
 CLIENT = 10001
-"""Ray Client on the head."""
+"""Port of Ray Client on the head."""
 
 _EVERY_POD = {"metrics": METRICS, "serve": SERVE}
 WORKER_PORTS = {**_EVERY_POD, "direct": DIRECT}

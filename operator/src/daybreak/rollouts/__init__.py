@@ -1,1 +1,1 @@
-"""How a change reaches what runs: which strategy, how far it is, and the way back. Knows no kind."""
+"""Rollout of a change to running pods: strategy, progress and rollback. Independent of the kind."""

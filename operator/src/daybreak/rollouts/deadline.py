@@ -1,4 +1,4 @@
-"""How long a change may take, from how long starts took."""
+"""Deadline of a rollout, from the duration of previous starts."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -7,15 +7,15 @@ from daybreak.api.gates.gate_status import WakeStatus
 from daybreak.api.schema.scalars import AUTO, seconds
 
 BOUNDS = (timedelta(minutes=15), timedelta(hours=2))
-"""Shortest and longest deadline by itself."""
+"""Minimum and maximum automatic deadline."""
 UNKNOWN = timedelta(minutes=30)
-"""The same while no start has been measured."""
+"""Automatic deadline until a start has been measured."""
 TIMES = 3
-"""A new image and new weights take longer than the starts that were measured."""
+"""Factor over the measured starts: a new image and new weights take longer."""
 
 
 def deadline(asked: str, wakes: Iterable[WakeStatus | None]) -> timedelta:
-    """How long a change may take: what the person says, or `Auto`, from the measured starts of models."""
+    """Return the deadline of a rollout: from the spec, or with `Auto` from measured starts of models."""
     if asked != AUTO:
         return timedelta(seconds=seconds(asked))
     measured = [wake.p95_seconds for wake in wakes if wake is not None and wake.p95_seconds is not None]

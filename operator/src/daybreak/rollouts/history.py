@@ -1,4 +1,4 @@
-"""The revisions of a workload at one moment: which one it is built of, and which one a person asks for."""
+"""The revisions of a workload at one time: the one that it is built of, and the requested one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,83 +14,83 @@ from daybreak.rollouts.revisions import Revision
 
 
 class Rules(Protocol):
-    """What a spec says of changes."""
+    """Rollout settings of a spec."""
 
     @property
     def strategy(self) -> RolloutStrategy:
-        """How they are rolled out."""
+        """Strategy of rollouts."""
         ...
 
     @property
     def on_failure(self) -> OnFailure:
-        """What comes of one that cannot start."""
+        """Action after a revision that cannot start."""
         ...
 
     @property
     def deadline(self) -> str:
-        """How long one may take."""
+        """Maximum duration of a rollout."""
         ...
 
     @property
     def paused(self) -> bool:
-        """Whether none is begun."""
+        """True if no rollout is started."""
         ...
 
     @property
     def revision(self) -> int | None:
-        """Number of the revision that is run instead of what the spec says; None: none is."""
+        """Number of the revision that runs instead of the spec, or None if no revision is pinned."""
         ...
 
     @property
     def revision_history_limit(self) -> int:
-        """How many revisions are kept that are not in use."""
+        """Number of unused revisions that are kept."""
         ...
 
 
 @dataclass(frozen=True)
 class History:
-    """The revisions that are kept of a workload, as one reconcile goes by them."""
+    """The kept revisions of a workload, as one reconcile uses them."""
 
     manifest: Manifest
-    """The workload itself: its annotations, and the status as memory."""
+    """The workload: its annotations, and its status as memory."""
     rollout: Rules
-    """What its spec says of changes."""
+    """Rollout settings of the spec."""
     own: Revision
-    """The revision that its spec asks for."""
+    """The revision of the spec."""
     revisions: tuple[Revision, ...]
-    """Those that are kept, the oldest first; `own` is among them."""
+    """The kept revisions, oldest first, including `own`."""
     as_written: bool = True
-    """Whether it is built as its spec is written."""
+    """True if the workload is built as its spec is written."""
     lost: Mapping[str, str] = field(default_factory=dict)
-    """Why a revision cannot be made again, by its name; only of those that cannot."""
+    """Reason for each revision that cannot be recreated, by name."""
 
     @cached_property
     def state(self) -> RolloutState | None:
-        """What was decided of the last change; None: nothing yet."""
+        """The last decision on a rollout, or None if there is none yet."""
         return state_of(mapping(self.manifest.get("status")))
 
     @cached_property
     def built(self) -> Revision | None:
-        """The one that the workload is built of; None: its content is not known any more."""
+        """The revision that the workload is built of, or None if its content is no longer known."""
         if self.as_written or self.state is None:
             return self.own
         return self.named(self.state.current_revision)
 
     @cached_property
     def wanted(self) -> Revision | None:
-        """The one that is asked for: by the spec, or by its number."""
+        """The revision that is requested by the spec, or by its number."""
         if self._pin is None:
             return self.own
         return self.named(self._pin) or self.built
 
     @cached_property
     def known(self) -> frozenset[str]:
-        """Names of those that it could be built of."""
+        """Names of the revisions that the workload could be built of."""
         return frozenset(each.name for each in self.revisions if each.name not in self.lost)
 
     @property
     def next(self) -> tuple[Revision, ...]:
-        """Those to which it may turn: what that takes is worth finding out."""
+        """Revisions to which the workload may change, so that the changes to them must be computed."""
         state = self.state
         if self.built is None or (self.wanted == self.built and (state is None or state.phase in ENDED)):
             return ()
@@ -100,7 +100,7 @@ class History:
 
     @property
     def in_use(self) -> frozenset[str]:
-        """Names of the revisions that are needed, whatever else is kept."""
+        """Names of the revisions that are needed, regardless of the history limit."""
         state = self.state
         found = {each.name for each in (self.own, self.built, self.wanted) if each is not None}
         if state is not None:
@@ -118,7 +118,7 @@ class History:
 
     @property
     def refused(self) -> str:
-        """Why the revision that is asked for by its number cannot be; empty: it can, or none is."""
+        """Reason why the pinned revision cannot run. Empty if it can, or if no revision is pinned."""
         if self._pin is None:
             return ""
         pinned = self.named(self._pin)
@@ -130,13 +130,13 @@ class History:
 
     @property
     def paused(self) -> bool:
-        """Whether a person has paused rollouts."""
+        """True if an administrator has paused rollouts."""
         annotated = text(self._annotations.get(names.ROLLOUT_PAUSED_ANNOTATION))
         return annotated.lower() == "true" or self.rollout.paused
 
     @property
     def wish(self) -> Wish | None:
-        """What the person wants; None: what that would be is not known."""
+        """The rollout request of the spec, or None if its revision is unknown."""
         if self.wanted is None:
             return None
         return Wish(
@@ -148,7 +148,7 @@ class History:
         )
 
     def named(self, name: str | int) -> Revision | None:
-        """The revision of that name, or number."""
+        """Return the revision with a name or number, or None."""
         return next((each for each in self.revisions if name in (each.name, each.number)), None)
 
     @property

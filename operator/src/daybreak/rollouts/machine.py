@@ -1,13 +1,14 @@
-"""How far a change is: a pure function of what is seen, what was decided before, and the time.
+"""State machine of a rollout: a pure function of the observation, the previous decision and the time.
 
-    Complete ── another revision is asked for ──▶ Progressing ── it answers ──▶ Complete
+    Complete ── another revision is requested ──▶ Progressing ── it answers ──▶ Complete
                       │                              │
                       ▼                              ▼ cannot start, or not in time
-              Blocked, Paused                   RollingBack ── the one before answers ──▶ RolledBack
-                                                Failed (where nothing may be, or can be, rolled back)
+              Blocked, Paused                   RollingBack ── the previous one answers ──▶ RolledBack
+                                                Failed (if no rollback is allowed or possible)
 
-A revision is what the Ray cluster is made of. The workload is always built of one (`RolloutState.revision`):
-this decides when it is built of another. What was decided is kept in the workload's status and nowhere else.
+A revision is the content of the Ray cluster. The workload is always built of one
+(`RolloutState.current_revision`); this module decides when it is built of another. The decision is kept in
+the workload's status and nowhere else.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,9 +20,9 @@ from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
 from daybreak.rollouts.strategy import Change, Road, Surroundings, choose
 
 SETTLE = timedelta(seconds=10)
-"""How long after a revision was taken what is told may still be of the one before."""
+"""Time after the start of a revision for which reports may still belong to the previous one."""
 ERRORS = timedelta(seconds=60)
-"""For how long a model that has started may answer with errors alone before its revision has failed."""
+"""Time for which a started model may answer with errors only before its revision has failed."""
 ENDED = (RolloutPhase.COMPLETE, RolloutPhase.ROLLED_BACK)
 UNDER_WAY = (RolloutPhase.PROGRESSING, RolloutPhase.ROLLING_BACK)
 _NO_ROAD = Road(None, "")
@@ -32,95 +33,95 @@ _AT_REST = (*ENDED, *_NOT_BEGUN)
 
 @dataclass(frozen=True)
 class Wish:
-    """What the person wants."""
+    """Rollout request of the spec."""
 
     revision: str
-    """The revision that is to run."""
+    """The revision that must run."""
     strategy: RolloutStrategy = RolloutStrategy.AUTO
     on_failure: OnFailure = OnFailure.ROLL_BACK
     paused: bool = False
     refused: str = ""
-    """Why it cannot be; empty: it can. What runs goes on then."""
+    """Reason why the revision cannot run, so that the current one continues. Empty if it can."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """What a model that has started says in place of answers."""
+    """Errors that a started model returns in place of answers."""
 
     since: datetime
-    """When it began to; it has said nothing else since."""
+    """Time of the first error. The model has returned nothing else since."""
     said: str
-    """Its words."""
+    """Text of the error."""
 
 
 @dataclass(frozen=True)
 class Situation:
-    """How the workload is."""
+    """Observed state of a workload for a rollout."""
 
     revision: str
-    """The one that it is built of at present."""
+    """The revision that the workload is currently built of."""
     known: Collection[str]
-    """Revisions that it could be built of."""
+    """Revisions that the workload could be built of."""
     changes: Mapping[str, Change]
-    """What it takes to come to another revision; without those for which nothing runs that could change."""
+    """Change to each other revision, by its name. Revisions without running pods to change are omitted."""
     around: Surroundings
     answers: bool = False
-    """Whether everything that is awake has answered as that revision."""
+    """True if everything that is awake has answered as that revision."""
     asleep: bool = False
-    """Whether nothing runs until somebody asks."""
+    """True if nothing runs until a request arrives."""
     vacated: bool = False
-    """Whether the Ray cluster has gone that was to be replaced."""
+    """True if the Ray cluster to replace has been deleted."""
     beside: bool = False
-    """Whether the Ray cluster of the last revision that answered serves beside a second one."""
+    """True if the Ray cluster of the last successful revision serves alongside a second one."""
     no_room: str = ""
-    """The scheduler's words, where a second Ray cluster has found no room; empty: it has, or is none."""
+    """Message of the scheduler if it cannot place a second Ray cluster. Empty otherwise."""
     stuck: str = ""
-    """Why that revision cannot start; empty: nothing is known to be in its way for good."""
+    """Reason why that revision cannot start. Empty if no permanent problem is known."""
     errors: Errors | None = None
-    """Of the model of that revision that has answered with nothing but errors for longest; None: none has."""
+    """Errors of the model that has returned only errors for the longest time, or None if there is none."""
     preparing: str = ""
-    """What is to be done for the revision that is asked for before what runs is disturbed; empty: nothing."""
+    """Preparation for the requested revision before running pods are disturbed. Empty if there is none."""
     filling: bool = False
-    """Whether the revision waits for its weights, and has asked for nothing yet."""
+    """True if the revision waits for its weights, and has requested nothing yet."""
     limit: timedelta = timedelta(minutes=30)
-    """How long it may take to answer."""
+    """Maximum time until the first answer."""
     now: datetime = field(kw_only=True)
 
 
 @dataclass(frozen=True)
 class RolloutState:
-    """What was decided: kept in the status, and the start of the next decision."""
+    """Last decision, kept in the status, and the start of the next decision."""
 
     current_revision: str
-    """The workload is built of it."""
+    """The revision that the workload is built of."""
     phase: RolloutPhase
     strategy: RolloutStrategy | None = None
     reason: str = ""
     target_revision: str | None = None
-    """The revision that waits to take its place."""
+    """The revision that waits to replace the current one."""
     last_successful_revision: str | None = None
-    """The last one that answered."""
+    """The last revision that answered."""
     failed_revision: str | None = None
-    """One that could not start, and is asked for still."""
+    """A revision that could not start, and is still requested."""
     message: str = ""
-    """What it waits for, or why it failed."""
+    """Step that the rollout waits for, or reason for its failure."""
     start_time: datetime | None = None
-    """When it was taken; None while it sleeps."""
+    """Time at which the revision was started, or None while it sleeps."""
 
     @property
     def replaces(self) -> bool:
-        """Whether what runs is to go before another revision comes."""
+        """True if the running pods must be deleted before another revision starts."""
         waits = self.target_revision is not None and self.strategy is RolloutStrategy.REPLACE
         return waits and self.phase in UNDER_WAY
 
     @property
     def timed(self) -> bool:
-        """Whether it fails when it takes too long: a first revision takes the time that it takes."""
+        """True if the rollout fails after its deadline. A first revision has no deadline."""
         return self.phase in UNDER_WAY and self.last_successful_revision is not None
 
     @property
     def falls_back(self) -> bool:
-        """Whether something else is tried when what starts at present cannot."""
+        """True if another revision is tried when the current one cannot start."""
         return (
             self.phase in UNDER_WAY
             and self.last_successful_revision is not None
@@ -129,10 +130,10 @@ class RolloutState:
 
 
 def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutState:
-    """The next decision. The same input twice gives the same state: nothing changes by itself."""
+    """Return the next decision. The same input twice gives the same state."""
     state = _read(before, seen)
     if state.failed_revision is not None and state.failed_revision != wish.revision:
-        # Another one is asked for: it is tried at once.
+        # Another revision is requested, and is tried at once.
         state = replace(state, failed_revision=None, message="")
         if state.phase in (RolloutPhase.ROLLED_BACK, RolloutPhase.ROLLING_BACK, RolloutPhase.FAILED):
             ended = state.phase is RolloutPhase.ROLLED_BACK
@@ -147,7 +148,7 @@ def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutSta
     if goal != state.current_revision:
         return _move(state, goal, seen, wish)
     if state.phase in _NOT_BEGUN:
-        # Another one would have been run by that.
+        # The strategy was that of another revision.
         state = replace(state, strategy=None, reason="")
     return _settle(
         replace(state, target_revision=None) if state.target_revision is not None else state, seen, wish
@@ -155,7 +156,7 @@ def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutSta
 
 
 def look_again(state: RolloutState, seen: Situation) -> timedelta | None:
-    """When time alone may change what has just been decided; None: never."""
+    """Return the time after which the decision may change without an event, or None."""
     moments = Moments(seen.now)
     if state.timed and state.start_time is not None:
         _wrong(state, seen, moments)
@@ -163,18 +164,18 @@ def look_again(state: RolloutState, seen: Situation) -> timedelta | None:
 
 
 def _read(before: RolloutState | None, seen: Situation) -> RolloutState:
-    """What was decided before, without revisions that are not known any more."""
+    """Return the previous decision, without revisions that are no longer known."""
     if before is None:
         return RolloutState(seen.revision, RolloutPhase.PROGRESSING)
     answered = before.last_successful_revision if before.last_successful_revision in seen.known else None
     if before.current_revision != seen.revision:
-        # Its content is lost, so the workload is built of what is asked for.
+        # The previous content is lost, so the workload is built of the requested revision.
         return RolloutState(seen.revision, RolloutPhase.PROGRESSING, last_successful_revision=answered)
     return replace(before, last_successful_revision=answered)
 
 
 def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> RolloutState:
-    """Another revision is to run."""
+    """Return the decision for a change to another revision."""
     back, change = state.failed_revision is not None, seen.changes.get(goal)
     if wish.paused and not back:
         told = "rollouts are paused: see rollout.paused"
@@ -186,7 +187,7 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
     if change is None:
         return _taken(state, goal, seen, None, "nothing runs that could be disturbed")
     if state.replaces and state.target_revision == goal and (back or wish.strategy in _REPLACED):
-        # Where a second Ray cluster has found no room, what is asked for stands in the object already.
+        # If a second Ray cluster could not be scheduled, the object already contains the requested revision.
         return state
     if not change.restarts:
         return _taken(state, goal, seen, RolloutStrategy.IN_PLACE, _NO_RESTART)
@@ -214,11 +215,11 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
 
 
 _REPLACED = (RolloutStrategy.AUTO, RolloutStrategy.REPLACE)
-"""Strategies with which a replacement that was begun goes on."""
+"""Strategies with which a started replacement continues."""
 
 
 def _ahead(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Road:
-    """How a revision that waits would be run at this moment; no strategy: without one, or not at all."""
+    """Return the strategy that a waiting revision would currently use, or no strategy."""
     change = seen.changes.get(goal)
     if seen.asleep or change is None or (state.last_successful_revision is None and not seen.around.serving):
         return _NO_ROAD
@@ -236,7 +237,10 @@ def _waits(
     said: str,
     road: Road = _NO_ROAD,
 ) -> RolloutState:
-    """The revision is not begun, and what ran before goes on. It says by which `road` it would be run."""
+    """Return the decision not to start a revision, while the previous one continues to run.
+
+    `road` is the strategy that the rollout would use.
+    """
     if state.replaces:
         state = replace(state, phase=RolloutPhase.PROGRESSING, strategy=None, reason="", target_revision=None)
     settled = _settle(state, seen, wish)
@@ -252,7 +256,7 @@ def _waits(
 def _taken(
     state: RolloutState, goal: str, seen: Situation, strategy: RolloutStrategy | None, reason: str
 ) -> RolloutState:
-    """The workload is built of it from now on."""
+    """Return the decision to build the workload of a revision from now on."""
     return replace(
         state,
         current_revision=goal,
@@ -270,13 +274,13 @@ def _under_way(state: RolloutState) -> RolloutPhase:
 
 
 def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
-    """The revision that runs is the one that is to run."""
+    """Return the decision if the requested revision is the running one."""
     if seen.answers:
         phase = RolloutPhase.COMPLETE if state.failed_revision is None else RolloutPhase.ROLLED_BACK
         message = state.message if state.failed_revision is not None else ""
         return replace(state, phase=phase, last_successful_revision=state.current_revision, message=message)
     if state.phase in ENDED:
-        # It has answered: what happens to it from then on is not of its rollout.
+        # The revision has answered: later problems do not belong to its rollout.
         return state
     if state.phase in _AT_REST:
         answered = state.last_successful_revision == state.current_revision
@@ -322,11 +326,12 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
 
 
 def _may_replace(state: RolloutState, seen: Situation, wish: Wish) -> bool:
-    """Whether a Ray cluster that has found no room beside another one may take its place."""
+    """Return True if a Ray cluster that could not be scheduled alongside another one may replace it."""
     if not seen.around.holds:
         return False
     if state.failed_revision is not None:
-        # The way back is never refused. Until the place is free, it counts as built of what has failed.
+        # A rollback is never rejected. Until the capacity is free, the workload counts as built of the failed
+        # revision.
         settled = state.start_time is not None and seen.now - state.start_time >= SETTLE
         return (
             settled
@@ -341,7 +346,7 @@ def _may_replace(state: RolloutState, seen: Situation, wish: Wish) -> bool:
 
 
 def _wrong(state: RolloutState, seen: Situation, moments: Moments) -> str:
-    """Why the revision that starts has failed; empty when it has not."""
+    """Return why the starting revision has failed. Empty if it has not."""
     assert state.start_time is not None  # noqa: S101 - checked by the caller
     if not moments.reached(state.start_time + SETTLE) or state.last_successful_revision is None:
         return ""

@@ -1,4 +1,4 @@
-"""What was decided of a change, as the status says it: written, and read back."""
+"""Conversion of a rollout decision to and from the status."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -15,7 +15,7 @@ _WORDS_LIMIT = 4000
 
 
 def kept(status: Mapping[str, Any]) -> RolloutStatus | None:
-    """The rollout as the status says it; None when it does not, or not in its form."""
+    """Return the rollout in the status, or None if it is absent or invalid."""
     try:
         return RolloutStatus.model_validate(status.get("rollout"))
     except ValidationError:
@@ -23,7 +23,7 @@ def kept(status: Mapping[str, Any]) -> RolloutStatus | None:
 
 
 def state_of(status: Mapping[str, Any]) -> RolloutState | None:
-    """What was decided before; None: nothing yet."""
+    """Return the previous decision, or None if there is none yet."""
     said = kept(status)
     if said is None:
         return None
@@ -41,7 +41,7 @@ def state_of(status: Mapping[str, Any]) -> RolloutState | None:
 
 
 def said(state: RolloutState, revisions: Sequence[Revision], limit: timedelta) -> RolloutStatus:
-    """What was decided, for the status; `limit` is how long the change may take."""
+    """Return a decision for the status; `limit` is the maximum duration of the rollout."""
     started = state.start_time
     due = started + limit if started is not None and state.timed else None
     return RolloutStatus(
@@ -60,5 +60,5 @@ def said(state: RolloutState, revisions: Sequence[Revision], limit: timedelta) -
 
 
 def number(name: str | None, revisions: Sequence[Revision]) -> int:
-    """A revision's number; 0 when it is not known."""
+    """Return the number of a revision, or 0 if it is unknown."""
     return next((each.number for each in revisions if each.name == name), 0)

@@ -1,4 +1,4 @@
-"""Revisions: what the Ray cluster of a workload was, is or shall be made of, as ControllerRevisions."""
+"""Revisions of a workload's Ray cluster (previous, current and requested) as ControllerRevisions."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ class Revision:
 
     name: str
     number: int
-    """Counts up; one that is asked for again keeps its number."""
+    """Increasing number. A revision that is requested again keeps its number."""
     data: Mapping[str, Any]
-    """What the person had written."""
+    """Content of the revision, as the user wrote it."""
 
 
 def read(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
-    """ControllerRevisions, read; the oldest first."""
+    """Return the revisions in ControllerRevisions, oldest first."""
     found = [
         Revision(
             text(at(each, "metadata").get("name")), whole(each.get("revision")), mapping(each.get("data"))
@@ -41,8 +41,11 @@ def read(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
 
 
 def content(spec: ApiModel, fields: Collection[str]) -> dict[str, Any]:
-    """What a revision keeps of a spec, of these fields by their names in Python: what the person has written,
-    without the API's own defaults, so that a field which a new operator adds makes no new revision."""
+    """Return the content of a spec that a revision keeps: these fields, by their names in Python.
+
+    The content is as the user wrote it, without the API's defaults. A field that a new operator adds
+    therefore creates no new revision.
+    """
     found: dict[str, Any] = spec.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, include=set(fields)
     )
@@ -50,7 +53,7 @@ def content(spec: ApiModel, fields: Collection[str]) -> dict[str, Any]:
 
 
 def with_content(spec: S, fields: Collection[str], data: Mapping[str, Any]) -> S | None:
-    """A spec with what a revision keeps in the place of these fields; None when that cannot be read."""
+    """Return a spec with these fields replaced by a revision's content, or None if the content is invalid."""
     rest = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(fields))
     try:
         return type(spec).model_validate({**rest, **data})
@@ -61,9 +64,9 @@ def with_content(spec: S, fields: Collection[str], data: Mapping[str, Any]) -> S
 def with_own(
     owner: str, data: Mapping[str, Any], known: Sequence[Revision]
 ) -> tuple[Revision, tuple[Revision, ...]]:
-    """The revision with this content, and all that are known, this one among them.
+    """Return the revision with this content, and all known revisions including this one.
 
-    `owner` is what stands for the workload in names of its objects.
+    `owner` is the value that identifies the workload in names of its objects.
     """
     name = names.revision(owner, canonical.digest(data, 10))
     own = next((each for each in known if each.name == name or each.data == data), None)
@@ -75,11 +78,11 @@ def with_own(
 
 
 def controller_revision(metadata: Mapping[str, Any], revision: Revision) -> dict[str, Any]:
-    """The ControllerRevision that keeps a revision.
+    """Return the ControllerRevision that stores a revision.
 
-    What it keeps is written in the order in which the API server writes it after any patch: that compares
-    bytes, and would take another order for a change of what may not change. The garbage collector could not
-    take the owner away then, and a deletion with `--cascade=orphan` would not end.
+    The keys have the order in which the API server writes them after any patch. The API server compares
+    bytes, and would treat another order as a change of immutable data. The garbage collector could then not
+    remove the owner, and a deletion with `--cascade=orphan` would not end.
     """
     return {
         "apiVersion": "apps/v1",
@@ -91,14 +94,14 @@ def controller_revision(metadata: Mapping[str, Any], revision: Revision) -> dict
 
 
 def kept(revisions: Sequence[Revision], in_use: Collection[str | None], limit: int) -> list[Revision]:
-    """Those that stay: all that are in use, and of the others the newest."""
+    """Return the revisions to keep: all in use, and the newest of the others."""
     others = [revision for revision in revisions if revision.name not in in_use]
     stay = {revision.name for revision in others[-limit:]}
     return [each for each in revisions if each.name in in_use or each.name in stay]
 
 
 def _sorted(value: Any) -> Any:
-    """The same with the keys of every object in their order."""
+    """Return a value with sorted keys in every object."""
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value

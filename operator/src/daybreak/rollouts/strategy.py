@@ -1,4 +1,4 @@
-"""Which strategy a change is rolled out with, and why: pure."""
+"""Selection of a rollout's strategy, with its reason. Pure."""
 
 from dataclasses import dataclass
 
@@ -7,70 +7,72 @@ from daybreak.api.gates.rollout import RolloutStrategy
 
 @dataclass(frozen=True)
 class Change:
-    """What it takes to come from what runs to another revision."""
+    """Effects of a change from the running revision to another one."""
 
     pods: bool
-    """Whether it needs new pods, and so another Ray cluster."""
+    """True if the change needs new pods, and therefore another Ray cluster."""
     restarts: bool
-    """Whether replicas are started anew."""
+    """True if replicas restart."""
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What a strategy depends on, besides the change."""
+    """Environment of a rollout: the facts besides the change that determine the strategy."""
 
     serving: bool
-    """Whether requests are answered at present."""
+    """True if requests are currently answered."""
     holds: bool
-    """Whether a gateway holds requests while nothing answers."""
+    """True if a gateway holds requests while no model answers."""
     crowded: str | None
-    """Why there is no room now for what comes beside what runs, with the numbers; empty: there is. None: that
-    cannot be seen, and the scheduler will tell."""
+    """Reason why additional pods currently have no capacity, with the numbers. Empty if they have.
+
+    None if the operator cannot determine it, so that only the scheduler can decide.
+    """
     second: str = "a second Ray cluster"
-    """What comes beside what runs, in words."""
+    """Noun phrase for messages: the objects that would run alongside the current ones."""
     apart: str = ""
-    """Why what comes cannot serve beside what runs; empty: it can."""
+    """Reason why new pods cannot serve alongside the running ones. Empty if they can."""
     misfit: str = ""
-    """What of the revision fits on no node; empty: nothing, or nobody has looked."""
+    """Pods of the revision that fit on no node, as a message. Empty if all fit, or if not checked."""
 
 
 @dataclass(frozen=True)
 class Road:
-    """How a change is rolled out."""
+    """Chosen strategy of a rollout."""
 
     strategy: RolloutStrategy | None
-    """None: it is not begun."""
+    """The strategy, or None if the rollout is not started."""
     reason: str
-    """Why so, in one sentence."""
+    """Reason for the choice, in one sentence."""
 
 
 def choose(asked: RolloutStrategy, change: Change, around: Surroundings, *, back: bool) -> Road:
-    """The road of a change that restarts replicas of a workload that has answered.
+    """Return the strategy for a change that restarts replicas of a workload that has answered.
 
     Args:
-        asked: The strategy that the person asks for.
-        change: What it takes.
-        around: What else counts.
-        back: Whether it is the way back to what answered last: that is never refused.
+        asked: The strategy of the spec.
+        change: Effects of the change.
+        around: Environment of the rollout.
+        back: True for a rollback to the last successful revision, which is never rejected.
     """
     if asked is RolloutStrategy.IN_PLACE and change.pods and not back:
         return Road(
             None,
-            "the change needs new pods, which rollout.strategy InPlace does not make: use Auto, BlueGreen or "
-            "Replace, or take it back",
+            "the change needs new pods, which rollout.strategy InPlace does not create: use Auto, BlueGreen "
+            "or Replace, or revert it",
         )
     if not change.pods and asked is not RolloutStrategy.REPLACE:
-        return Road(RolloutStrategy.IN_PLACE, "only what Ray Serve is told changes, so the pods stay")
+        return Road(RolloutStrategy.IN_PLACE, "only the Ray Serve configuration changes, so the pods stay")
     if not around.holds:
         if asked is RolloutStrategy.REPLACE and not back:
             return Road(
                 None,
-                "rollout.strategy Replace needs a gateway, which holds requests meanwhile, and this "
+                "rollout.strategy Replace needs a gateway, which holds requests during it, and this "
                 "installation has none: use Auto or BlueGreen",
             )
         return _without_gateway(change)
     if around.misfit and not back and asked is not RolloutStrategy.BLUE_GREEN:
-        return Road(None, f"it is not begun, since it fits on no node: {around.misfit}")
+        return Road(None, f"not started, because no node fits it: {around.misfit}")
     if asked is RolloutStrategy.REPLACE:
         return Road(RolloutStrategy.REPLACE, "rollout.strategy is Replace")
     if not around.serving:
@@ -80,14 +82,14 @@ def choose(asked: RolloutStrategy, change: Change, around: Surroundings, *, back
     if asked is RolloutStrategy.BLUE_GREEN:
         return Road(RolloutStrategy.BLUE_GREEN, "rollout.strategy is BlueGreen")
     if around.crowded:
-        return Road(RolloutStrategy.REPLACE, f"no room for {around.second} now: {around.crowded}")
+        return Road(RolloutStrategy.REPLACE, f"no capacity for {around.second} now: {around.crowded}")
     if around.crowded is None:
         said = f"nodes cannot be seen: unless the scheduler finds room for {around.second}, it is replaced"
         return Road(RolloutStrategy.BLUE_GREEN, said)
-    return Road(RolloutStrategy.BLUE_GREEN, f"room is free now for {around.second}")
+    return Road(RolloutStrategy.BLUE_GREEN, f"capacity is free for {around.second}")
 
 
 def _without_gateway(change: Change) -> Road:
     if not change.pods:
-        return Road(RolloutStrategy.IN_PLACE, "only what Ray Serve is told changes, so the pods stay")
-    return Road(RolloutStrategy.BLUE_GREEN, "without a gateway nobody could hold requests meanwhile")
+        return Road(RolloutStrategy.IN_PLACE, "only the Ray Serve configuration changes, so the pods stay")
+    return Road(RolloutStrategy.BLUE_GREEN, "without a gateway, requests cannot be held during the change")

@@ -1,4 +1,4 @@
-"""What a change of what runs adds to the conditions of a workload."""
+"""Effects of a rollout on the conditions of a workload."""
 
 from daybreak.api.common.conditions import Reason, Said
 from daybreak.api.gates.rollout import RolloutPhase
@@ -15,9 +15,9 @@ _WAITS = {RolloutPhase.PAUSED: Reason.PAUSED, RolloutPhase.PREPARING: Reason.FIL
 
 
 def stalled(history: History, state: RolloutState, said: Said) -> Said:
-    """Stalled: what is asked for does not run, and will not before somebody acts."""
+    """Return `Stalled`: the requested revision does not run, and needs action by a user."""
     if state.phase is RolloutPhase.FAILED:
-        # What stands in the way of what runs says more, where it is known.
+        # A problem of the running pods is more specific, if one is known.
         return said if said[0] == "True" else ("True", Reason.ROLLOUT_FAILED, _failed(history, state))
     if state.phase not in _REASONS:
         return said
@@ -31,7 +31,7 @@ def stalled(history: History, state: RolloutState, said: Said) -> Said:
 
 
 def reconciling(history: History, state: RolloutState, said: Said) -> Said:
-    """Reconciling: a change that is on its way, by which strategy and why."""
+    """Return `Reconciling`: a rollout in progress, with its strategy and the reason for it."""
     if (waits := _WAITS.get(state.phase)) is not None:
         return "True", waits, f"revision {_wanted(history)} waits: {state.message}{_road(state)}"
     if state.phase not in UNDER_WAY or state.strategy is None:
@@ -46,7 +46,7 @@ def reconciling(history: History, state: RolloutState, said: Said) -> Said:
 
 
 def _road(state: RolloutState) -> str:
-    """How what waits will be run, as it looks now."""
+    """Return the strategy that a waiting revision is expected to use, as a message."""
     return f"; it would be rolled out by {state.strategy} ({state.reason})" if state.strategy else ""
 
 

@@ -1,1 +1,1 @@
-"""The size of a replica, nodes, whether it fits, and why it does not. Pure."""
+"""Size of a replica, nodes, the fit check with its explanations, and the accelerator queue. Pure."""

@@ -1,4 +1,4 @@
-"""What workloads hold of what is scarce, or want of it, and what follows for each of them."""
+"""Claims of workloads to scarce resources, and the position in the queue that follows for each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,163 +8,184 @@ from decimal import Decimal
 from daybreak.scheduling.replica_size import CORES
 
 PATIENCE = timedelta(seconds=5)
-"""How long the scheduler must have found no room for a pod: pods that end free theirs within seconds."""
+"""Minimum time for which a pod must be unschedulable, because ending pods free capacity within seconds."""
 LOOK_AGAIN = timedelta(seconds=2)
-"""How soon to look again while somebody waits: idleness grows by itself."""
+"""Time until the next reconcile while a model waits: idle times grow without events."""
 
 Amounts = Mapping[str, Decimal]
-"""Of each resource, in its base unit: cores, bytes, devices."""
+"""Amount of each resource in its base unit: CPUs, bytes, devices."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A model that holds accelerators, or wants some; or cores and memory, where it has none."""
+    """Claim of a model that holds or needs accelerators, or CPUs and memory if it has no accelerators."""
 
     owner: str
     """The workload, as `namespace/name`."""
     model: str
     resource: str
-    """Name of the accelerator's resource; `CORES` of a model without."""
+    """Name of the accelerator's resource, or `CORES` for a model without accelerators."""
     since: datetime
-    """When its wake began, or since when it has been awake."""
+    """Start of the wake, or time since which the model has been awake."""
     devices: int = 0
-    """Accelerators of one of its pods; none of one without."""
+    """Accelerators of one of its pods. 0 for a model without accelerators."""
     holds: Mapping[str, int] = field(default_factory=dict)
-    """Accelerators that its pods hold, by node; of one without, how many pods stand there."""
+    """Accelerators that its pods hold, by node. For a model without accelerators, the number of its pods."""
     waits: bool = False
-    """Whether it is on the way up, and has not answered yet."""
+    """True if the model is starting or waking and has not answered yet."""
     lost: bool = False
-    """Whether it is awake, has lost pods without which it cannot answer, and finds no room for others. Its
-    gate is open, so it keeps the pods that it has."""
+    """True if the model is awake, but has lost pods that it needs to answer and that cannot be scheduled.
+
+    Its gate is open, so it keeps its remaining pods.
+    """
     no_room_since: datetime | None = None
-    """Since when the scheduler has found no room for one of its pods; None: it found room."""
+    """Time since which the scheduler cannot place one of its pods, or None if it could."""
     queued: bool = False
-    """Whether it has given its pods back, and makes none until its turn comes."""
+    """True if the model has released its pods and creates none until its turn."""
     asked: bool = False
-    """Whether requests are held for it."""
+    """True if requests are held for the model."""
     held_since: datetime | None = None
-    """Since when the oldest of these has been held; None: that is not told."""
+    """Arrival time of the oldest held request, or None if it is not reported."""
     forsaken: bool = False
-    """Whether all have gone for whom it wakes: it is about to leave, and nobody gives way to it."""
+    """True if all clients of a waking model have gone: it will leave the queue, and no model yields to it."""
     overdue: bool = False
-    """Whether it has come first for as long as its requests may be held and has found no room, so that it
-    lets the others try; of one that has lost pods, whether it has found no room for so long."""
+    """True if the model lets the others try, after its hold timeout as the unschedulable first one.
+
+    For a model that has lost pods: True if they have been unschedulable for the hold timeout.
+    """
     wake_overdue: bool = False
-    """Whether its first requests have been held for as long as they may be."""
+    """True if the first requests of the wake have been held for the hold timeout."""
     nodes: frozenset[str] | None = None
-    """Nodes that would take one of its pods when they are empty; None: that is not known."""
+    """Nodes that would accept one of its pods if they were empty, or None if unknown."""
     leaving: bool = False
-    """Whether it gives back what it holds already, on its way to sleep."""
+    """True if the model is going to sleep and already releases its resources."""
     priority: int = 0
-    """Of those that wait, the one with the highest comes first."""
+    """Priority among waiting models. The highest is first."""
     background: bool = False
-    """Whether nobody waits for it, as with a batch: it comes after all others, gives way before them, and
-    nobody gives way to it."""
+    """True for work without waiting clients, such as a batch.
+
+    It is behind all other models in the queue and yields before them, and no model yields to it.
+    """
     yields_at: datetime | None = None
-    """From when on it gives way if nobody asks for it, or it takes turns; None: it is asked now, or does not
-    give way."""
+    """Time from which the model yields, or None if it has requests or does not yield.
+
+    An idle model yields, and a busy one that takes turns.
+    """
     busy: bool = False
-    """Whether it is asked at this moment, and gives way all the same."""
+    """True if the model currently has requests and yields anyway."""
     begins: bool = False
-    """Whether no Ray cluster of its workload is active yet: KubeRay calls one so when all is up that Serve is
-    asked for, and until then none of its models is let through to."""
+    """True if no Ray cluster of the workload is active yet.
+
+    KubeRay activates one when everything that Serve needs runs. Until then none of its models receives
+    requests.
+    """
     first_since: datetime | None = None
-    """Since when it has come first of those that wait; None: it does not, or that is not known yet."""
+    """Time since which the model has been first in the queue, or None if it is not, or if unknown."""
     room_seconds: tuple[int, ...] = ()
-    """How long it has taken before, from when it came first until it had room."""
+    """Previous durations from first position to capacity, in seconds."""
     stays_down: bool = False
-    """Whether its turn is over: it is asked on its way to sleep, or in it, and is not to come back as long as
-    another one waits."""
+    """True if the turn of the model is over: it must not return while another model waits.
+
+    It has requests while it sleeps or goes to sleep.
+    """
     comes_back: bool = False
-    """Whether it would wake at once from the sleep that it is in, or on its way to: it is asked, or does not
-    sleep by itself."""
+    """True if the model would wake at once from its sleep or drain.
+
+    It has requests, or does not sleep by itself.
+    """
     priority_class: str = ""
-    """Name of its pods' PriorityClass; empty: they name none."""
+    """Name of the PriorityClass of its pods. Empty if they name none."""
     needs: Amounts = field(default_factory=dict)
-    """What one of its pods asks of a node."""
+    """Requests of one of its pods."""
     gives: Mapping[str, Amounts] = field(default_factory=dict)
-    """What comes free on each node when its pods go."""
+    """Amounts that become free on each node when its pods end."""
     lacks: int = 0
-    """Pods that it wants on its way up, and that stand on no node yet."""
+    """Pods that a starting or waking model still needs on a node."""
     first_lacks: int = 0
-    """Those of them without which it cannot answer."""
+    """Part of `lacks` without which the model cannot answer."""
 
     @property
     def name(self) -> tuple[str, str]:
-        """Which one it is, for certain."""
+        """Unique name of the claim: workload and model."""
         return self.owner, self.model
 
     @property
     def held(self) -> int:
-        """Accelerators that it holds."""
+        """Accelerators that the model holds."""
         return sum(self.holds.values()) if self.resource != CORES else 0
 
     @property
     def short(self) -> bool:
-        """Whether it wants room, and the scheduler has found none; maybe only for a moment."""
+        """True if the model needs capacity that the scheduler has not found, maybe only briefly."""
         return self.lost or (self.waits and (self.queued or self.no_room_since is not None))
 
     def stuck(self, now: datetime, node_wait: timedelta = timedelta(0)) -> bool:
-        """Whether it wants room and finds none, though it has waited for nodes that may be added.
+        """Return True if the model needs capacity and finds none, after a wait for nodes that may be added.
 
-        Who came first before, and gave its pods back for that, has waited so long already.
+        A model that was first before, and released its pods for that, has already waited that long.
         """
         return self.short and (self.queued or now >= self.patient_until(node_wait))
 
     @property
     def tries(self) -> bool:
-        """Whether it makes its pods anew, as the one that comes first, and the scheduler has not found yet
-        that they have no room: until then nobody behind it may make any."""
+        """True if the model is first and recreates its pods, and their scheduling result is not known yet.
+
+        Until then no model behind it may create pods.
+        """
         return self.waits and not self.queued and self.first_since is not None
 
     def patient_until(self, node_wait: timedelta = timedelta(0)) -> datetime:
-        """Until when it waits by itself."""
+        """Return the time until which the model waits without consequences for others."""
         since = self.since if self.no_room_since is None else self.no_room_since
         return since + PATIENCE + (node_wait if self.first_since is None else timedelta(0))
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What follows for one model."""
+    """Position of one model in the queue, with the actions that follow."""
 
     after: tuple[str, ...] = ()
-    """Workloads that come before it, the first `MAX_AFTER` of them; it makes no pods until they have room.
-    Empty: it is its turn."""
+    """Workloads ahead in the queue, at most `MAX_AFTER`. Empty if the model may create pods.
+
+    Otherwise the model creates no pods until these workloads have been scheduled.
+    """
     gives_way_to: str = ""
-    """The workload for whose sake it is to sleep, if nobody asks it meanwhile; empty: none."""
+    """Workload for which the model must sleep, unless it receives requests first. Empty if none."""
     held_by: tuple[str, ...] = ()
-    """Workloads that hold the accelerators it wants, with the model where a workload has several that take
-    them."""
+    """Workloads that hold the required accelerators, with the model if several of a workload use them."""
     place: int = 0
-    """Its place among those that wait, 1 for the one that comes first; 0: it does not wait."""
+    """Position among the waiting models, from 1. 0 if the model does not wait."""
     expected: datetime | None = None
-    """When it may expect room, by what such waits have taken; None: that is not known."""
+    """Estimated time of capacity, from the durations of previous waits, or None if unknown."""
     waited_for: int = 0
-    """Accelerators that it holds, and that others wait for."""
+    """Accelerators that the model holds and other models wait for."""
     preempted: bool = False
-    """Whether it gives way whatever its traffic and its sleep settings, and does not come back meanwhile: the
-    scheduler would delete its pods for those of the other one."""
+    """True if the model must yield regardless of its traffic and sleep settings.
+
+    The scheduler would otherwise delete its pods for those of the other model. It must not return until the
+    other model has capacity.
+    """
     preempts: bool = False
-    """Whether those in `after` are to leave first because its pods would have the scheduler delete theirs."""
+    """True if the workloads in `after` must leave first, or the scheduler deletes their pods."""
     cores: bool = False
-    """Whether it is about cores and memory, as of a model without accelerators."""
+    """True if the queue is for CPUs and memory, for models without accelerators."""
     lacks: tuple[str, ...] = ()
     """Resources besides accelerators that are short on every node with enough free accelerators."""
     hopeless: bool = False
-    """True if no node takes one of its pods even if all models sleep: other pods hold too much."""
+    """True if no node accepts one of its pods even if all models sleep: other pods use too much."""
     look_again: timedelta | None = field(default=None, compare=False)
-    """How soon time alone may change somebody's turn; None: never."""
+    """Time after which a position may change without an event, or None if none may."""
 
     @property
     def in_queue(self) -> bool:
-        """Whether it waits for accelerators that others hold, or want before it."""
+        """True if the model waits for accelerators that others hold, or will get first."""
         return bool(self.after or (self.place and self.held_by))
 
     @property
     def acted_on(self) -> tuple[object, ...]:
-        """What of it makes somebody do something; the rest is told to people, and counted."""
+        """Fields whose change requires an action. The others are for display and metrics."""
         return bool(self.after), self.gives_way_to, self.preempted, self.place == 1, self.in_queue
 
 
 NO_MATTER = Turn()
-"""Nobody waits for it, and it waits for nobody."""
+"""Turn of a model that neither waits nor blocks others."""

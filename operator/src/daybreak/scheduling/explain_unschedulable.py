@@ -1,4 +1,4 @@
-"""Why no node takes a pod, said of the first thing in the way: the need, what there is, the nearest fix."""
+"""Explain why no node accepts a pod, by the first obstacle: the need, the offer and the nearest fix."""
 
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
@@ -9,13 +9,14 @@ from daybreak.api.common.unstructured import text
 from daybreak.scheduling.nodes import Demand, NodeCapacity, chosen, lets_in, times, untolerated
 
 _LISTED = 4
-"""How many of several choices are named."""
+"""Maximum number of listed choices."""
 
 
 def nowhere(capacities: Sequence[NodeCapacity], demand: Demand, split: Callable[[], str] = str) -> str:
-    """Why no node takes the pod; empty when one does.
+    """Return why no node accepts the pod, or an empty string if one does.
 
-    `split` says how its accelerators could be spread over smaller nodes; empty when they cannot.
+    `split` returns how the accelerators could be spread over smaller nodes, or an empty string if they
+    cannot.
     """
     if not capacities:
         return "the cluster has no nodes"
@@ -35,7 +36,7 @@ def nowhere(capacities: Sequence[NodeCapacity], demand: Demand, split: Callable[
 
 
 def too_few(demand: Demand, pods: int, room_for: int) -> str:
-    """A replica of several pods, of which only some find a place."""
+    """Return the message for a replica of several pods of which only some fit."""
     amounts = ", ".join(f"{_figure(name, amount)} {name}" for name, amount in demand.requests.items())
     return (
         f"a replica needs {pods} pods of {amounts} each; all nodes together have room for {room_for}: "
@@ -60,7 +61,7 @@ def _no_such_device(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
 
 
 def _device(resource: str) -> bool:
-    """Whether a resource counts devices: `nvidia.com/gpu`, but not what Kubernetes itself counts."""
+    """Return True if a resource counts devices, such as `nvidia.com/gpu`, and is not Kubernetes' own."""
     return "/" in resource and "kubernetes.io/" not in resource
 
 
@@ -95,7 +96,7 @@ def _no_such_label(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
 
 
 def _shut(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
-    """Nodes that would do, but let the pod not in."""
+    """Return the message for nodes that are large enough but do not accept the pod."""
     terms = demand.terms
     tainted = [capacity for capacity in capacities if not capacity.cordoned]
     if not tainted:
@@ -135,7 +136,7 @@ def _too_few_devices(capacities: Sequence[NodeCapacity], demand: Demand, split: 
 
 
 def _too_small(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
-    """The node that comes nearest, and what it lacks."""
+    """Return the message with the nearest node and its missing amounts."""
 
     def lacking(capacity: NodeCapacity) -> list[str]:
         return [name for name, amount in demand.requests.items() if capacity.offer(name) < amount]
@@ -165,7 +166,7 @@ def _too_small(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
 
 
 def _figure(resource: str, amount: Decimal) -> str:
-    """An amount as people write it: GiB for memory, else a plain number."""
+    """Return an amount for display: GiB for memory, otherwise a plain number."""
     return f"{float(amount / 2**30):.3g}Gi" if resource == "memory" else f"{float(amount):.4g}"
 
 

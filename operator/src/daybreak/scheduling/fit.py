@@ -1,7 +1,7 @@
-"""Whether the nodes have room for one replica of each model, and for the head, before anything is made.
+"""Fit check: capacity of the nodes for the head and one replica of each model, before objects are created.
 
-What is compared is what nodes offer in all (`allocatable`), their labels and taints, not what is free at
-this moment: room that is taken may become free, a GPU that is not there does not come by waiting.
+The check compares the total offer of the nodes (`allocatable`), their labels and taints, not the free
+amounts. Used capacity may become free, but a missing GPU does not appear by waiting.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,45 +30,47 @@ from daybreak.scheduling.replica_size import need_in_numbers, pods_per_replica, 
 
 AUTOSCALER_CPU = Decimal("0.1")
 AUTOSCALER_MEMORY = Decimal(512 * 2**20)
-"""What Ray's autoscaler, a container of the head's pod, asks for beside the head. A test holds these to
-what the builders write."""
+"""Requests of Ray's autoscaler, a container of the head's pod, in addition to the head's.
+
+A test compares these values with the builders.
+"""
 _REMEMBERED = 1000
-"""Demands whose answer is kept as long as the nodes stay as they are."""
+"""Maximum number of demands whose results are kept while the nodes do not change."""
 
 
 def of_models(model: Model) -> Terms:
-    """Of a kind whose spec has models."""
+    """Return the message terms of a kind whose spec has models."""
     pods = pods_per_replica(model)
     return Terms("a replica" if pods == 1 else f"each of the {pods} pods of a replica")
 
 
 @dataclass(frozen=True)
 class Misfit:
-    """Something of a workload for which there is no room."""
+    """A part of a workload that fits on no node."""
 
     model: str | None
-    """The model (or worker group); None for the head."""
+    """Name of the model or worker group, or None for the head."""
     message: str
     """The numbers and the nearest fix."""
 
 
 class Question:
-    """Whether there is room for one thing of a workload: its head, or a replica of a model."""
+    """Fit check of one part of a workload: its head, or a replica of a model."""
 
     def __init__(self, model: Model | None, demand: Demand, pods: int = 1) -> None:
         self.model = model
-        """None: the head."""
+        """The model, or None for the head."""
         self.demand = demand
         self.pods = pods
-        """How many such pods there must be room for."""
+        """Number of such pods that must fit."""
         parallel = (model.parallelism.tensor, model.parallelism.pipeline) if model is not None else ()
         self.key: Any = (pods, parallel, demand.key)
-        """The same for questions with the same answer."""
+        """Key that is equal for checks with the same result."""
 
 
 @dataclass
 class _Known:
-    """Every node, read, and what was found out about them: many services ask the same."""
+    """The nodes in parsed form, with the results of checks, because many services need the same ones."""
 
     nodes: tuple[Node, ...]
     capacities: tuple[NodeCapacity, ...]
@@ -76,7 +78,7 @@ class _Known:
 
 
 _last = _Known((), ())
-"""The nodes of the last call, which are the same tuple as long as no node changes. Only saves time."""
+"""Cache for the nodes of the last call. Callers pass the same tuple until a node changes."""
 
 
 def fit(
@@ -86,8 +88,10 @@ def fit(
     *,
     head: bool = True,
 ) -> tuple[Misfit, ...]:
-    """What of the workload fits on no node; empty when a replica of every model has room, and the head where
-    there is one."""
+    """Return the parts of a workload that fit on no node.
+
+    The result is empty if a replica of every model fits, and the head if there is one.
+    """
     found = []
     for question in questions(workload, terms, head=head):
         if wrong := answer(question, nodes):
@@ -100,8 +104,7 @@ def fit(
 def questions(
     workload: RayWorkload, terms: Callable[[Model], Terms] = of_models, *, head: bool = True
 ) -> list[Question]:
-    """What is asked of the nodes for a workload, and in whose terms it is told of each model; `head`: whether
-    a head belongs to it."""
+    """Return the fit checks of a workload, with message terms by model; `head` is True if it has a head."""
     return [
         *([Question(None, _head(workload.runtime.head))] if head else []),
         *(Question(each, _demand(each, terms(each)), pods_per_replica(each)) for each in workload.models),
@@ -109,7 +112,7 @@ def questions(
 
 
 def answer(question: Question, nodes: tuple[Node, ...]) -> str:
-    """Why there is no room; empty when there is."""
+    """Return why the pods do not fit. Empty if they do."""
     known = _read(nodes)
     if question.key not in known.answers:
         if len(known.answers) >= _REMEMBERED:
@@ -119,19 +122,19 @@ def answer(question: Question, nodes: tuple[Node, ...]) -> str:
 
 
 def nodes_for(model: Model, nodes: tuple[Node, ...]) -> frozenset[str]:
-    """Names of the nodes that would take one of the model's worker pods if they were empty."""
+    """Return the names of the nodes that would accept one of the model's worker pods if they were empty."""
     demand = _demand(model, of_models(model))
     known = chosen(_read(nodes).capacities, demand)
     return frozenset(each.name for each in known if lets_in(each, demand) and times(each, demand))
 
 
 def needs(model: Model) -> Mapping[str, Decimal]:
-    """What one of the model's worker pods asks of a node."""
+    """Return the requests of one of the model's worker pods."""
     return _demand(model, of_models(model)).requests
 
 
 def capacities(nodes: tuple[Node, ...]) -> tuple[NodeCapacity, ...]:
-    """What the nodes offer."""
+    """Return the offers of the nodes."""
     return _read(nodes).capacities
 
 
@@ -176,7 +179,7 @@ def _head(head: Head) -> Demand:
 
 
 def _autoscaler(head: Head) -> Mapping[str, Decimal]:
-    """Return what the autoscaler's container requests; a limit below Daybreak's request lowers it."""
+    """Return the requests of the autoscaler's container. A limit below Daybreak's request lowers it."""
     template = head.pod_template
     given = {} if template is None else template.container(AUTOSCALER_CONTAINER).get("resources", {})
     requests, limits = given.get("requests", {}), given.get("limits", {})
@@ -203,7 +206,7 @@ def _demand(model: Model, terms: Terms) -> Demand:
 
 
 def _split(capacities: Sequence[NodeCapacity], model: Model, demand: Demand) -> str:
-    """How the same accelerators could be spread over smaller nodes."""
+    """Return how the same accelerators could be spread over smaller nodes."""
     if demand.terms.apart is None:
         return _stages(capacities, model)
     most = max(int(each.offer(demand.device)) for each in chosen(capacities, demand))
@@ -211,7 +214,7 @@ def _split(capacities: Sequence[NodeCapacity], model: Model, demand: Demand) -> 
 
 
 def _stages(capacities: Sequence[NodeCapacity], model: Model) -> str:
-    """The fewest stages of a pipeline that fit."""
+    """Return the minimum number of pipeline stages that fits, as advice."""
     total = model.parallelism.tensor * model.parallelism.pipeline
     for tensor in range(total - 1, 0, -1):
         if total % tensor:

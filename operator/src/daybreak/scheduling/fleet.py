@@ -1,4 +1,4 @@
-"""Nodes of the cluster, and what their pods use."""
+"""Nodes of the cluster, and the resources that their pods use."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -13,20 +13,20 @@ from daybreak.scheduling.room import Booked
 
 @dataclass(frozen=True)
 class Fleet:
-    """The nodes, and what is on them."""
+    """The nodes and their pods."""
 
     nodes: Collection[NodeCapacity] = ()
-    """Empty: they are not known."""
+    """The nodes. Empty if unknown."""
     classes: PriorityClasses = field(default_factory=dict)
-    """Empty: they make no difference, or they are not known."""
+    """PriorityClasses by name. Empty if unknown, or if they make no difference."""
     taken: Booked | None = None
-    """What all pods hold of each node; None: that is not known, or not yet."""
+    """Resources that all pods use on each node, or None if unknown or not known yet."""
     counted: frozenset[str] | None = frozenset()
-    """Nodes of which pods of others are in that too; None: they are being asked for."""
+    """Nodes for which `taken` includes the pods of others, or None while these are being counted."""
 
     @cached_property
     def free(self) -> Mapping[str, Amounts] | None:
-        """What is free on each node; None: that is not known, or not yet."""
+        """Free amounts on each node, or None if unknown or not known yet."""
         if self.taken is None:
             return None
         return {
@@ -39,6 +39,6 @@ class Fleet:
 
     @cached_property
     def sure(self) -> Mapping[str, Amounts]:
-        """The same of those nodes alone of which all pods are known."""
+        """Free amounts on the nodes whose pods are all counted."""
         free, counted = self.free or {}, self.counted or ()
         return {node: free[node] for node in counted if node in free}

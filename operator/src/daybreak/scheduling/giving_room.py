@@ -1,4 +1,4 @@
-"""Which models are to leave so that what a pod lacks comes free on a node, whatever it lacks."""
+"""Selection of the models that must leave so that a pod's missing resources become free on a node."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -7,12 +7,12 @@ from itertools import combinations
 from daybreak.scheduling.claim import Amounts, Claim
 
 _TRIED = 24
-"""Models on one node of which each pair is tried: of more, those that cost least."""
+"""Maximum number of models on one node of which each pair is tried. Those with the lowest cost count."""
 _NOTHING = Decimal(0)
 
 
 def most_pods(room: Amounts, needs: Amounts) -> int:
-    """How many pods with these needs have room."""
+    """Return the number of pods with these needs that fit."""
     counts = [int(max(room.get(name, _NOTHING), _NOTHING) // each) for name, each in needs.items() if each]
     return min(counts, default=1)
 
@@ -20,17 +20,18 @@ def most_pods(room: Amounts, needs: Amounts) -> int:
 def fewest_that_give(
     claims: Iterable[Claim], node: str, lacking: Amounts, forced: Collection[tuple[str, str]] = ()
 ) -> list[Claim]:
-    """Models that together give so much back on a node. Empty: nothing is lacking, or all of them are not
-    enough.
+    """Return models that together release the lacking amounts on a node.
 
-    Nobody who is asked where the others are enough, nobody but batches where they are. Of those one or two
-    that are enough, rather than more, the ones that are idle longest; of more as few as are needed.
+    The result is empty if nothing is lacking, or if all of them are not enough. Models with requests are
+    chosen only if the others are not enough, and models other than batches only if batches are not enough.
+    One or two sufficient models are preferred, the longest idle ones first. If more are needed, they are as
+    few as possible.
 
     Args:
-        claims: Those that may leave.
+        claims: Models that may leave.
         node: The node.
-        lacking: What has to come free.
-        forced: Those of them that leave though they would not by themselves.
+        lacking: Amounts that must become free.
+        forced: Models of `claims` that must leave although they would not yield by themselves.
     """
     order = sorted(
         claims, key=lambda claim: (cost(claim, forced), claim.yields_at or claim.since, claim.name)
@@ -67,21 +68,22 @@ def leaving_for(
     free: Mapping[str, Amounts],
     dear: Callable[[list[Claim]], tuple[object, ...]],
 ) -> list[Claim]:
-    """Models whose leaving gives one more pod room on one node. Empty: there are none, or what comes back is
-    enough.
+    """Return models whose leaving gives one more pod capacity on one node.
+
+    The result is empty if there are none, or if the released amounts of `coming` are enough.
 
     Args:
-        first: Whose pod it is.
-        may: Those that may leave.
-        coming: Those that give back what they hold already.
-        free: What is free on each node. Of those that are not in it what comes back is waited for, and what
-            others give has to be enough by itself.
-        dear: What it costs that some leave, the least first.
+        first: The model of the pod.
+        may: Models that may leave.
+        coming: Models that already release their resources.
+        free: Free amounts on each node. For a node without an entry, the pod waits for amounts in release,
+            and the models that leave must be enough on their own.
+        dear: Cost of a set of models that leaves; the lowest is best.
     """
     best: list[Claim] = []
     for node in sorted({node for each in (*may, *coming) for node in each.gives} & (first.nodes or set())):
         lacking = _less(first.needs, free.get(node, {}))
-        # Where nothing is lacking the scheduler must have another reason, and nobody's leaving helps.
+        # If nothing is lacking, the scheduler has another reason, and no model's leaving helps.
         for each in coming:
             rest = _less(lacking, each.gives.get(node, {}))
             if (lacking and not rest) or (node in each.gives and node not in free):
@@ -94,20 +96,22 @@ def leaving_for(
 
 
 def _less(needs: Amounts, some: Amounts) -> dict[str, Decimal]:
-    """What is still needed beside something."""
+    """Return the needs that remain after some amounts are subtracted."""
     missing = {name: amount - some.get(name, _NOTHING) for name, amount in needs.items()}
     return {name: amount for name, amount in missing.items() if amount > 0}
 
 
 def cost(claim: Claim, forced: Collection[tuple[str, str]]) -> int:
-    """What it costs that a model leaves: nobody waits for what runs in the background, nobody has come to an
-    idle one; one that is asked is interrupted."""
+    """Return the cost level of a model that leaves.
+
+    Background work has no waiting clients, and an idle model has no requests. A busy model is interrupted.
+    """
     idle = claim.yields_at is not None and not claim.busy
     return 0 if claim.background else 1 if idle or claim.waits else 3 if claim.name in forced else 2
 
 
 def _enough(claims: Sequence[Claim], node: str, lacking: Amounts) -> bool:
-    """Whether they give so much back together."""
+    """Return True if the models together release the lacking amounts."""
     return all(
         sum((claim.gives[node].get(name, _NOTHING) for claim in claims), _NOTHING) >= amount
         for name, amount in lacking.items()

@@ -1,4 +1,4 @@
-"""Nodes as places for pods: what they offer, whom they let in, and how many of a kind they take."""
+"""Nodes as targets for pods: their offers, the pods that they accept, and the number of pods that fit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from daybreak.api.schema.scalars import parse_quantity
 
 @dataclass(frozen=True)
 class Node:
-    """The parts of a node that decide whether a pod fits."""
+    """The fields of a node that decide whether a pod fits."""
 
     name: str
     labels: Mapping[str, str]
@@ -22,87 +22,87 @@ class Node:
 
 
 _NODE_STATE_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Taints that say how a node does at the moment; they come and go by themselves."""
+"""Taints for the temporary state of a node, which are set and removed automatically."""
 _NOTHING = Decimal(0)
 
 
 @dataclass(frozen=True)
 class NodeCapacity:
-    """A node, read once."""
+    """A node in parsed form."""
 
     name: str
     labels: Mapping[str, str]
     taints: tuple[Mapping[str, Any], ...]
-    """Those that keep pods out for longer than a node's bad moment."""
+    """Taints that keep pods out for longer than a temporary state of the node."""
     offers: Mapping[str, Decimal]
-    """Allocatable amount of each resource in its base unit: cores, bytes, devices."""
+    """Allocatable amount of each resource in its base unit: CPUs, bytes, devices."""
     cordoned: bool
 
     def offer(self, resource: str) -> Decimal:
-        """Allocatable amount of a resource; 0 when it has none."""
+        """Return the allocatable amount of a resource, or 0 if the node has none."""
         return self.offers.get(resource, _NOTHING)
 
 
 @dataclass(frozen=True)
 class Apart:
-    """A way to have the accelerators of a pod in smaller pods."""
+    """A way to split the accelerators of a pod over smaller pods."""
 
     devices: int
-    """Most of them that a pod has then."""
+    """Maximum number of accelerators of one pod after the split."""
     how: str
 
 
 @dataclass(frozen=True)
 class Terms:
-    """In whose words a pod's needs are told, and where its spec says them: what advice is given in.
+    """Terms of a kind for messages about the fit of its pods: nouns, paths of spec fields and advice.
 
-    The defaults are those of a kind whose spec has models.
+    The defaults are for a kind whose spec has models.
     """
 
     who: str
     """The pod, as the subject of a sentence."""
     noun: str = "model"
-    """What stands behind it."""
+    """Noun for the part of the workload that the pod belongs to."""
     fields: str = "accelerator"
-    """Where in the spec `nodeSelector` and `tolerations` stand."""
+    """Path of `nodeSelector` and `tolerations` in the spec."""
     resource: str = "accelerator.resource"
-    """Where the accelerator's resource is named."""
+    """Path of the accelerator's resource."""
     without: str = "use accelerator kind: cpu for a small model"
-    """How to do without accelerators."""
+    """Advice for a pod without accelerators."""
     sizes: str = "resources.{}"
-    """Where `cpu` and `memory` stand, with `{}` in the place of the one that is meant."""
+    """Path of `cpu` and `memory`, with `{}` in place of the resource."""
     template: str = "podTemplate"
-    """Where other resources stand."""
+    """Path of other resources."""
     fewer: str = "use a smaller parallelism"
-    """How to ask for fewer accelerators in one pod."""
+    """Advice for fewer accelerators in one pod."""
     fewer_pods: str = "use a smaller parallelism.pipeline"
-    """How to ask for fewer pods of one replica."""
+    """Advice for fewer pods of one replica."""
     apart: tuple[Apart, ...] | None = None
-    """Ways to have smaller pods, the nearest first; None: parallelism says them."""
+    """Ways to split a pod into smaller ones, the nearest first, or None if `parallelism` has them."""
     container: str = "ray-worker"
-    """Name of the pod's container that Daybreak makes."""
+    """Name of Daybreak's container in the pod."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What one pod asks of a node."""
+    """Demand of one pod on a node."""
 
     terms: Terms
-    """In whose words it is told."""
+    """Terms for messages."""
     requests: Mapping[str, Decimal]
     selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...]
     device: str = ""
-    """The accelerator's resource; empty when none is asked for."""
+    """Resource of the accelerator. Empty if the pod requests none."""
 
     @property
     def devices(self) -> int:
-        """How many accelerators it asks for."""
+        """Number of requested accelerators."""
         return int(self.requests.get(self.device, _NOTHING))
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """The same for equal demands."""
+        """Key that is equal for equal demands."""
         return (
             self.terms,
             tuple(self.requests.items()),
@@ -112,7 +112,7 @@ class Demand:
 
 
 def capacity(node: Node) -> NodeCapacity:
-    """Read a node."""
+    """Parse a node."""
     offers = {}
     for resource, quantity in node.allocatable.items():
         try:
@@ -129,21 +129,21 @@ def capacity(node: Node) -> NodeCapacity:
 
 
 def chosen(capacities: Iterable[NodeCapacity], demand: Demand) -> list[NodeCapacity]:
-    """Nodes that have the labels asked for."""
+    """Return the nodes with the labels of the demand."""
     wanted = demand.selector.items()
     return [each for each in capacities if all(each.labels.get(key) == value for key, value in wanted)]
 
 
 def lets_in(place: NodeCapacity, demand: Demand) -> bool:
-    """Whether the node takes new pods, and these."""
+    """Return True if the node accepts new pods, and these."""
     return not place.cordoned and not untolerated(place, demand)
 
 
 def untolerated(place: NodeCapacity, demand: Demand) -> list[Mapping[str, Any]]:
-    """Taints that keep the pod out.
+    """Return the taints that keep the pod out.
 
-    A taint named like a resource that the pod asks for is none: Kubernetes' ExtendedResourceToleration
-    admission, on in most managed clusters, adds that toleration.
+    A taint named like a requested resource is ignored. Kubernetes' ExtendedResourceToleration admission
+    plugin, enabled in most managed clusters, adds that toleration.
     """
     return [
         taint
@@ -154,7 +154,7 @@ def untolerated(place: NodeCapacity, demand: Demand) -> list[Mapping[str, Any]]:
 
 
 def times(place: NodeCapacity, demand: Demand) -> int:
-    """How many such pods the node takes when it is empty."""
+    """Return the number of such pods that fit on the node if it is empty."""
     return min(
         (int(place.offer(resource) // amount) for resource, amount in demand.requests.items() if amount),
         default=1,
@@ -162,7 +162,7 @@ def times(place: NodeCapacity, demand: Demand) -> int:
 
 
 def places(capacities: Sequence[NodeCapacity], demand: Demand) -> int:
-    """How many such pods all nodes take together."""
+    """Return the number of such pods that fit on all nodes together."""
     return sum(times(each, demand) for each in chosen(capacities, demand) if lets_in(each, demand))
 
 

@@ -1,8 +1,8 @@
-"""What a `podTemplate` asks of a node beside the pod that Daybreak makes, as far as the fit check can know.
+"""Demands that a `podTemplate` adds to Daybreak's pod, as far as the fit check can know them.
 
-Affinity, topology spread, a scheduler of one's own and claims (DRA) are not looked at: they only make fewer
-nodes do, so leaving them out never says of a pod that fits that it does not. Neither is a RuntimeClass, which
-the operator does not read. It may add tolerations, so no taint is held against a pod that names one.
+Affinity, topology spread, a custom scheduler and ResourceClaims (DRA) are ignored. They only reduce the
+suitable nodes, so a fitting pod is never reported as a misfit. A RuntimeClass is ignored too, because the
+operator does not read it. It may add tolerations, so taints are ignored for a pod that names one.
 """
 
 from collections.abc import Mapping
@@ -22,20 +22,19 @@ _NOTHING = Decimal(0)
 
 @dataclass(frozen=True)
 class Additions:
-    """What comes to a pod."""
+    """Additions of a template to a pod."""
 
     beside: Amounts = field(default_factory=dict)
-    """What containers ask for that run beside those that Daybreak makes, and what its own asks for in
-    addition."""
+    """Requests of containers alongside Daybreak's, and additional requests of Daybreak's own container."""
     before: Amounts = field(default_factory=dict)
-    """The most of each resource that the pod asks for while it is still starting."""
+    """Maximum amount of each resource that the pod requests while it starts."""
     selector: Mapping[str, str] = field(default_factory=dict)
-    """More labels that a node must have."""
+    """Additional labels that a node must have."""
     tolerations: tuple[Toleration, ...] = ()
-    """More taints that it tolerates."""
+    """Additional tolerations of the pod."""
 
     def requests(self, own: Amounts) -> dict[str, Decimal]:
-        """What the whole pod asks for, given what it does without the template."""
+        """Return the requests of the whole pod, from its requests without the template."""
         total = _sum(own, self.beside)
         for name, amount in self.before.items():
             total[name] = max(total.get(name, _NOTHING), amount)
@@ -43,14 +42,14 @@ class Additions:
 
 
 def of(template: PodTemplate | None, container: str) -> Additions:
-    """What a template adds to a pod whose container has that name."""
+    """Return the additions of a template to a pod whose main container has a name."""
     if template is None:
         return Additions()
     spec = template.written()
     beside: Amounts = {}
     for each in spec.get("containers", ()):
         if each["name"] == AUTOSCALER_CONTAINER:
-            # Counted with the head, whose pod alone has it.
+            # Counted with the head, because only its pod has this container.
             continue
         beside = _sum(beside, _requests(each, own=each["name"] in (container, RAY_CONTAINER)))
     started: Amounts = {}
@@ -58,7 +57,7 @@ def of(template: PodTemplate | None, container: str) -> Additions:
     for each in spec.get("initContainers", ()):
         now = _sum(started, _requests(each))
         if each.get("restartPolicy") == "Always":
-            # It stays, and runs beside the others.
+            # A sidecar: it continues to run alongside the other containers.
             started = now
         for name, amount in now.items():
             before[name] = max(before.get(name, _NOTHING), amount)
@@ -74,9 +73,9 @@ def of(template: PodTemplate | None, container: str) -> Additions:
 
 
 def _requests(container: Mapping[str, Any], *, own: bool = False) -> dict[str, Decimal]:
-    """What a container asks for; what it only has a limit of, it asks for as well.
+    """Return the requests of a container. A limit without a request counts as a request.
 
-    Of Daybreak's own container, cores and memory are counted already: a template has no more than a limit of
+    For Daybreak's own container, CPUs and memory are counted elsewhere: a template can only have limits of
     them.
     """
     resources = container.get("resources", {})

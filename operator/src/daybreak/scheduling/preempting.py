@@ -1,8 +1,8 @@
-"""Who leaves before pods come whose priority has the scheduler delete those of others.
+"""Selection of the models that must leave before pods arrive for which the scheduler would preempt others.
 
-The scheduler deletes at once, and closes no gate. So a model that is on the way up makes no pods as long as
-they would have that effect on pods of another model: it is reckoned which models have to leave, their gates
-are closed, what runs in them is finished, and then there is room.
+The scheduler deletes pods immediately and closes no gate. A starting model therefore creates no pods while
+they would have that effect on another model's pods. Instead, the operator selects the models that must leave,
+closes their gates and lets their requests finish, which frees the capacity.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -15,19 +15,19 @@ from daybreak.scheduling.pod_priority import PriorityClass
 
 Name = tuple[str, str]
 Room = dict[str, dict[str, Decimal]]
-"""What is free on each node."""
+"""Free amounts on each node."""
 _NOTHING = Decimal(0)
 
 
 class Preempting:
-    """Finds those that wait for others to leave, those that leave, and those that would come between.
+    """Finds the models that wait for others to leave, those that leave, and those that must not interfere.
 
     Args:
-        claims: All models that hold or want something.
-        free: What is free on each node at present; None: that is being asked for.
-        priority: The priority of a model's pods.
-        rank: Who comes first of those of one priority, the least first.
-        yields: Whether a model gives way by itself, since it is idle or its turn is over.
+        claims: All models that hold or need resources.
+        free: Free amounts on each node, or None while they are being determined.
+        priority: Returns the priority of a model's pods.
+        rank: Returns the sort key among models of one priority; the lowest is first.
+        yields: Returns True if a model yields by itself, because it is idle or its turn is over.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class Preempting:
         self._claims = claims
         self._known = free is not None
         self._now: Room = {node: dict(amounts) for node, amounts in (free or {}).items()}
-        """What is free, without what those take that go on."""
+        """Free amounts, without those that continuing models take."""
         self._counted: set[Name] = set()
-        """Those of which it is counted already what they give back."""
+        """Models whose released amounts are counted already."""
         self._left = _copy(self._now)
-        """What is free, and comes free, without what those are to have that come."""
+        """Free amounts including future releases, without those promised to arriving models."""
         self._priority = {claim.name: priority(claim) for claim in claims}
         self._yields = yields
         self._promised: list[Claim] = []
-        """Those that are to have room, first."""
+        """Models with promised capacity, in order."""
         self.found: dict[Name, Turn] = {}
-        """Their turns."""
+        """Turns of the affected models."""
         comers = [claim for claim in claims if _comes(claim) and self._priority[claim.name].preempts]
         self._comers = {comer.name for comer in comers}
         for comer in sorted(comers, key=lambda claim: (-self._value(claim), rank(claim))):
@@ -62,7 +62,7 @@ class Preempting:
         return self._priority[claim.name].value
 
     def _look(self, comer: Claim) -> None:
-        """Decide on one that is about to make pods."""
+        """Decide on a model that is about to create pods."""
         lower = [each for each in self._claims if self._value(each) < self._value(comer)]
         before = [each for each in self._promised if self._value(each) > self._value(comer)]
         if not (lower or before):
@@ -99,8 +99,10 @@ class Preempting:
             self._keep_down(comer, lower)
 
     def _would_delete(self, comer: Claim, there: Iterable[Claim]) -> bool:
-        """Whether the scheduler would find room for more of its pods where it deletes those of a lower
-        priority, on their way out or not."""
+        """Return True if the scheduler would place more of the pods by preemption.
+
+        It would delete pods with a lower priority, including those that already terminate.
+        """
         room = _copy(self._now)
         now = _take(room, comer, comer.lacks)
         for each in there:
@@ -110,8 +112,10 @@ class Preempting:
     def _reckoned(
         self, comer: Claim, going: Iterable[Claim], forced: Collection[Name]
     ) -> tuple[int, int, list[Claim]]:
-        """How many of its pods have room now, and how many when those have left that are going and that are
-        to be asked; and these."""
+        """Return the number of pods that fit now and after all releases, and the models to put to sleep.
+
+        The releases are those of the leaving models and of the models to put to sleep.
+        """
         now, room = _take(_copy(self._now), comer, comer.lacks), _copy(self._left)
         for each in going:
             if each.name not in self._counted:
@@ -144,7 +148,7 @@ class Preempting:
         )
 
     def _keep_down(self, comer: Claim, lower: Iterable[Claim]) -> None:
-        """Have those wait that would take the room before its pods have it."""
+        """Make models wait that would take the capacity before the arriving model's pods have it."""
         for each in lower:
             if each.name in self.found or each.name in self._comers or each.gives:
                 continue
@@ -155,20 +159,23 @@ class Preempting:
 
 
 def _comes(claim: Claim) -> bool:
-    """Whether it is about to make pods that the scheduler has not looked at. Who has waited for longer than
-    its requests may be held makes them all the same: what was reckoned may have been wrong."""
+    """Return True if the model is about to create pods that the scheduler has not evaluated.
+
+    A model that has waited longer than its hold timeout creates its pods anyway, because the calculation may
+    have been wrong.
+    """
     return claim.waits and claim.lacks > 0 and claim.no_room_since is None and not claim.wake_overdue
 
 
 def _stands_where(claim: Claim, comer: Claim) -> bool:
-    """Whether it holds something where pods of another one may stand."""
+    """Return True if the model holds resources on a node that another model's pods may use."""
     return any(comer.nodes is None or node in comer.nodes for node in claim.gives)
 
 
 def _for_one_more(
     comer: Claim, room: Room, candidates: Collection[Claim], forced: Collection[Name]
 ) -> list[Claim]:
-    """Who is to leave so that one more pod has room on one node."""
+    """Return the models that must leave so that one more pod fits on one node."""
 
     def dear(some: Collection[Claim]) -> tuple[int, ...]:
         return (*(sum(cost(each, forced) == level for each in some) for level in (3, 2, 1)), len(some))
@@ -186,7 +193,7 @@ def _for_one_more(
 
 
 def _take(room: Room, claim: Claim, most: int) -> int:
-    """Book as many of its pods as have room, and no more than so many. Returns how many."""
+    """Reserve capacity for at most `most` of a model's pods, and return their number."""
     booked = 0
     for node in sorted(room):
         if claim.nodes is not None and node not in claim.nodes:
@@ -199,7 +206,7 @@ def _take(room: Room, claim: Claim, most: int) -> int:
 
 
 def _give(room: Room, claim: Claim) -> None:
-    """What comes free when a model has left."""
+    """Add the resources that become free when a model has left."""
     for node in claim.gives.keys() & room.keys():
         for name, amount in claim.gives[node].items():
             room[node][name] = room[node].get(name, _NOTHING) + amount
@@ -210,7 +217,7 @@ def _copy(room: Room) -> Room:
 
 
 def _leaves(claim: Claim, comer: Claim, *, forced: bool) -> Turn:
-    """What is asked of one that leaves: on the way up it gives its pods back, and waits."""
+    """Return the turn of a model that leaves. A starting model releases its pods and waits."""
     if claim.waits:
         return Turn(after=(comer.owner,))
     waited_for = 0 if comer.background else min(claim.held, comer.devices * comer.lacks)

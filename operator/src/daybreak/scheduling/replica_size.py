@@ -1,6 +1,6 @@
-"""The arithmetic of one replica: how many pods it takes and what each of them needs.
+"""Size of one replica: the number of its pods and the requests of each.
 
-The one source for the objects that are built and for the check whether a node has room for them.
+The only source for the builders of objects and for the fit check.
 """
 
 from collections.abc import Mapping
@@ -13,34 +13,36 @@ from daybreak.api.schema.kubernetes_types import Toleration
 from daybreak.api.schema.scalars import parse_quantity
 
 CPUS_PER_BUNDLE = 1
-"""Cores that Ray books for one accelerator's engine process."""
+"""CPUs that Ray reserves for one accelerator's engine process."""
 CPUS_OF_REPLICA_ACTOR = 1
-"""Cores that Ray books for Serve's replica actor; Ray adds them to the replica's first bundle."""
+"""CPUs that Ray reserves for Serve's replica actor; Ray adds them to the replica's first bundle."""
 
 DEVICE_CLAIMS = "resource.k8s.io"
-"""Stands for accelerators that come by claims (DRA)."""
+"""Name for all accelerators from ResourceClaims (DRA)."""
 CORES = "cpu"
-"""Stands for the cores and the memory of models without accelerators."""
+"""Name for the CPUs and the memory of models without accelerators."""
 
 _GIB = 2**30
 
 
 @dataclass(frozen=True)
 class PodNeed:
-    """What one worker pod asks of a node, in Kubernetes' own terms."""
+    """Demand of one worker pod on a node, in Kubernetes' terms."""
 
     requests: Mapping[str, str]
-    """Quantity of each resource: `cpu`, `memory` and the accelerator's resource where it has one.
-    Accelerators that come by a claim (DRA) are no resource of a node."""
+    """Quantity of each resource: `cpu`, `memory` and the accelerator's resource if it has one.
+
+    Accelerators from a ResourceClaim (DRA) are not a resource of a node.
+    """
     node_selector: Mapping[str, str]
     tolerations: tuple[Toleration, ...]
 
 
 def placement(model: Model) -> Placement:
-    """How the accelerators of one replica are placed.
+    """Return the placement of the accelerators of one replica.
 
-    Unless it is said: on one node, as soon as a replica has several in one pod; close together when a
-    pipeline spans pods.
+    Defaults to one node if a pod of the replica has several accelerators, and to close nodes if a pipeline
+    spans pods.
     """
     if model.placement is not None:
         return model.placement
@@ -50,64 +52,70 @@ def placement(model: Model) -> Placement:
 
 
 def bundle_count(model: Model) -> int:
-    """Bundles of one replica: one for each of its engine's workers."""
+    """Return the number of bundles of one replica: one for each of its engine's workers."""
     return model.parallelism.tensor * model.parallelism.pipeline
 
 
 def bundle(model: Model) -> dict[str, float]:
-    """Ray resources of one bundle."""
+    """Return the Ray resources of one bundle."""
     if model.accelerator.kind is AcceleratorKind.CPU:
         return {"CPU": CPUS_PER_BUNDLE}
     return {"CPU": CPUS_PER_BUNDLE, "GPU": 1}
 
 
 def pods_per_replica(model: Model) -> int:
-    """Worker pods of one replica: one, or one for each pipeline stage when nodes may differ."""
+    """Return the number of worker pods of one replica: one, or one per stage if nodes may differ."""
     return 1 if placement(model) is Placement.STRICT_PACK else model.parallelism.pipeline
 
 
 def bundles_per_pod(model: Model) -> int:
-    """Bundles that one worker pod holds: a whole replica, or one stage of its pipeline."""
+    """Return the number of bundles of one worker pod: a whole replica, or one stage of its pipeline."""
     return bundle_count(model) // pods_per_replica(model)
 
 
 def accelerators_per_pod(model: Model) -> int:
-    """Accelerators of one worker pod; 0 on the CPU."""
+    """Return the number of accelerators of one worker pod; 0 on the CPU."""
     return 0 if model.accelerator.kind is AcceleratorKind.CPU else bundles_per_pod(model)
 
 
 def scarce_resource(model: Model) -> str:
-    """What a model's accelerators are called where models compete for them: their resource on nodes, or one
-    name for all that come by claims, since nothing of a claim's template is read. Models without any compete
-    for cores and memory."""
+    """Return the name of the resource for which a model competes.
+
+    Accelerators have the name of their resource on nodes. All accelerators from ResourceClaims share one
+    name, because the operator does not read the claim's template. Models without accelerators compete for
+    CPUs and memory.
+    """
     if model.accelerator.kind is AcceleratorKind.CPU:
         return CORES
     return DEVICE_CLAIMS if model.accelerator.claim is not None else model.accelerator.resource
 
 
 def accelerators_awake(workload: RayWorkload, model: Model) -> int:
-    """Accelerators that a model of a workload holds at least while it is awake."""
+    """Return the minimum number of accelerators that a model of a workload holds while it is awake."""
     return pods_awake(workload, model) * accelerators_per_pod(model)
 
 
 def pods_awake(workload: RayWorkload, model: Model) -> int:
-    """Pods that a model of a workload has at least while it is awake."""
+    """Return the minimum number of pods that a model of a workload has while it is awake."""
     fewest = model.replicas.min if workload.replicas is None else workload.replicas
     return max(fewest, 1) * pods_per_replica(model)
 
 
 def ray_cpus_per_pod(model: Model) -> int:
-    """Cores that Ray books in one worker pod: its bundles, and the replica actor (any pod may get it)."""
+    """Return the CPUs that Ray reserves in one worker pod: its bundles, and the replica actor.
+
+    Any pod may get the replica actor.
+    """
     return bundles_per_pod(model) * CPUS_PER_BUNDLE + CPUS_OF_REPLICA_ACTOR
 
 
 def worker_cpu(model: Model) -> str:
-    """Cores of one worker pod, as a quantity."""
+    """Return the CPUs of one worker pod, as a quantity."""
     return model.resources.cpu or str(ray_cpus_per_pod(model))
 
 
 def worker_memory(model: Model) -> str:
-    """Memory of one worker pod, /dev/shm included, as a quantity."""
+    """Return the memory of one worker pod, including `/dev/shm`, as a quantity."""
     if model.resources.memory is not None:
         return model.resources.memory
     if model.accelerator.kind is AcceleratorKind.CPU:
@@ -116,24 +124,24 @@ def worker_memory(model: Model) -> str:
 
 
 def worker_shared_memory(model: Model) -> str:
-    """Size of /dev/shm of one worker pod, as a quantity."""
+    """Return the size of `/dev/shm` of one worker pod, as a quantity."""
     if model.resources.shared_memory is not None:
         return model.resources.shared_memory
     return f"{max(1, 2 * accelerators_per_pod(model))}Gi"
 
 
 def object_store_bytes(shared_memory: str) -> int:
-    """Bytes of Ray's object store: half of /dev/shm, where it lives; the engine and NCCL share the rest.
+    """Return the size of Ray's object store in bytes: half of `/dev/shm`, which contains it.
 
-    Little goes through it, since requests and answers are small. At most 1 GiB, and not below Ray's own
-    minimum of 75 MiB.
+    The engine and NCCL share the rest. Requests and responses are small, so little data passes through the
+    store. At most 1 GiB, and at least Ray's own minimum of 75 MiB.
     """
     half = int(parse_quantity(shared_memory) / 2)
     return max(min(half, _GIB), 75 * 2**20)
 
 
 def worker_need(model: Model) -> PodNeed:
-    """What one worker pod asks of a node."""
+    """Return the demand of one worker pod on a node."""
     requests = {"cpu": worker_cpu(model), "memory": worker_memory(model)}
     accelerators = accelerators_per_pod(model)
     if accelerators and model.accelerator.claim is None:
@@ -146,5 +154,5 @@ def worker_need(model: Model) -> PodNeed:
 
 
 def need_in_numbers(need: PodNeed) -> dict[str, Decimal]:
-    """The requests in base units: cores, bytes, devices."""
+    """Return the requests in base units: CPUs, bytes, devices."""
     return {resource: parse_quantity(quantity) for resource, quantity in need.requests.items()}

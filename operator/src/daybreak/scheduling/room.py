@@ -1,6 +1,6 @@
-"""Whether there is room now for one more of a workload, beside everything that is there.
+"""Free capacity for a second copy of a workload alongside all current pods.
 
-The scheduler knows more, such as what quotas and volumes allow: its word counts where it says something else.
+The scheduler knows more, such as quotas and volumes: its result takes precedence.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,11 +13,11 @@ from daybreak.scheduling.nodes import Demand, Node, NodeCapacity, Terms, lets_in
 from daybreak.scheduling.replica_size import accelerators_per_pod
 
 Booked = Mapping[str, Mapping[str, Decimal]]
-"""What pods hold of each resource in base units, by node."""
+"""Amounts that pods hold of each resource in base units, by node."""
 
 
 def places(workload: RayWorkload, nodes: tuple[Node, ...]) -> frozenset[str]:
-    """Names of the nodes on which pods of the workload with accelerators may stand."""
+    """Return the names of the nodes on which pods of the workload with accelerators may run."""
     scarce = [model for model in workload.models if accelerators_per_pod(model)]
     return frozenset[str]().union(*(nodes_for(model, nodes) for model in scarce))
 
@@ -31,15 +31,15 @@ def crowded(
     *,
     head: bool = True,
 ) -> str:
-    """Why there is no room for as much of the workload once more, with the numbers; empty when there is.
+    """Return why a second copy of the workload does not fit, with the numbers. Empty if it fits.
 
     Args:
-        workload: What it is to run.
-        replicas: With how many replicas of each model.
+        workload: The workload of the copy.
+        replicas: Number of replicas of each model.
         nodes: The nodes.
-        booked: What is taken of them.
-        terms: In whose words it is told.
-        head: Whether a head belongs to it.
+        booked: Amounts that are in use on them.
+        terms: Returns the message terms of a model.
+        head: True if the copy includes a head.
     """
     places = capacities(nodes)
     free = {
@@ -78,7 +78,7 @@ def _size(demand: Demand) -> tuple[Decimal, Decimal]:
 def _place(
     demand: Demand, places: tuple[NodeCapacity, ...], free: Mapping[str, Mapping[str, Decimal]]
 ) -> str | None:
-    """The node with the least to spare that takes the pod now; None: there is none."""
+    """Return the node with the least spare capacity that accepts the pod now, or None if there is none."""
 
     def left(node: str) -> tuple[Decimal, Decimal]:
         own = free[node]
@@ -124,7 +124,7 @@ def _words(
 def _scarce(
     demand: Demand, places: tuple[NodeCapacity, ...], free: Mapping[str, Mapping[str, Decimal]]
 ) -> str:
-    """The resource of which the fewest nodes have enough."""
+    """Return the resource that is sufficient on the fewest nodes."""
     allowed = _allowed(demand, places)
     return min(
         demand.requests,

@@ -1,4 +1,4 @@
-"""The condition Schedulable, of any kind: what the fit check says, or why nobody has looked."""
+"""Condition `Schedulable` of any kind: the result of the fit check, or the reason for a skipped check."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,26 +10,26 @@ from daybreak.scheduling.fit import Misfit
 
 
 def check_off(manifest: Mapping[str, Any]) -> bool:
-    """Whether an object says that nodes come when they are asked for."""
+    """Return True if an object's annotation states that nodes are added on demand."""
     annotations = at(manifest, "metadata", "annotations")
     return text(annotations.get(names.FIT_CHECK_ANNOTATION)).lower() == names.FIT_CHECK_OFF
 
 
 def nodes_come(kind: str) -> str:
-    """What to do with an object of a kind where something fits nowhere for the moment only."""
+    """Return advice for an object of a kind if the misfit may be temporary."""
     off = f"{names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}"
     return f"if nodes are added on demand, annotate the {kind} with {off}"
 
 
 def schedulable(misfits: Sequence[Misfit] | None, kind: str, fits: str, *, valid: bool, known: bool) -> Said:
-    """What the condition says.
+    """Return the value of the condition.
 
     Args:
-        misfits: What fits nowhere; None: nobody has looked.
-        kind: The object's kind.
-        fits: What fits where nothing is a misfit.
-        valid: Whether the spec can be built.
-        known: Whether nodes are known.
+        misfits: Parts that fit on no node, or None if not checked.
+        kind: Kind of the object.
+        fits: Noun phrase for the parts that fit if there is no misfit.
+        valid: True if the spec can be built.
+        known: True if nodes are known.
     """
     if misfits:
         said = "; ".join([*(misfit.message for misfit in misfits), nodes_come(kind)])

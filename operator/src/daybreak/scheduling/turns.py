@@ -1,22 +1,23 @@
-"""Whose turn it is, where more models want accelerators, or cores and memory, than there are.
+"""Order of the models that need more accelerators, or CPUs and memory, than the nodes have.
 
-Three rules, for each kind of accelerator (by the resource's name) apart, and for models without:
+Three rules apply to each kind of accelerator separately (by the resource's name), and to models without
+accelerators:
 
-- **All or nothing.** Of the models that find no room, one comes first. The others give back what they hold,
-  and make no pods until it has room, so that no two of them hold half of what each needs.
-- **A model that is awake takes precedence over one that wakes.** One that has lost a pod keeps its gate
-  open, holds what it has, and comes first, so that no model that wakes keeps half of what it needs. Of two of
-  those, the second one closes its gate, gives back what it holds and wakes anew, where that makes room for
-  the first.
-- **An idle model gives way** (`yielding.py`). For the one that comes first the fewest models that may are put
-  to sleep, and of those the ones that have had no request for longest, whatever they give back; only where
-  that makes room on one node. What runs in the background, such as a batch, gives way before all others; what
-  takes turns and is asked, after all others.
+- **All or nothing.** One of the unschedulable models is first. The others release their resources and create
+  no pods until the first one has been scheduled. Therefore no two models each hold half of the resources
+  that they need.
+- **An awake model takes precedence over a waking one.** An awake model that has lost a pod is first, and
+  keeps its gate open and its remaining pods. Therefore no waking model keeps half of its resources. Of two
+  such awake models, the second one closes its gate, releases its resources and wakes again, if that frees
+  capacity for the first.
+- **An idle model yields** (`yielding.py`). For the first model, as few models as possible are put to sleep,
+  and of those the ones idle for longest, whatever they release. They sleep only if that frees enough on one
+  node. Background work, such as a batch, yields before all others. Busy models that take turns yield last.
 
-And one for all kinds together: a model for whose pods the scheduler would delete pods of others makes none
-before those have left (`preempting.py`).
+One rule applies to all kinds together. If the scheduler would delete pods of others for a model's pods, the
+model creates none before those models have left (`preempting.py`).
 
-All follow from what is seen at this moment; the only memory is that a model has given its pods back.
+All rules follow from the current observation. The only memory is that a model has released its pods.
 """
 
 from collections import Counter
@@ -35,7 +36,7 @@ from daybreak.scheduling.replica_size import CORES
 from daybreak.scheduling.yielding import choose_yielding, find_shortage
 
 LEAST_MEASURED = 3
-"""Waits for a kind of accelerator that must have been measured before one is told what to expect."""
+"""Minimum number of measured waits for a kind of accelerator before an expected time is reported."""
 
 
 def turns(
@@ -44,15 +45,15 @@ def turns(
     now: datetime,
     node_wait: timedelta = timedelta(0),
 ) -> dict[tuple[str, str], Turn]:
-    """Turns of those models for which it matters, by workload and model.
+    """Return the turns of the affected models, by workload and model.
 
     Args:
-        claims: All models that hold or want accelerators, or cores.
-        fleet: The nodes, and what is on them.
-        now: The time.
-        node_wait: How long the scheduler must have found no room until anybody makes room, since nodes may be
-            added meanwhile. Who comes while others wait that long already is in the queue at once: nodes
-            would have come for those.
+        claims: All models that hold or need accelerators, or CPUs.
+        fleet: The nodes and their pods.
+        now: The current time.
+        node_wait: Minimum time for which the scheduler has not found capacity before any model frees some,
+            since nodes may be added in that time. If another model has already waited that long, a new model
+            queues at once, because nodes would have been added for the other one.
     """
     preempting = _preempting(claims, fleet, now)
     found: dict[tuple[str, str], Turn] = {}
@@ -85,7 +86,7 @@ def _yields(turn: Turn | None) -> bool:
 
 
 def _settled(claim: Claim) -> Claim:
-    """One of which it is decided already what it does: it holds what it holds, and that is all."""
+    """Return the claim of a model whose action is decided already: it only keeps its resources."""
     return replace(
         claim, waits=False, lost=False, queued=False, no_room_since=None, first_since=None, yields_at=None,
         leaving=False, stays_down=False,
@@ -93,7 +94,7 @@ def _settled(claim: Claim) -> Claim:
 
 
 def _preempting(claims: Collection[Claim], fleet: Fleet, now: datetime) -> dict[tuple[str, str], Turn]:
-    """Turns of those whose pods would have the scheduler delete others', and of those others."""
+    """Return the turns of models whose pods would preempt others, and of those other models."""
     if not fleet.classes or not fleet.nodes:
         return {}
     return Preempting(
@@ -108,9 +109,12 @@ def _preempting(claims: Collection[Claim], fleet: Fleet, now: datetime) -> dict[
 def _queue(
     queue: Sequence[Claim], same: Sequence[Claim], beside: Sequence[Claim], fleet: Fleet, now: datetime
 ) -> dict[tuple[str, str], Turn]:
-    """Turns of those that find no room, of all that hold or want the same (`same`), and of those beside them
-    that yield cores and memory (`beside`)."""
-    # One that has lost pods and that nobody asks wants none back where somebody else does.
+    """Return the turns of one queue.
+
+    They are for the unschedulable models, and for all that hold or need the same resource (`same`). They also
+    cover models of other resources that yield CPUs and memory (`beside`).
+    """
+    # An idle model that has lost pods does not need them while a busy model waits.
     queue = [each for each in queue if not (each.lost and _gives_way(each, now))]
     holding = [each for each in same if any(each.holds.values()) and not each.waits]
     holders = _holders(holding, same)
@@ -151,25 +155,28 @@ def _queue(
 
 
 def _holders(holding: Iterable[Claim], same: Iterable[Claim]) -> tuple[str, ...]:
-    """Who holds what is waited for: of a workload with several models that take it, which of them."""
+    """Return the holders of the required resource, with the model if several models of a workload use it."""
     models = Counter(each.owner for each in same)
     found = {f"{each.owner}/{each.model}" if models[each.owner] > 1 else each.owner for each in holding}
     return tuple(sorted(found))
 
 
 def _gives_way(claim: Claim, now: datetime) -> bool:
-    """Whether it may be put to sleep by itself, since nobody asks it."""
+    """Return True if the model may be put to sleep by itself, because it is idle."""
     return claim.yields_at is not None and claim.yields_at <= now and not claim.busy
 
 
 def _starts(claim: Claim) -> bool:
-    """Whether it has room, and is on the way up."""
+    """Return True if the model has been scheduled and is starting or waking."""
     return claim.waits and any(claim.holds.values()) and not claim.queued and claim.no_room_since is None
 
 
 def _expected(first: Claim, same: Collection[Claim], now: datetime) -> Callable[[int], datetime | None]:
-    """When the one behind so many others may expect room: each has it as long after the one before as such a
-    wait took in the median. Of the first one nothing is known any more once it has waited longer than any."""
+    """Return a function from the number of models ahead to the expected time of capacity, or None.
+
+    Each model follows the one ahead of it after the median duration of such waits. For the first model the
+    time is unknown after it has waited longer than any measured wait.
+    """
     measured = sorted(seconds for claim in same for seconds in claim.room_seconds)
     known = len(measured) >= LEAST_MEASURED and first.first_since is not None
     if not known or first.overdue or first.background:
@@ -181,23 +188,26 @@ def _expected(first: Claim, same: Collection[Claim], now: datetime) -> Callable[
 
 
 def _waited_for(holder: Claim, queue: Iterable[Claim]) -> int:
-    """Accelerators that a model holds and that others' pods wait for; a batch does not count: it can wait."""
+    """Return the accelerators that a model holds and that other pods wait for, except those of batches."""
     wanted = sum(claim.devices for claim in queue if claim.owner != holder.owner and not claim.background)
     return min(holder.held, wanted)
 
 
 def _order(fleet: Fleet, claim: Claim) -> tuple[object, ...]:
-    """As `_rank`; but whose pods the scheduler would put before others' by force comes before those."""
+    """Return the sort key of `_rank`, with preempting pods ahead of those that they would preempt."""
     of = priority(fleet.classes, claim.priority_class)
     rank = _rank(claim)
     return (rank[0], -of.value if of.preempts else 0, *rank[1:])
 
 
 def _rank(claim: Claim) -> tuple[object, ...]:
-    """Who is awake and has lost pods comes first, then who has the highest priority, then who has clients
-    that wait, then whose oldest client has waited longest; where that is not told, since its wake began. Who
-    has come first and found no room for as long as its requests may be held lets the others try for a while:
-    what never fits is not in their way for long. Nor is who has no clients any more."""
+    """Return the sort key of a model in the queue.
+
+    Awake models that have lost pods are first. Then follow the highest priority, models with held requests,
+    and the oldest held request. If its time is unknown, the start of the wake counts. A model that was first
+    for its hold timeout without being scheduled lets the others try for a while. A model that never fits
+    therefore does not block them for long. A model without clients is behind the others too.
+    """
     last = (claim.forsaken, claim.overdue, claim.background)
     since = claim.held_since or claim.since
     return (last, not claim.lost, -claim.priority, not claim.asked, since, claim.name)

@@ -20,17 +20,18 @@ def choose_yielding(
     fleet: Fleet,
     now: datetime,
 ) -> list[Claim]:
-    """Return the models whose sleep makes room for one more pod of `first` on one node: as few as possible,
-    and of those the longest idle ones. Empty if what comes back (that of `come`) is enough, or if no yield
-    helps.
+    """Return the models whose sleep frees capacity for one more pod of `first` on one node.
+
+    They are as few as possible, and of those the longest idle ones. The result is empty if the amounts that
+    `come` releases are enough, or if no yield helps.
 
     Args:
         first: The model that is first in the queue.
-        claims: Models that hold or want the same resource, without those of `come`.
-        come: Models that release their pods already.
-        others: Models of other resources: they may hold cores and memory that `first` lacks.
-        fleet: The nodes, and what is on them.
-        now: The time.
+        claims: Models that hold or need the same resource, without those of `come`.
+        come: Models that already release their pods.
+        others: Models of other resources: they may hold CPUs and memory that `first` lacks.
+        fleet: The nodes and their pods.
+        now: The current time.
     """
     if fleet.counted is None:
         # The count arrives within moments, and may show that no yield helps.
@@ -40,8 +41,8 @@ def choose_yielding(
     beside = [claim for claim in beside if not (claim.leaving or claim.lost)]
     come = [*come, *(claim for claim in others if claim.leaving)]
     if first.resource == CORES:
-        # Without a count of other pods, nothing is guessed: a yield must make room. Models with accelerators
-        # release more than is needed, so they yield only if the others are not enough.
+        # Without a count of other pods nothing is guessed: a yield must free enough capacity. Models with
+        # accelerators release more than is needed, so they yield only if the others are not enough.
         found = leaving_for(first, may, come, fleet.sure, _cost)
         return found or leaving_for(first, [*may, *beside], come, fleet.sure, _cost)
     held: Counter[str] = Counter()
@@ -73,24 +74,24 @@ def choose_yielding(
 def _lacking_on(
     first: Claim, node: str, come: Collection[Claim], unclaimed: int, fleet: Fleet
 ) -> tuple[int, dict[str, Decimal]]:
-    """Return how many accelerators a pod of `first` lacks on a node, and what else it lacks there.
+    """Return how many accelerators a pod of `first` lacks on a node, and its other missing resources there.
 
     Args:
         first: The model that is first in the queue.
         node: The node.
-        come: Models that release their pods on it already.
+        come: Models that already release their pods on the node.
         unclaimed: Accelerators of the node that no other model holds.
-        fleet: The nodes, and what is on them.
+        fleet: The nodes and their pods.
     """
     coming = sum(claim.holds.get(node, 0) for claim in come if claim.resource == first.resource)
     lacks = _lacks_beside(first, node, come, fleet)
     free = _free_devices(first, node, unclaimed - coming, fleet, certain=bool(lacks))
-    # An accelerator of which no node tells comes free at least as it comes back.
+    # Accelerators that no node reports become free at least as models release them.
     return first.devices - max(free + coming, coming), lacks
 
 
 def _by_node(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
-    """Return the claims that hold something on each node."""
+    """Return the claims with resources on each node."""
     found: dict[str, list[Claim]] = {}
     for claim in claims:
         for node in {*claim.holds, *claim.gives}:
@@ -102,8 +103,8 @@ def _by_node(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
 def _free_devices(first: Claim, node: str, unclaimed: int, fleet: Fleet, *, certain: bool) -> int:
     """Return the number of free accelerators of a node; `unclaimed` if the pods on it are not known.
 
-    The scheduler has found no room. If other pods of the node are not counted and nothing else is known to
-    be short, they hold so many that too few are free.
+    The scheduler has found no capacity. Other pods of the node may be uncounted while no other resource is
+    known to be short. Those pods then hold enough accelerators that too few are free.
     """
     free = int(fleet.free.get(node, {}).get(first.resource, 0)) if fleet.free is not None else unclaimed
     if certain or node in (fleet.counted or ()):
@@ -112,8 +113,10 @@ def _free_devices(first: Claim, node: str, unclaimed: int, fleet: Fleet, *, cert
 
 
 def _lacks_beside(first: Claim, node: str, come: Collection[Claim], fleet: Fleet) -> dict[str, Decimal]:
-    """Return what a pod of `first` lacks on a node besides accelerators, such as cores and memory. Empty if
-    what pods hold is not known."""
+    """Return the resources besides accelerators that a pod of `first` lacks on a node.
+
+    Examples are CPUs and memory. The result is empty if the resources of pods are unknown.
+    """
     if fleet.free is None:
         return {}
     free = _sum([fleet.free.get(node, {}), *(claim.gives.get(node, {}) for claim in come)])
@@ -121,10 +124,11 @@ def _lacks_beside(first: Claim, node: str, come: Collection[Claim], fleet: Fleet
 
 
 def find_shortage(first: Claim, claims: Collection[Claim], fleet: Fleet) -> tuple[tuple[str, ...], bool]:
-    """Return the resources besides accelerators that are short wherever enough accelerators are free, and
-    whether no node takes a pod of `first` even if all of the models sleep.
+    """Return the resources that are short besides accelerators, and whether no yield helps.
 
-    Both are known only if the pods of all of these nodes are counted.
+    The resources are short wherever enough accelerators are free. No yield helps if no node accepts a pod of
+    `first` even if all of the models sleep. Both results are known only if the pods of all of these nodes are
+    counted.
     """
     nodes = [node for node in fleet.sure if first.nodes is None or node in first.nodes]
     if not nodes or first.resource == DEVICE_CLAIMS or len(nodes) < len(first.nodes or fleet.nodes):
@@ -164,7 +168,7 @@ def _with_beside(
     without = [claim for claim in every.values() if claim.resource == CORES and claim.gives.get(node)]
     if lacking <= 0 and (found := fewest_that_give(without, node, lacks)):
         return found
-    # Accelerators that come by claims are in no pod's requests.
+    # Accelerators from ResourceClaims are in no pod's requests.
     giving = [
         replace(claim, gives={node: {**claim.gives.get(node, {}), first.resource: Decimal(own)}})
         for claim in every.values()
@@ -175,9 +179,11 @@ def _with_beside(
 
 
 def _fewest(claims: Iterable[Claim], node: str, lacking: int) -> list[Claim]:
-    """Models that together give so much back on a node: as few as can be that somebody asks, then as few that
-    somebody may ask, then as few in the background; of as many the longest idle ones. Empty: all of them are
-    not enough."""
+    """Return models that together release enough accelerators on a node.
+
+    As few busy models as possible are chosen, then as few idle ones, then as few in the background. Among
+    sets of equal size, the longest idle ones are chosen. The result is empty if all of them are not enough.
+    """
     kinds: list[list[Claim]] = [[], [], []]
     for claim in sorted(claims, key=lambda claim: (claim.yields_at, claim.name)):
         kinds[0 if claim.busy else 2 if claim.background else 1].append(claim)
@@ -194,7 +200,8 @@ def _fewest(claims: Iterable[Claim], node: str, lacking: int) -> list[Claim]:
             given = claim.holds[node]
             gives[number].remove(given)
             others = [count - (each == number) for each, count in enumerate(counts)]
-            # Whoever is taken leaves so much to do that the largest of those behind it do it with as few.
+            # Each chosen model must leave a remainder that the largest of the following ones release with the
+            # same count.
             if counts[number] and given + _most(gives, others) >= lacking:
                 found.append(claim)
                 counts, lacking = others, lacking - given
@@ -202,13 +209,21 @@ def _fewest(claims: Iterable[Claim], node: str, lacking: int) -> list[Claim]:
 
 
 def _most(gives: Sequence[Sequence[int]], counts: Sequence[int]) -> int:
-    """What so many of each kind give back at most, the largest first."""
+    """Return the maximum number of accelerators that these counts of each kind release, the largest first."""
     return sum(sum(each[:count]) for each, count in zip(gives, counts, strict=True))
 
 
 def _cost(claims: list[Claim]) -> tuple[object, ...]:
-    """How many are put to sleep that somebody asks, that somebody may ask, and in all; how long the last one
-    of them is idle; and what they give back, needed or not."""
+    """Return the cost of a set of models that sleep.
+
+    The parts of the cost, in order:
+
+    - the number of busy models
+    - the number of models that are not in the background
+    - the number of all models
+    - the idle time of the most recently used one
+    - all accelerators that they release, needed or not
+    """
     last = max(claim.yields_at for claim in claims if claim.yields_at is not None)
     held = sum(sum(claim.holds.values()) for claim in claims)
     interrupted = sum(claim.busy for claim in claims)

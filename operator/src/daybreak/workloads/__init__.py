@@ -1,1 +1,1 @@
-"""A workload with one gate: its loop, sleep, conditions and status, whatever its kind makes of it."""
+"""The common parts of a workload behind gates: observation, sleep decisions, conditions and status."""

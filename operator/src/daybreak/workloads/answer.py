@@ -1,16 +1,18 @@
-"""What came of asking a model."""
+"""Result of a probe of a model."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Answer:
-    """How a model answered when it was asked: past the gate if there is a gateway, else at its address."""
+    """Result of a probe of a model, past the gate or, without a gateway, at the model's address."""
 
     model: str
     answered: bool
     message: str = ""
-    """Why not, in one sentence; empty when it answered."""
+    """Reason for a missing answer, in one sentence. Empty if the model answered."""
     erred: bool = False
-    """Whether something else came in place of an answer: not silence, and not that there is no room for one
-    more question."""
+    """True if the model responded with an error.
+
+    False for a timeout, and for a response that the model has no capacity for another request.
+    """

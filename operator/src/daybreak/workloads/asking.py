@@ -1,4 +1,4 @@
-"""Which models are to be asked for an answer."""
+"""Models to probe."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,9 +6,9 @@ from datetime import timedelta
 
 @dataclass(frozen=True)
 class Asking:
-    """Which models are to be asked for an answer."""
+    """Models to probe."""
 
     now: tuple[str, ...] = ()
-    """Their gates."""
+    """Gates of the models to probe now."""
     later: timedelta | None = None
-    """How long until another one may be asked; None: none waits."""
+    """Time until the next probe of another model, or None if no model waits for a probe."""

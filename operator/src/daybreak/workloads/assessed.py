@@ -1,4 +1,4 @@
-"""A workload that can be read, with what follows from what was observed, in the words of its kind."""
+"""Interface of a readable workload with the conclusions that its kind draws from the observation."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
@@ -10,56 +10,56 @@ from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessment import Assessment
 
 Timeline = Callable[[str], Steps]
-"""The steps of a wake of one gate, by the gate's name."""
+"""Function that returns the wake steps of a gate, by the gate's name."""
 
 
 class Assessed(Protocol):
-    """What a kind says of a workload; decisions and conditions read nothing else."""
+    """Conclusions of a kind about a workload. Decisions and conditions read nothing else."""
 
     kind: str
-    """The object's kind."""
+    """Kind of the object."""
     fits: str
-    """What of it stands on nodes."""
+    """Noun phrase for messages: the parts of the workload that need nodes."""
     reached: str
-    """What gateways send requests to."""
+    """Noun phrase for messages: the target of the gateways' requests."""
 
     @property
     def answerer(self) -> str:
-        """What answers, with its verb."""
+        """Subject and verb for messages: the parts that answer, such as `its model answers`."""
         ...
 
     @property
     def seen(self) -> Any:
-        """What was observed."""
+        """The observation."""
         ...
 
     @property
     def blocked(self) -> Problem | None:
-        """What keeps the spec from being applied; None: nothing."""
+        """The problem that prevents the operator from applying the spec, or None."""
         ...
 
     @property
     def made(self) -> bool:
-        """Whether something was applied before, which goes on."""
+        """True if an earlier spec was applied and its objects continue to run."""
         ...
 
     @property
     def to_act_on(self) -> Sequence[Problem]:
-        """What a person has to act on."""
+        """Problems that require action by an administrator."""
         ...
 
     def assess(self) -> Mapping[str, Assessment]:
-        """Return what is known of the model behind each gate, by the gate's name."""
+        """Return the assessment of the model behind each gate, by the gate's name."""
         ...
 
     def asking(self) -> Asking:
-        """Return which models are to be asked for an answer."""
+        """Return the models to probe."""
         ...
 
     def timeline(self) -> Timeline:
-        """Return the steps of a wake."""
+        """Return the function that reads the steps of a wake."""
         ...
 
     def answers(self, gates: Collection[str]) -> Said:
-        """Return whether the models of these gates answer, whatever the gateway does."""
+        """Return whether the models of these gates answer, regardless of the gateway's state."""
         ...

@@ -1,4 +1,4 @@
-"""What is known of the model behind one gate, apart from its requests and its turn."""
+"""Assessment of the model behind one gate, without its requests and its position in the accelerator queue."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -6,23 +6,23 @@ from datetime import timedelta
 
 @dataclass(frozen=True)
 class Assessment:
-    """The model behind one gate at one moment. Sleep is decided on it, and the status describes it."""
+    """The model behind one gate at one time. Sleep decisions use it, and the status describes it."""
 
     answering: bool
-    """Whether a request is answered, if need be after a wake."""
+    """True if a request is answered, possibly after a wake."""
     drain: timedelta
-    """How long requests in progress may take at the end of its pods."""
+    """Maximum time for requests in progress when the model's pods end."""
     failed: str
-    """Why it cannot start, in words for clients; empty if it can."""
+    """Reason why the model cannot start, for clients. Empty if it can."""
     updating: bool
-    """Whether a change of the spec is on its way to it."""
+    """True while a change of the spec is being rolled out to the model."""
     hindered: bool
-    """Whether a problem is known, such as a second Ray cluster that finds no room."""
+    """True if a problem is known, such as a second Ray cluster that cannot be scheduled."""
     has_room: bool
-    """Whether the pods of one replica have a node."""
+    """True if the pods of one replica have a node."""
     lacks_room: bool
-    """Whether it wakes from sleep and the pods of one replica have found no node yet."""
+    """True if the model wakes from sleep and the pods of one replica have no node yet."""
     gpus: int
-    """Accelerators that its pods hold."""
+    """Accelerators that the model's pods hold."""
     gpus_awake: int
-    """Accelerators that its fewest replicas hold when it is awake."""
+    """Accelerators that the model's minimum replicas hold while it is awake."""

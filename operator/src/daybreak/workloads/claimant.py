@@ -1,4 +1,4 @@
-"""The pods of one gate, as far as they compete for accelerators or cores."""
+"""The pods of one gate as competitors for accelerators or CPUs."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from daybreak.scheduling.replica_size import accelerators_per_pod, worker_cpu
 
 @dataclass(frozen=True)
 class Claimant:
-    """The pods of one gate, as far as they compete for accelerators or cores."""
+    """The pods of one gate as competitors for accelerators or CPUs."""
 
     gate: str
     model: Model
-    """The model that the pods run; of several kinds of pods the one with the most accelerators."""
+    """Model that the pods run. If there are several kinds of pods, the one with the most accelerators."""
     pods: Sequence[PodView]
-    """Its pods that have not ended."""
+    """The gate's pods that have not ended."""
     begins: bool = False
-    """Whether its Ray cluster comes up for the first time."""
+    """True if the Ray cluster starts for the first time."""
 
 
 def greediest(models: Iterable[Model]) -> Model | None:
-    """Return the kind of pods with the most accelerators, or cores if none has any; None: there is none."""
+    """Return the kind of pods with the most accelerators, or CPUs if none has any, or None without pods."""
 
     def greed(model: Model) -> tuple[int, Decimal]:
         return accelerators_per_pod(model), parse_quantity(worker_cpu(model))

@@ -1,4 +1,4 @@
-"""What each gate of a workload holds of scarce accelerators, or of cores, or wants of them."""
+"""Claims of each gate of a workload: scarce accelerators, or CPUs, that it holds or requests."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from daybreak.workloads.subject import Subject
 
 
 def claims(seen: Observed[Any]) -> tuple[Claim, ...]:
-    """Return a claim for each claimant; none without a gateway, since nothing sleeps then."""
+    """Return a claim for each claimant. Without a gateway there are none, because nothing sleeps then."""
     if seen.subject is None or seen.gateway is None or seen.problems:
         return ()
     return tuple(_claim(seen, seen.subject, each) for each in seen.claimants())
@@ -48,7 +48,7 @@ def _claim(seen: Observed[Any], subject: Subject, claimant: Claimant) -> Claim:
         overdue=waits and overdue(gate),
         wake_overdue=gate is not None and wake_overdue(gate, seen.now),
         nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
-        # What is replaced comes back at once: its accelerators are for nobody else.
+        # A replaced model restarts at once: its accelerators are for no other model.
         leaving=leaving and state.phase is not Phase.REPLACING,
         priority=policy.sleep.priority if policy.sleep is not None else 0,
         yields_at=yields_at(state, policy, traffic, seen.now),

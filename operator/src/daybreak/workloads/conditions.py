@@ -1,6 +1,6 @@
-"""The conditions of a workload behind a gateway, where a request may wait for its answer.
+"""The conditions of a workload behind a gateway that holds requests.
 
-The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
+Messages contain no time and no number of attempts, so that an unchanged state gives the identical status.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,19 +25,21 @@ from daybreak.workloads.observed import GatewayView, Observed
 from daybreak.workloads.rolled import Rolled
 
 States = Mapping[str, SleepState]
-"""What was decided on the sleep of each gate, by its name."""
+"""Decided sleep state of each gate, by the gate's name."""
 FINDING = timedelta(seconds=10)
-"""How long a workload that was ready stays so although no gateway reaches it. After the gate has opened the
-gateways have to find its pods: they hear of them with the gate, or just before it, and look every 250 ms. A
-busy Serve proxy may miss two of their looks."""
+"""Grace period in which a workload stays ready although no gateway reaches it.
+
+After the gate opens, the gateways must discover its pods: they receive the pods with the gate or just before
+it, and check them every 250 ms. A busy Serve proxy may miss two of these checks.
+"""
 _HELD = "requests are held until one does"
-_STALLED = "stopped until somebody acts: see Stalled"
+_STALLED = "stopped until the problem in Stalled is fixed"
 
 
 def ready(view: Assessed, states: States, moments: Moments) -> Said:
-    """Ready: whether a request is answered, if need be after a wake."""
+    """Return `Ready`: whether requests are answered, possibly after a wake."""
     if view.blocked is not None:
-        kept = "; what was applied before stays as it is" if view.made else ""
+        kept = "; objects that were applied before stay unchanged" if view.made else ""
         return "False", view.blocked.reason, f"{view.blocked.message}{kept}"
     seen: Observed[Any] = view.seen
     if seen.gateway is None or seen.gateway.past or not states:
@@ -48,7 +50,7 @@ def ready(view: Assessed, states: States, moments: Moments) -> Said:
     said = view.answers(up) if up else _asleep(states)
     asleep = [gate for gate in states if gate not in up]
     if up and asleep and said[0] == "True":
-        said = said[0], said[1], f"{said[2]}; asleep until a request comes: {', '.join(asleep)}"
+        said = said[0], said[1], f"{said[2]}; asleep until a request arrives: {', '.join(asleep)}"
     forced = next((state for state in states.values() if _is_forced(state)), None)
     if not up and forced is not None:
         return "False", Reason.ASLEEP, forced.reason
@@ -57,32 +59,35 @@ def ready(view: Assessed, states: States, moments: Moments) -> Said:
     if all(seen.gateway.of(gate).acknowledged < 0 for gate in states):
         return _not_true(view), Reason.GATEWAY_NOT_REPORTING, unheard(seen.gateway.rejected)
     if up and all(states[gate].phase is Phase.DRAINING for gate in up):
-        return "True", Reason.SERVING, "falling asleep: a request turns it round"
+        return "True", Reason.SERVING, "going to sleep; a new request cancels this"
     if said[0] != "True":
         return _waking(view, up, states, said)
     return _not_routed(view, seen.gateway, up, states, said, moments)
 
 
 def reconciling(view: Assessed, states: States, ready: Said, plain: Said) -> Said:
-    """Reconciling: whether a change of the spec is on its way; `plain` is what the pods alone make of it."""
+    """Return `Reconciling`: whether a change of the spec is in progress.
+
+    `plain` is the value that follows from the pods alone.
+    """
     if view.to_act_on:
         return "False", view.to_act_on[0].reason, _STALLED
     phase = sleep_policy.phase(states.values()) if states else None
     if phase is Phase.ASLEEP:
-        return "False", Reason.RECONCILED, "asleep, as it should be"
+        return "False", Reason.RECONCILED, "asleep, as the spec and the traffic require"
     if phase is Phase.REPLACING:
         return "True", Reason.REPLACING, ready[2]
     if ready[0] == "True" and phase in (Phase.DRAINING, Phase.WAKING):
-        # What traffic brings about is no change of the spec: nobody has to wait for its end.
+        # Traffic, not the spec, causes this transition: clients of the condition need not wait for its end.
         return "False", Reason.RECONCILED, ready[2]
     return plain
 
 
 def stalled(found: Sequence[Problem]) -> Said:
-    """Stalled, from what a person has to act on."""
+    """Return `Stalled` from the problems that require action."""
     if found:
         return "True", found[0].reason, "; ".join(problem.message for problem in found)
-    return "False", Reason.RECONCILED, "nobody has to act"
+    return "False", Reason.RECONCILED, "no action required"
 
 
 def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going: Said) -> list[Condition]:
@@ -90,10 +95,10 @@ def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going
 
     Args:
         view: The workload.
-        rolled: What becomes of a change of it.
-        ready: Ready.
-        active: Active.
-        going: Reconciling, without that change.
+        rolled: State of its rollout.
+        ready: `Ready`.
+        active: `Active`.
+        going: `Reconciling`, without the rollout.
     """
     seen: Observed[Any] = view.seen
     acts = stalled(view.to_act_on)
@@ -112,36 +117,42 @@ def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going
 
 
 def _was(view: Assessed) -> str:
-    """What Ready was before."""
+    """Return the previous status of `Ready`."""
     return str(condition(view.seen.status, ConditionType.READY).get("status"))
 
 
 def _not_true(view: Assessed) -> Any:
-    """Not ready: False, if that was known before."""
+    """Return `False` if `Ready` was known before; otherwise `Unknown`."""
     return "False" if _was(view) in ("True", "False") else "Unknown"
 
 
 def _replacing(was: str, up: Sequence[str], states: States) -> Said:
-    """Its pods are being replaced. It stays ready, if it was: a request is held, and answered."""
+    """Return `Ready` during a replacement of the pods.
+
+    A ready workload stays ready, because requests are held until the new pods answer.
+    """
     gone = all(states[gate].phase is not Phase.REPLACING for gate in up)
-    doing = "its pods go, and others come" if gone else "requests in progress end"
-    said = f"its pods are being replaced, and requests are held until the new ones answer: {doing}"
+    doing = "old pods terminate and new pods start" if gone else "requests in flight finish"
+    said = f"pods are being replaced, and requests are held until the new pods serve: {doing}"
     return ("True" if was == "True" else "False"), Reason.REPLACING, said
 
 
 def _asleep(states: States) -> Said:
-    which = "its model is" if len(states) > 1 else "it is"
-    return "True", Reason.ASLEEP, f"asleep: a request wakes it, and is answered when {which} up"
+    which = "its model serves" if len(states) > 1 else "it serves"
+    return "True", Reason.ASLEEP, f"asleep; a request wakes it and is answered once {which}"
 
 
 def _is_forced(state: SleepState) -> bool:
-    """Whether a person keeps it asleep, so that no request wakes it."""
+    """Return True if an administrator keeps the model asleep, so that no request wakes it."""
     return state.phase is Phase.ASLEEP and state.gate is GateState.FAILED
 
 
 def _waking(view: Assessed, up: Sequence[str], states: States, said: Said) -> Said:
-    """What does not answer yet may be on its way up from sleep: for as long as requests are held for it the
-    workload stays ready, if it was. One that has never answered is not ready before it has."""
+    """Return `Ready` while some models do not answer yet.
+
+    A workload that wakes from sleep stays ready, if it was, while requests are held for it. A workload that
+    has never answered is not ready before its first answer.
+    """
     seen: Observed[Any] = view.seen
     assessed = view.assess()
     silent = [gate for gate in up if not assessed[gate].answering]
@@ -149,21 +160,22 @@ def _waking(view: Assessed, up: Sequence[str], states: States, said: Said) -> Sa
     before = {gate: seen.gates[gate] for gate in closed if gate in seen.gates}
     overdue = [gate for gate in before.values() if sleep_policy.overdue(gate, seen.now)]
     if overdue:
-        # The wake goes on, and requests are held for as long again, but somebody ought to know.
+        # The wake continues, and requests are held for the same time again, but the condition must show the
+        # delay.
         held = max(gate.hold_seconds for gate in overdue)
-        told = f"the wake has taken longer than requests are held, which is {held} s: {said[2]}"
+        told = f"the wake exceeds the hold timeout of {held} s: {said[2]}"
         return "False", said[1] if said[0] == "False" else Reason.WAKE_TIMED_OUT, told
     from_sleep = len(closed) == len(silent) and all(_is_from_sleep(seen, each) for each in silent)
     if _was(view) == "True" and from_sleep:
-        # In the decision to wake itself the models still sleep.
+        # The decision that starts the wake still observes the models asleep.
         asleep = all(seen.sleep_states[gate].asleep is not None for gate in silent)
-        doing = "its pods are asked for" if asleep else said[2]
-        return "True", Reason.WAKING, f"waking, requests are held until it is up: {doing}"
+        doing = "its pods are being created" if asleep else said[2]
+        return "True", Reason.WAKING, f"waking, requests are held until it serves: {doing}"
     return said
 
 
 def _is_from_sleep(seen: Observed[Any], gate: str) -> bool:
-    """Whether a model is on the way up from sleep, or just about to."""
+    """Return True if a model wakes from sleep, or is about to."""
     before = seen.gates.get(gate)
     wakes = before is not None and before.wake is not None and before.wake.under_way
     return wakes or seen.sleep_states[gate].asleep is not None
@@ -172,8 +184,10 @@ def _is_from_sleep(seen: Observed[Any], gate: str) -> bool:
 def _not_routed(
     view: Assessed, gateway: GatewayView, up: Sequence[str], states: States, said: Said, moments: Moments
 ) -> Said:
-    """The condition of models that all answer the operator, which asks past the gateways, where no gateway
-    sees one of them."""
+    """Return `Ready` if all models answer the operator's probes, but no gateway reaches one of them.
+
+    The probes bypass the gateways.
+    """
     unseen = [gate for gate in up if states[gate].gate is GateState.OPEN and not gateway.of(gate).routed]
     if not unseen:
         return said
@@ -185,7 +199,7 @@ def _not_routed(
     if was_ready and not moments.reached(lost + FINDING):
         return said
     told = (
-        f"{view.answerer}, but no gateway of the namespace reaches {view.reached}: {_HELD}; "
-        "see whether a NetworkPolicy is in the way"
+        f"{view.answerer}, but no gateway pod of the namespace reaches {view.reached}: {_HELD}; "
+        "check whether a NetworkPolicy blocks it"
     )
     return _not_true(view), Reason.BACKEND_UNREACHABLE, told

@@ -1,6 +1,6 @@
-"""Decide on a workload: a pure function of what was observed and assessed.
+"""Decide on a workload: a pure function of the observation and its assessment.
 
-Every decision starts from what is there, never from what was done before, so it may be taken any number of
+Every decision starts from the observed state, never from earlier actions, so it can be repeated any number of
 times. The only memory is the status itself.
 """
 
@@ -22,21 +22,21 @@ V = TypeVar("V", bound=Assessed)
 
 @dataclass(frozen=True)
 class Decided:
-    """What was decided on a workload."""
+    """The decision on a workload."""
 
     apply: bool = False
-    """Whether its objects are to be made what they should be."""
+    """True if the operator must apply the workload's objects."""
     asking: Asking = field(default_factory=Asking)
-    """Which models are to be asked for an answer, past the gateway."""
+    """Models to probe, past the gateway."""
     states: Mapping[str, SleepState] = field(default_factory=dict)
-    """Sleep and wake of each gate from here on, by its name; empty without a gateway."""
+    """New sleep state of each gate, by the gate's name. Empty without a gateway."""
     rolled: Rolled | None = None
-    """What becomes of a change of it."""
+    """State of the workload's rollout."""
     look_again: timedelta | None = None
-    """When time alone may change the decision; None: only an event does."""
+    """Time after which the decision may change without an event, or None if only an event changes it."""
 
     def holds(self, gate: str) -> bool:
-        """Return whether requests to a gate are held."""
+        """Return True if the gateway holds requests to a gate."""
         state = self.states.get(gate)
         return state is not None and state.gate is not GateState.OPEN
 
@@ -45,8 +45,8 @@ def decide(view: V | None, course: Callable[[V], Course]) -> Decided:
     """Decide on the sleep of each gate, and on a change of the spec.
 
     Args:
-        view: What was observed, assessed; None: it cannot be read, or is being deleted.
-        course: Returns what is known of a change of it.
+        view: The assessed observation, or None if the object cannot be read or is being deleted.
+        course: Returns the kind's information about a rollout.
     """
     if view is None:
         return Decided()
@@ -55,6 +55,6 @@ def decide(view: V | None, course: Callable[[V], Course]) -> Decided:
     states = {gate: each.state for gate, each in steps.items()}
     pauses = [each.look_again for each in steps.values()]
     due = earliest(*pauses, change.look_again if change is not None else None)
-    # What the API server has refused is tried again.
+    # Objects that the API server has rejected are applied again.
     apply = blocked is None or blocked.reason is Reason.OBJECT_REJECTED
     return Decided(apply, view.asking() if blocked is None else Asking(), states, change, due)

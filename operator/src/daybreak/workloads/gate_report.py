@@ -1,4 +1,4 @@
-"""What the status says of the gates of a workload, of its sleep and of its accelerators."""
+"""The status of a workload's gates, of its sleep and of its accelerators."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,10 +25,10 @@ class Gates:
     """The gates of a workload after a decision.
 
     Attributes:
-        seen: What was observed.
-        assessed: The model behind each gate, by the gate's name.
-        states: What was decided on the sleep of each; empty without a gateway.
-        wakes: What its wakes have taken, after this decision.
+        seen: The observation.
+        assessed: Assessment of the model behind each gate, by the gate's name.
+        states: Decided sleep state of each gate. Empty without a gateway.
+        wakes: Wake history of each gate, after this decision.
     """
 
     seen: Observed[Any]
@@ -42,12 +42,12 @@ class Gates:
         adapters: Mapping[str, Sequence[str]] | None = None,
         displaced: Sequence[ModelGate] = (),
     ) -> GateStatus | None:
-        """Return what gateways read of the gates; None without a gateway.
+        """Return the part of the status that gateways read, or None without a gateway.
 
         Args:
-            backends: Where requests go.
-            adapters: Names of LoRA adapters that can be asked for, by gate.
-            displaced: Gates of models that the spec has no more.
+            backends: Targets of requests.
+            adapters: Names of the available LoRA adapters, by gate.
+            displaced: Gates of models that are no longer in the spec.
         """
         seen = self.seen
         if seen.gateway is None or seen.subject is None or not self.states:
@@ -61,7 +61,7 @@ class Gates:
         )
 
     def savings(self) -> SavingsStatus | None:
-        """Return accelerator seconds; None without accelerators, or without a gateway."""
+        """Return the accelerator-seconds, or None without accelerators or without a gateway."""
         if not self.states:
             return None
         waited_for = sum(self.seen.turn(gate).waited_for for gate in self.states)
@@ -69,12 +69,12 @@ class Gates:
         return None if before is None and now == Accelerators() else count(before, now, self.seen.now)
 
     def accelerators(self) -> Accelerators:
-        """Return what the models hold at this moment, and what they do not because they sleep."""
+        """Return the accelerators that the models hold now, and those that they released by sleep."""
         held = waking = given_back = 0
         for gate, state in self.states.items():
             found = self.assessed[gate]
             if state.asleep is not None and state.phase is not Phase.REPLACING:
-                held += found.gpus  # its pods are on their way out
+                held += found.gpus  # its pods are terminating
                 given_back += max(0, found.gpus_awake - found.gpus)
             elif state.gate is GateState.OPEN:
                 held += found.gpus
@@ -83,14 +83,14 @@ class Gates:
         return Accelerators(held, waking, given_back)
 
     def access(self) -> Literal["Open", "ApiKeys"] | None:
-        """Return which clients the gateway lets through; None without a gateway."""
+        """Return which clients the gateway admits, or None without a gateway."""
         access = self.seen.subject.spec.access if self.seen.subject is not None else None
         if not self.states:
             return None
         return "ApiKeys" if access is not None and access.api_keys else "Open"
 
     def phase_transition_time(self, phase: Phase) -> str:
-        """Return since when the workload is in a phase."""
+        """Return the time at which the workload entered a phase."""
         before = self.seen.status
         since = parse_time(text(before.get("phaseTransitionTime"))) if before.get("phase") == phase else None
         return written(since or self.seen.now)
@@ -126,19 +126,19 @@ def gates_of(
     states: Mapping[str, SleepState],
     timeline: Timeline,
 ) -> Gates:
-    """Return the gates after a decision, with what their wakes have taken.
+    """Return the gates after a decision, with their wake histories.
 
     Args:
-        seen: What was observed.
-        assessed: The model behind each gate, by the gate's name.
-        states: What was decided on the sleep of each.
-        timeline: The steps of a wake.
+        seen: The observation.
+        assessed: Assessment of the model behind each gate, by the gate's name.
+        states: Decided sleep state of each gate.
+        timeline: Returns the steps of a wake.
     """
     wakes = {}
     for gate, state in states.items():
         before, was = seen.gates.get(gate), seen.sleep_states[gate]
         if was.asleep is not None:
-            # Where another model is awake the Ray cluster stays, whatever depth this one has reached.
+            # While another model is awake the Ray cluster stays, whatever depth this one has reached.
             whole = seen.asleep is SleepDepth.CLUSTER
             was = replace(was, asleep=SleepDepth.CLUSTER if whole else SleepDepth.WORKERS)
         history = before.wake if before is not None else None
@@ -147,7 +147,7 @@ def gates_of(
 
 
 def _after(turn: Turn, state: SleepState) -> tuple[str, ...]:
-    """Return the workloads before a model that wakes, or that is asked in its sleep and has had its turn."""
+    """Return the workloads ahead of a waking model, or of a sleeping one that waits for its next turn."""
     if state.asleep is not None and turn.gives_way_to:
         return (turn.gives_way_to,)
     return turn.after if state.phase is Phase.WAKING and state.asleep is None else ()

@@ -1,4 +1,4 @@
-"""What one reconcile observes of a workload: the only input of its decisions."""
+"""Observation of a workload in one reconcile: the only input of its decisions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -30,20 +30,20 @@ T = TypeVar("T", bound=Subject)
 
 @dataclass(frozen=True)
 class GatewayView:
-    """The gateway of a namespace, as far as it concerns one workload."""
+    """The gateway of a namespace, with the facts about one workload."""
 
     port: int
-    """The gateway's port for the workload."""
+    """Port of the gateway for the workload."""
     traffic: Mapping[str, Traffic] = field(default_factory=dict)
     """Requests to each gate, as the gateways report them."""
     clusters: frozenset[str] | None = None
-    """Ray clusters that gateways send requests to, or that still have requests; None: unknown."""
+    """Ray clusters that receive or still process requests from gateways, or None if unknown."""
     leaving: bool = False
-    """Whether gateways are switched off: this one ends when no workload is reached through it."""
+    """True if gateways are disabled: this one ends when no workload is reached through it."""
     past: bool = False
-    """Whether the workload's address already leads past the gateway, which finishes its streams."""
+    """True if the workload's address already bypasses the gateway, which finishes its streams."""
     rejected: str = ""
-    """The API server's reason if it rejects pods of the gateway, else empty."""
+    """The API server's reason if it rejects pods of the gateway. Empty otherwise."""
 
     def of(self, gate: str) -> Traffic:
         """Return the requests to one gate."""
@@ -52,30 +52,30 @@ class GatewayView:
 
 @dataclass(frozen=True)
 class Observed(ABC, Generic[T]):
-    """A workload and its surroundings at one moment."""
+    """A workload and its environment at one time."""
 
     manifest: Manifest
-    """The object, status included."""
+    """The object, including its status."""
     subject: T | None
-    """The object that is built; None: its spec has not the form of the API."""
+    """The object as the operator builds it, or None if its spec does not match the API schema."""
     problems: tuple[str, ...]
-    """What is wrong with the spec, a sentence with the field's path each; empty if it can be built."""
+    """Errors of the spec, each a sentence with the path of the field. Empty for a valid spec."""
     now: datetime
     gateway: GatewayView | None = None
-    """None: clients reach the workload without a gateway, and it never sleeps."""
+    """The gateway, or None if clients reach the workload without one. The workload then never sleeps."""
     pods: tuple[Manifest, ...] = ()
     nodes: tuple[Node, ...] | None = None
-    """None: the operator may not read nodes."""
+    """The nodes, or None if the operator may not read nodes."""
     booked: Booked | None = None
-    """What pods hold on each node; None: not observed."""
+    """Requests of pods on each node, or None if not observed."""
     turns: Mapping[str, Turn] = field(default_factory=dict)
-    """The turn of each gate where accelerators are scarce."""
+    """Position of each gate in the accelerator queue, by the gate's name."""
     answers: tuple[Answer, ...] = ()
     """Responses to the operator's probes."""
     foreign: tuple[str, ...] = ()
     """Objects of another owner that have a name which the workload needs, as `Kind/name`."""
     refusal: str = ""
-    """The API server's message if it rejected an object of the workload, else empty."""
+    """The API server's message if it rejected an object of the workload. Empty otherwise."""
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -84,29 +84,29 @@ class Observed(ABC, Generic[T]):
 
     @cached_property
     def gates(self) -> Mapping[str, ModelGate]:
-        """The gates of the status, by name; empty without a gateway."""
+        """The gates of the status, by name. Empty without a gateway."""
         return gates_before(self.status) if self.gateway is not None else {}
 
     @cached_property
     def sleep_policies(self) -> Mapping[str, SleepPolicy]:
-        """When each gate may sleep, by its name."""
+        """Rules for the sleep of each gate, by the gate's name."""
         if self.subject is None:
             return {}
         if self.gateway is not None and self.gateway.leaving:
-            # Nothing sleeps without a gateway, and there soon is none.
+            # Without a gateway no model sleeps, and this one ends soon.
             return dict.fromkeys(self.subject.sleeps, SleepPolicy(None, forced=State.AWAKE))
         return {gate: self.policy(gate, sleep) for gate, sleep in self.subject.sleeps.items()}
 
     def policy(self, gate: str, sleep: Sleep | None) -> SleepPolicy:
-        """Return when one gate may sleep at this time."""
+        """Return the rules that currently apply to the sleep of one gate."""
         state = self.subject.spec.state if self.subject is not None else None
         return sleep_policy(self.manifest, sleep, state, self.gates.get(gate), self.now)
 
     @cached_property
     def sleep_states(self) -> Mapping[str, SleepState]:
-        """The last decision on each gate's sleep, or its first state; empty without a gateway.
+        """The last decision on each gate's sleep, or its first state. Empty without a gateway.
 
-        A model that joins a workload of which every model sleeps, sleeps too.
+        A model that joins a workload whose models all sleep starts asleep.
         """
         if self.subject is None or self.gateway is None:
             return {}
@@ -119,52 +119,52 @@ class Observed(ABC, Generic[T]):
 
     @cached_property
     def asleep(self) -> SleepDepth | None:
-        """What the whole workload has given back; None: nothing, or the pods of some gates only."""
+        """Depth to which the whole workload sleeps, or None if not all of its gates sleep."""
         return depth(self.sleep_states.values())
 
     def turn(self, gate: str) -> Turn:
-        """Return the turn of one gate."""
+        """Return the position of one gate in the accelerator queue."""
         return self.turns.get(gate, NO_MATTER)
 
     @property
     def history(self) -> History | None:
-        """The revisions of the object; None: the kind keeps none, or they are unknown."""
+        """The revisions of the object, or None if the kind keeps none or they are unknown."""
         return None
 
     @property
     def target(self) -> T | None:
-        """The object as it is asked for; None: that cannot be read."""
+        """The object as the spec requests it, or None if the spec cannot be read."""
         return self.subject
 
     @property
     def changes_revision(self) -> bool:
-        """Whether another revision is asked for than the one that is built."""
+        """True if the spec requests another revision than the built one."""
         return self.history is not None and self.history.wanted != self.history.built
 
     @property
     def fit_check_off(self) -> bool:
-        """Whether the object's annotation says that nodes come on demand."""
+        """True if the object's annotation states that nodes are added on demand."""
         return check_off(self.manifest)
 
     @property
     def fit_checked(self) -> bool:
-        """Whether the nodes are compared with what the pods need."""
+        """True if the operator compares the nodes with the requests of the pods."""
         return self.subject is not None and not self.problems and not self.fit_check_off
 
     @cached_property
     def misfits(self) -> tuple[Misfit, ...] | None:
-        """What fits on no node; None: not checked."""
+        """Pods that fit on no node, or None if not checked."""
         if self.subject is None or self.nodes is None or not self.fit_checked:
             return None
         return self.misfits_of(self.subject, self.nodes)
 
     @abstractmethod
     def misfits_of(self, subject: T, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
-        """Return what of an object fits on no node."""
+        """Return the pods of an object that fit on no node."""
 
     @abstractmethod
     def claimants(self) -> Iterable[Claimant]:
-        """Return the pods of each gate that competes for accelerators or cores."""
+        """Return the pods of each gate that competes for accelerators or CPUs."""
 
 
 class OneGate(Observed[T]):
@@ -172,27 +172,27 @@ class OneGate(Observed[T]):
 
     @property
     def gate_name(self) -> str:
-        """Name of the gate; empty if the spec cannot be read."""
+        """Name of the gate. Empty if the spec cannot be read."""
         return next(iter(self.subject.sleeps)) if self.subject is not None else ""
 
     @property
     def gate(self) -> ModelGate | None:
-        """The gate of the status; None: there is none, or no gateway."""
+        """The gate of the status, or None if there is no gate or no gateway."""
         return self.gates.get(self.gate_name)
 
     @property
     def sleep_policy(self) -> SleepPolicy:
-        """When the gate may sleep."""
+        """Rules for the sleep of the gate."""
         return self.sleep_policies[self.gate_name]
 
     @property
     def sleep_state(self) -> SleepState | None:
-        """The last decision on the gate's sleep, or its first state; None without a gateway."""
+        """The last decision on the gate's sleep, or its first state, or None without a gateway."""
         return self.sleep_states.get(self.gate_name)
 
     @property
     def own_turn(self) -> Turn:
-        """The gate's turn."""
+        """Position of the gate in the accelerator queue."""
         return self.turn(self.gate_name)
 
     @property

@@ -1,4 +1,4 @@
-"""What was decided of a workload, for its status."""
+"""Decision on a workload, for its status."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from daybreak.workloads.rolled import Rolled
 
 @dataclass(frozen=True)
 class Outcome:
-    """What was decided."""
+    """Decision on a workload, with the facts that its status shows."""
 
     blocked: Problem | None
-    """What keeps its spec from being applied; None: nothing."""
+    """The problem that prevents the operator from applying the spec, or None."""
     gates: Gates
-    """The gates, with what was decided on their sleep."""
+    """The gates, with the decision on their sleep."""
     moments: Moments
-    """The present, and when time alone changes what is said."""
+    """The current time; collects the times at which time alone changes the status."""
     rolled: Rolled | None = None
-    """What becomes of a change of it; None: the kind keeps no revisions, or has none yet."""
+    """State of the rollout, or None if the kind keeps no revisions or has none yet."""

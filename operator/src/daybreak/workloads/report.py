@@ -1,4 +1,4 @@
-"""What the status of a workload with one gate says: gate, phase, savings; and what stays of one before."""
+"""Common status of workloads with one gate: gate, phase and savings, and fields from the previous status."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ M = TypeVar("M", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Common:
-    """What is the same in every such status."""
+    """Fields that are common to the status of every kind."""
 
     observed_generation: int
     phase: Phase
@@ -34,17 +34,17 @@ class Common:
     conditions: list[Condition]
 
     def fields(self) -> dict[str, Any]:
-        """Its fields, by their names."""
+        """Return the fields by name."""
         return dict(vars(self))
 
 
 def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> Common:
-    """Of one that can be read.
+    """Return the common status fields of a readable workload.
 
     Args:
-        view: How it is.
-        outcome: What was decided of it.
-        backends: Pods that requests go to.
+        view: The assessed workload.
+        outcome: The decision on it.
+        backends: Pods that receive requests.
     """
     seen, gates = view.seen, outcome.gates
     state, ready = gates.states.get(seen.gate_name), conditions.ready(view, gates.states, outcome.moments)
@@ -66,14 +66,14 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
 def as_before(
     kind: type[M], seen: Observed[Any], reason: Reason, message: str, *, active: bool | None = None
 ) -> M:
-    """Return the status of one that is being deleted, or cannot be read: what was there before stays.
+    """Return the status of a deleted or unreadable object, which keeps the previous fields.
 
     Args:
         kind: Model of the status.
-        seen: What was observed.
+        seen: The observation.
         reason: Reason of its conditions.
-        message: Their message.
-        active: Whether it holds pods; None: as the status says.
+        message: Message of its conditions.
+        active: True if the object holds pods. Defaults to the value in the status.
     """
     stalled, before = reason is Reason.INVALID_SPEC, seen.status
     generation = max(0, whole(at(seen.manifest, "metadata").get("generation")))
@@ -95,7 +95,7 @@ def as_before(
 
 
 def _phase(view: AnyView, made: list[Made]) -> Phase:
-    """One word on one without a gateway."""
+    """Return the phase of a workload without a gateway."""
     holds: Mapping[str, bool | None] = {each.type: each.holds for each in made}
     if holds[ConditionType.READY]:
         return Phase.UPDATING if view.updating else Phase.AWAKE

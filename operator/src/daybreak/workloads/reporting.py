@@ -1,4 +1,4 @@
-"""Describe a workload: a pure function of what was observed last and what was decided."""
+"""Describe a workload: a pure function of the last observation and the decision."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -16,9 +16,9 @@ from daybreak.workloads.transition import earliest, look_again
 from daybreak.workloads.ways import GatedStatus, Ways
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
-"""Shortest and longest pause before models that have not answered are asked again."""
+"""Minimum and maximum pause before models without an answer are probed again."""
 _PATIENCE = 8
-"""The pause is this fraction of the time for which a model has been silent."""
+"""Divisor: the pause is the time without an answer divided by this number."""
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)
@@ -27,21 +27,21 @@ R = TypeVar("R", bound=GatedStatus)
 
 @dataclass(frozen=True)
 class Report(Generic[R]):
-    """What is said of a workload."""
+    """Report on a workload."""
 
     status: R
     look_again: timedelta | None
-    """When to look again although nothing has happened; None: not before something happens."""
+    """Time until the next reconcile without an event, or None if only an event triggers it."""
 
 
 def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:
-    """Describe a workload, and when to look at it again.
+    """Return the report of a workload, with the time of its next reconcile.
 
     Args:
-        seen: What was observed last, after objects were written.
-        view: The same, assessed; None: it cannot be read, or is being deleted.
-        decided: What was decided on what was observed before.
-        ways: What the kind makes of it.
+        seen: The last observation, after objects were written.
+        view: The same observation, assessed, or None if the object cannot be read or is being deleted.
+        decided: The decision on the observation before.
+        ways: Functions of the kind.
     """
     if view is None:
         if at(seen.manifest, "metadata").get("deletionTimestamp"):
@@ -68,7 +68,7 @@ def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Re
 
 
 def _silent_for(seen: Observed[Any]) -> timedelta:
-    """For how long it has been unready because a model did not answer when it was asked."""
+    """Return the time for which the workload has been unready because a model did not answer a probe."""
     ready = condition(seen.status, ConditionType.READY)
     since = parse_time(text(ready.get("lastTransitionTime")))
     if since is None or ready.get("reason") != Reason.PROBE_FAILED:

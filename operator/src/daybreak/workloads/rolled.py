@@ -1,4 +1,4 @@
-"""What becomes of a change of a workload: the rollouts' machine, told of any kind in the same way."""
+"""Rollout of a workload: input and result of the rollout state machine, in the same form for all kinds."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,68 +19,70 @@ from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.observed import Observed
 
 REFUSAL_LIMIT = 2000
-"""Longest quotation of the API server, in characters."""
+"""Maximum length of a quotation of the API server, in characters."""
 
 
 @dataclass(frozen=True)
 class Rolled:
-    """What becomes of a change."""
+    """State of a rollout."""
 
     history: History
     state: RolloutState
     limit: timedelta
-    """How long the change may take."""
+    """Maximum duration of the rollout."""
     look_again: timedelta | None = None
-    """When time alone may change it; None: never."""
+    """Time after which the state may change without an event, or None if only an event changes it."""
 
 
 @dataclass(frozen=True)
 class Course:
-    """What a kind knows of a change that is on its way, or asked for."""
+    """Facts of a kind about a rollout that is in progress or requested."""
 
     carried_out: bool
-    """Whether its objects are what the revision that is built asks for."""
+    """True if the objects match the built revision."""
     answers: bool
-    """Whether everything that is awake has answered as that revision."""
+    """True if everything that is awake has answered as the built revision."""
     asleep: bool
-    """Whether nothing runs until a request comes."""
+    """True if nothing runs until a request arrives."""
     vacated: bool
-    """Whether the pods have gone that were to be replaced."""
+    """True if the pods to replace are gone."""
     beside: bool
-    """Whether what answered last serves beside other pods."""
+    """True if the revision that answered last serves alongside other pods."""
     changes: Mapping[str, Change] = field(default_factory=dict)
-    """What it takes to come to another revision, by its name."""
+    """Change that leads to another revision, by the revision's name."""
     crowded: str | None = None
-    """Why there is no room now for other pods beside those that run; None: unknown."""
+    """Reason why additional pods currently have no capacity, empty if they have, or None if unknown."""
     second: str = Surroundings.second
-    """What would come beside them."""
+    """Noun phrase for messages: the objects that would run alongside the current ones."""
     apart: str = ""
-    """Why other pods cannot serve beside those that run; empty: they can."""
+    """Reason why other pods cannot serve alongside the running ones. Empty if they can."""
     no_room: str = ""
-    """The scheduler's words, where they have found no room; empty: they have."""
+    """Message of the scheduler if it cannot place the pods. Empty if it can."""
     problems: str = ""
-    """What a person has to act on, of what runs or starts."""
+    """Problems of running or starting pods that require action."""
     errors: Errors | None = None
-    """What a model of the revision says that has answered with nothing but errors."""
+    """Errors of a model of the revision that has answered with nothing but errors."""
     preparing: str = ""
-    """What is to be done before what runs is disturbed."""
+    """Preparation that must end before running pods are disturbed."""
     filling: bool = False
-    """Whether the revision waits for its weights, and has asked for nothing yet."""
+    """True while the revision waits for its weights and has requested nothing yet."""
     look_again: timedelta | None = None
-    """When time alone may change this."""
+    """Time after which these facts may change without an event."""
     nodes_after: timedelta | None = None
-    """How soon nodes are compared again with a change that fits on none; None: at a change of nodes."""
+    """Time until a change that fits on no node is checked again, or None to wait for a node change."""
 
 
 V = TypeVar("V", bound=Assessed)
 
 
 def rolled(view: V, course_of: Callable[[V], Course]) -> Rolled | None:
-    """Return what becomes of a change; as it was, where something keeps the spec from being applied.
+    """Return the rollout's next state.
+
+    It is the previous state if a problem prevents the operator from applying the spec.
 
     Args:
-        view: The workload, assessed.
-        course_of: What its kind knows of a change.
+        view: The assessed workload.
+        course_of: Returns the kind's facts about a rollout.
     """
     seen: Observed[Any] = view.seen
     blocked, history = view.blocked, seen.history
@@ -137,14 +139,14 @@ def _situation(
 
 
 def _stuck(seen: Observed[Any], course: Course) -> str:
-    """Why the revision cannot start; empty: it can, or what is told is of the one before."""
+    """Return why the revision cannot start. Empty if it can, or if the previous one has the problem."""
     if seen.refusal:
         return f"the API server refused {excerpt(seen.refusal, REFUSAL_LIMIT)}"
     return course.problems if course.carried_out else ""
 
 
 def _misfit(seen: Observed[Any]) -> str:
-    """What of the revision that is asked for fits on no node."""
+    """Return which pods of the requested revision fit on no node, as a message."""
     if seen.target is None or seen.nodes is None or not seen.fit_checked:
         return ""
     return "; ".join(misfit.message for misfit in seen.misfits_of(seen.target, seen.nodes))

@@ -1,4 +1,4 @@
-"""An object with one or more gates, as far as sleep, wake and traffic concern it."""
+"""Interface of an object with one or more gates: the fields that concern sleep, wake and traffic."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -10,21 +10,21 @@ from daybreak.api.ray.workload import RayWorkload
 
 
 class Wishes(Protocol):
-    """What its spec says of that."""
+    """Fields of the spec that concern sleep, wake and traffic."""
 
     @property
     def state(self) -> State | None:
-        """What it is kept at; None: the traffic decides."""
+        """Forced state, or None if traffic decides."""
         ...
 
     @property
     def hold(self) -> Hold | None:
-        """How requests wait."""
+        """Settings for held requests."""
         ...
 
     @property
     def access(self) -> Access | None:
-        """Who may use it."""
+        """Clients that may use the object."""
         ...
 
 
@@ -33,49 +33,49 @@ class Subject(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the object."""
         ...
 
     @property
     def namespace(self) -> str:
-        """Where it is."""
+        """Namespace of the object."""
         ...
 
     @property
     def uid(self) -> str:
-        """Which of that name it is."""
+        """UID of the object."""
         ...
 
     @property
     def generation(self) -> int:
-        """Of its spec."""
+        """Generation of the spec."""
         ...
 
     @property
     def owner(self) -> str:
-        """What stands for it in labels, and in names of its objects."""
+        """Value that identifies the object in labels, and in names of its objects."""
         ...
 
     @property
     def sleeps(self) -> Mapping[str, Sleep | None]:
-        """When the model behind each gate sleeps, by the gate's name; None: never by itself."""
+        """Sleep settings of each gate's model, by the gate's name; None if it never sleeps by itself."""
         ...
 
     def starts_asleep(self, gate: str) -> bool:
-        """Return whether the model of a new object has no replica until a client asks it."""
+        """Return True if the model of a new object has no replica until its first request."""
         ...
 
     @property
     def protocol(self) -> Speaks | None:
-        """API that it speaks; None: OpenAI's."""
+        """API of the object, or None for the OpenAI API."""
         ...
 
     @property
     def spec(self) -> Wishes:
-        """Its spec."""
+        """Spec of the object."""
         ...
 
     @property
     def workload(self) -> RayWorkload:
-        """Its pods, for what builds, places and counts pods of any workload."""
+        """Pods of the object, for code that builds, places and counts the pods of any workload."""
         ...

@@ -19,7 +19,7 @@ from daybreak.workloads.rolled import Rolled
 def next_steps(
     seen: Observed[Any], assessed: Mapping[str, Assessment], rolled: Rolled | None
 ) -> dict[str, Step]:
-    """Return the next decision on the sleep of each gate, by its name; none without a gateway."""
+    """Return the next decision on the sleep of each gate, by the gate's name. Empty without a gateway."""
     if seen.gateway is None:
         return {}
     steps = {}
@@ -33,12 +33,12 @@ def next_steps(
 
 
 def look_again(seen: Observed[Any], states: Iterable[str], gates: Sequence[ModelGate]) -> timedelta | None:
-    """Return when time alone may change what the status says of a decision; None: never.
+    """Return the time after which the reported decision may change without an event, or None.
 
     Args:
-        seen: What was observed.
-        states: The gates that were decided on.
-        gates: The gates as the status says them.
+        seen: The observation.
+        states: The gates of the decision.
+        gates: The gates in the status.
     """
     pauses: list[timedelta | None] = []
     for gate in states:
@@ -57,7 +57,7 @@ def look_again(seen: Observed[Any], states: Iterable[str], gates: Sequence[Model
 
 
 def earliest(*pauses: timedelta | None) -> timedelta | None:
-    """Return the shortest pause; None: there is none."""
+    """Return the shortest pause, or None if there is none."""
     return min((pause for pause in pauses if pause is not None), default=None)
 
 

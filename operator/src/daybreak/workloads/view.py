@@ -1,4 +1,4 @@
-"""How a workload with one gate is, read off what is seen: what every kind shares, and what it says itself."""
+"""Assessment of a workload with one gate: the common part, and the methods that each kind implements."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -33,27 +33,27 @@ T = TypeVar("T", bound=Subject)
 
 
 def address(protocol: Protocol, name: str, namespace: str) -> str:
-    """Base URL of a client in the cluster, of what speaks this."""
+    """Return the base URL of a service inside the cluster, for its protocol."""
     return (names.url if protocol is Protocol.OPENAI else names.address)(name, namespace)
 
 
 class View(ABC, Generic[S, T]):
-    """What is seen, with what follows from it.
+    """An observation with the conclusions drawn from it.
 
     Args:
-        seen: What is seen.
-        subject: The object of ours.
-        blocked: What keeps its spec from being applied; None: nothing.
+        seen: The observation.
+        subject: The Daybreak object.
+        blocked: The problem that prevents the operator from applying the spec, or None.
     """
 
     noun: str
-    """What answers, in a person's words."""
+    """Noun for messages: the part that answers."""
     kind: str
-    """The object's kind."""
+    """Kind of the object."""
     fits: str
-    """What of it stands on nodes, in a person's words."""
+    """Noun phrase for messages: the parts of the workload that need nodes."""
     reached = "its pods"
-    """What gateways send requests to."""
+    """Noun phrase for messages: the target of the gateways' requests."""
 
     def __init__(self, seen: S, subject: T, blocked: Problem | None = None) -> None:
         self.seen = seen
@@ -63,66 +63,66 @@ class View(ABC, Generic[S, T]):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where it is asked inside the cluster."""
+        """URL of the workload inside the cluster."""
 
     @property
     @abstractmethod
     def made(self) -> bool:
-        """Whether something was applied before, which goes on."""
+        """True if an earlier spec was applied and its objects continue to run."""
 
     @property
     @abstractmethod
     def answering(self) -> bool:
-        """Whether requests get an answer."""
+        """True if requests are answered."""
 
     @property
     @abstractmethod
     def ask(self) -> bool:
-        """Whether it is to be asked for an answer."""
+        """True if the operator must probe the workload."""
 
     @property
     @abstractmethod
     def silent(self) -> str:
-        """What it said in place of an answer; empty: nothing."""
+        """Error that the workload returned in place of an answer. Empty if there is none."""
 
     @property
     @abstractmethod
     def updating(self) -> bool:
-        """Whether a change is on its way to pods that are awake."""
+        """True while a change is being rolled out to pods that are awake."""
 
     @property
     @abstractmethod
     def drain(self) -> timedelta:
-        """How long requests in progress may take at the end of its pods."""
+        """Maximum time for requests in progress when the pods end."""
 
     @property
     @abstractmethod
     def problem(self) -> Problem | None:
-        """What keeps it from being ready, what somebody must act on first."""
+        """The problem that prevents readiness, with precedence for one that requires action."""
 
     @property
     @abstractmethod
     def doing(self) -> str:
-        """What is waited for."""
+        """Next step that the workload waits for, for messages."""
 
     @property
     @abstractmethod
     def missing(self) -> str:
-        """What it has not of what it should have, though it answers; empty: nothing."""
+        """Missing parts of a workload that answers. Empty if nothing is missing."""
 
     @property
     @abstractmethod
     def current_pods(self) -> Sequence[PodView]:
-        """Its pods that are what they should be, ready or not."""
+        """Pods that match the desired state, ready or not."""
 
     @property
     def stalled(self) -> Problem | None:
-        """What a person has to act on; None: nothing."""
+        """The problem that requires action, or None."""
         stalled = self.problem if self.problem is not None and self.problem.stalled else None
         return self.blocked or stalled
 
     def assess(self) -> dict[str, Assessment]:
-        """Return what is known of the model behind its gate, by the gate's name."""
+        """Return the assessment of the model behind the gate, by the gate's name."""
         workload, stalled = self.subject.workload, self.stalled
         found = Assessment(
             answering=self.answering,
@@ -138,35 +138,35 @@ class View(ABC, Generic[S, T]):
         return {self.seen.gate_name: found}
 
     def sleeps(self, states: Mapping[str, SleepState]) -> bool:
-        """Return whether its pods are given back from here on; `states` are what was decided."""
+        """Return True if the decision releases the pods; `states` are the decided states."""
         state = states.get(self.seen.gate_name)
         return state is not None and state.asleep is not None
 
     def asking(self) -> Asking:
-        """Return whether its model is to be asked for an answer."""
+        """Return the model to probe, if any."""
         return Asking((self.seen.gate_name,) if self.ask else ())
 
     def timeline(self) -> Timeline:
-        """Return the steps of a wake."""
+        """Return the function that reads the steps of a wake."""
         return lambda _: partial(wake_steps.of_pods, self.waking_pods)
 
     @property
     def waking_pods(self) -> Sequence[PodView]:
-        """Pods whose steps are those of a wake."""
+        """Pods whose steps count as steps of a wake."""
         return [pod for pod in self.current_pods if pod.counts]
 
     @property
     def to_act_on(self) -> Sequence[Problem]:
-        """What a person has to act on."""
+        """Problems that require action."""
         return [self.stalled] if self.stalled is not None else []
 
     @property
     def answerer(self) -> str:
-        """What answers, with its verb."""
+        """Subject and verb for messages: the part that answers."""
         return f"its {self.noun} answers"
 
     def answers(self, gates: Collection[str]) -> Said:
-        """Return whether it answers, whatever the gateway does."""
+        """Return whether the workload answers, regardless of the gateway's state."""
         if self.answering:
             return "True", Reason.SERVING, f"the {self.noun} answers at {self.url}"
         if self.problem is not None:
@@ -175,15 +175,15 @@ class View(ABC, Generic[S, T]):
             return "False", Reason.PROBE_FAILED, self.silent
         standing = condition(self.seen.status, ConditionType.READY)
         if self.ask and standing.get("reason") == Reason.PROBE_FAILED:
-            # It is being asked again; until it says something else this is true.
+            # The next probe is in progress: the previous result holds until its response.
             return "False", Reason.PROBE_FAILED, str(standing.get("message"))
         return "Unknown", Reason.PROGRESSING, self.doing
 
     def active(self, states: Mapping[str, SleepState]) -> Said:
-        """Return whether it holds pods; `states` are what was decided.
+        """Return whether the workload holds pods; `states` are the decided states.
 
-        A pod uses nothing before it is on a node, and a Ray head uses nothing that is scarce: it counts only
-        if no other pod is expected.
+        A pod uses nothing before it is on a node, and a Ray head uses nothing scarce: the head counts only if
+        no other pod is expected.
         """
         state, waits = states.get(self.seen.gate_name), self.in_line
         there = [pod for pod in self.pods if pod.counts]
@@ -200,7 +200,7 @@ class View(ABC, Generic[S, T]):
         return "False", Reason.STARTING, said
 
     def progress(self, ready: Said) -> Said:
-        """Return what is on its way, by what it answers and by its pods."""
+        """Return the change in progress, from the workload's answers and pods."""
         why = self.problem.message if self.problem is not None else ""
         if ready[0] != "True":
             return "True", Reason.PROGRESSING, ready[2]
@@ -209,13 +209,13 @@ class View(ABC, Generic[S, T]):
             return "True", Reason.UPDATING, f"{said}: {why}" if why else said
         if self.missing:
             return "True", Reason.PROGRESSING, f"{self.missing}, {why}" if why else self.missing
-        return "False", Reason.RECONCILED, "everything is as the spec says"
+        return "False", Reason.RECONCILED, "all objects match the spec"
 
     def told(self, found: Iterable[Problem | None]) -> Problem | None:
-        """Of these problems, and of what fits on no node, the one that is told."""
+        """Return the most important problem of these and of the pods that fit on no node, or None."""
         misfit = self._no_node_fits()
         if misfit is not None:
-            # The scheduler's own words say the same, without numbers.
+            # The scheduler's message says the same, without numbers.
             others = (each for each in found if each is None or each.reason is not Reason.UNSCHEDULABLE)
             found = [*others, misfit]
         stalled = condition(self.seen.status, ConditionType.STALLED)
@@ -223,7 +223,7 @@ class View(ABC, Generic[S, T]):
         return lasting(worst(found), standing)
 
     def _no_node_fits(self) -> Problem | None:
-        """What of it fits on no node, until it answers."""
+        """Return the problem of pods that fit on no node, or None once the workload answers."""
         misfits = self.seen.misfits
         if not misfits or self.answering:
             return None
@@ -232,47 +232,49 @@ class View(ABC, Generic[S, T]):
 
     @cached_property
     def pods(self) -> Sequence[PodView]:
-        """All of its pods."""
+        """All pods of the workload."""
         return pod_views(self.seen.pods)
 
     @property
     def gpus(self) -> int:
-        """Accelerators that its pods hold."""
+        """Accelerators that the pods hold."""
         resources = dict.fromkeys(model.accelerator.resource for model in self.subject.workload.models)
         return sum(accelerators(pod, resource) for resource in resources for pod in self.pods)
 
     @property
     def wakes_from_sleep(self) -> bool:
-        """Whether it is on the way up from sleep, not for the first time."""
+        """True if the workload wakes from sleep, not for the first time."""
         gate = self.seen.gate
         return gate is not None and gate.wake is not None and gate.wake.under_way
 
     @property
     def overdue(self) -> bool:
-        """Whether it has been on the way up for longer than requests are held."""
+        """True if the wake has lasted longer than requests are held."""
         gate = self.seen.gate
         return gate is not None and overdue(gate, self.seen.now)
 
     @property
     def no_room(self) -> bool:
-        """Whether it wakes from sleep, and has not found room for one pod."""
+        """True if the workload wakes from sleep and none of its pods has been scheduled."""
         stuck = no_room_since(self.pods) is not None or bool(self.seen.own_turn.after)
         return self.wakes_from_sleep and not self.has_room and stuck
 
     @property
     def has_room(self) -> bool:
-        """Whether one of its pods has found room; a Ray head takes none that is scarce."""
+        """True if one of the pods has been scheduled. A Ray head does not count: it uses nothing scarce."""
         return any(pod.placed and pod.role != HEAD for pod in self.current_pods)
 
     @property
     def queued(self) -> bool:
-        """Whether it makes no pods, since others come before it where accelerators are scarce."""
+        """True if the workload creates no pods because others are ahead in the accelerator queue."""
         return bool(self.seen.own_turn.after) and self._waking
 
     @property
     def in_line(self) -> bool:
-        """Whether it waits for accelerators that others hold, or want before it: `queued`, or as the first
-        one, whose pods the scheduler has found no room for."""
+        """True if the workload waits for accelerators that others hold or will get first.
+
+        It is `queued`, or first in the accelerator queue with pods that the scheduler cannot place.
+        """
         return self.queued or (bool(self.seen.own_turn.place) and self._waking and not self.has_room)
 
     @property

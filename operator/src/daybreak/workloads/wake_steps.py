@@ -1,6 +1,6 @@
 """The steps of a wake, read from the conditions of pods.
 
-A pod states when it was created, had a node and was ready, so a new operator reads the same times.
+A pod states when it was created, scheduled and ready, so a new operator reads the same times.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from daybreak.api.gates.gate_status import WakePhases
 from daybreak.ray.views.ray_pods import HEAD, PodView
 
 When = Callable[[PodView], datetime | None]
-"""When a pod did a step; None: it has not."""
+"""Function that returns when a pod completed a step, or None if it has not."""
 
 
 def created(pod: PodView) -> datetime | None:
@@ -20,34 +20,34 @@ def created(pod: PodView) -> datetime | None:
 
 
 def scheduled(pod: PodView) -> datetime | None:
-    """Return since when a pod has had a node; None: it has none."""
+    """Return when a pod was scheduled, or None if it has no node."""
     return _since(pod, "PodScheduled")
 
 
 def ready(pod: PodView) -> datetime | None:
-    """Return since when a pod has been ready; None: it is not."""
+    """Return when a pod became ready, or None if it is not ready."""
     return _since(pod, "Ready")
 
 
 def last(pods: Sequence[PodView], when: When, started: datetime) -> int | None:
-    """Return the second of a wake in which the last pod did a step; None: none has done it."""
+    """Return the second of a wake in which the last pod completed a step, or None if no pod has."""
     moments = [moment for moment in map(when, pods) if moment is not None]
     return seconds_after(started, max(moments)) if moments else None
 
 
 def first(pods: Sequence[PodView], when: When, started: datetime, needed: int = 1) -> int | None:
-    """Return the second of a wake in which as many pods as a replica needs had done a step; None: not yet."""
+    """Return the second of a wake in which enough pods for a replica had completed a step, or None."""
     moments = sorted(moment for moment in map(when, pods) if moment is not None)
     return seconds_after(started, moments[needed - 1]) if len(moments) >= needed else None
 
 
 def of_pods(pods: Sequence[PodView], started: datetime, before: WakePhases | None) -> WakePhases | None:
-    """Return the steps of heads and workers that are done.
+    """Return the completed steps of heads and workers.
 
     Args:
-        pods: The pods of a workload that are there to stay.
-        started: When the wake began.
-        before: Steps that were done already; a pod that is gone again takes none back.
+        pods: Current pods of a workload.
+        started: Start of the wake.
+        before: Steps that were completed before; they stay completed if a pod is deleted.
     """
     heads = [pod for pod in pods if pod.role == HEAD]
     workers = [pod for pod in pods if pod.role != HEAD]
@@ -61,13 +61,13 @@ def of_pods(pods: Sequence[PodView], started: datetime, before: WakePhases | Non
 
 
 def together(before: WakePhases | None, found: WakePhases) -> WakePhases | None:
-    """Return the steps of before with those that are done now; None: there are none."""
+    """Return the previous steps together with the newly completed ones, or None if there are none."""
     done = (before or WakePhases()).model_copy(update=found.model_dump(exclude_none=True))
     return done if done.model_dump(exclude_none=True) else None
 
 
 def seconds_after(started: datetime, moment: datetime) -> int:
-    """Return whole seconds from the beginning of a wake."""
+    """Return whole seconds since the start of a wake."""
     return max(0, round((moment - started) / timedelta(seconds=1)))
 
 

@@ -1,4 +1,4 @@
-"""What a kind makes of a workload: how it is assessed, and how its status is written."""
+"""The functions of a kind that assess a workload and write its status."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ from daybreak.workloads.rolled import REFUSAL_LIMIT, Course
 
 
 class GatedStatus(Protocol):
-    """The status of such a workload."""
+    """The status of a workload behind a gateway."""
 
     @property
     def gate(self) -> GateStatus | None:
-        """How the gateway is to treat requests."""
+        """The gates of the status: how the gateway must treat requests."""
         ...
 
     def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> dict[str, Any]:
-        """The status in plain values."""
+        """Return the status as plain values."""
         ...
 
 
@@ -36,31 +36,31 @@ R = TypeVar("R", bound=GatedStatus)
 
 @dataclass(frozen=True)
 class Ways(Generic[S, V, R]):
-    """What a kind makes of it."""
+    """Functions of a kind that assess a workload and write its status."""
 
     kind: str
-    """Its name."""
+    """Name of the kind."""
     view: Callable[[S, Problem | None], V]
-    """Reads what was observed, with what keeps the spec from being applied."""
+    """Assesses an observation, with the problem that prevents the operator from applying the spec."""
     status: Callable[[V, Outcome], R]
-    """The status of one that can be read, after what was decided."""
+    """Builds the status of a readable workload, after a decision."""
     as_before: Callable[[S, Reason, str], R]
-    """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    """Builds the status of a deleted or unreadable object, which keeps the previous fields."""
     course: Callable[[V], Course]
-    """What is known of a change of one whose spec can be built."""
+    """Returns the facts about a rollout of a workload whose spec can be built."""
     hinders: Callable[[S], Problem | None] = lambda _: None
-    """What the cluster lacks for it; None: nothing."""
+    """Returns the problem if the cluster lacks a requirement of the kind, or None."""
     look_again: Callable[[V, R], timedelta | None] = lambda *_: None
-    """When to look again for what is its own."""
+    """Returns the time until the next reconcile for reasons of the kind."""
 
     def read(self, seen: S) -> V | None:
-        """Assess what was observed; None: the spec cannot be read, or the object is being deleted."""
+        """Assess an observation, or return None if the spec cannot be read or the object is being deleted."""
         if at(seen.manifest, "metadata").get("deletionTimestamp") or seen.subject is None:
             return None
         return self.view(seen, self.blocked(seen))
 
     def blocked(self, seen: S) -> Problem | None:
-        """Return what keeps the spec from being applied; None: nothing."""
+        """Return the problem that prevents the operator from applying the spec, or None."""
         if seen.subject is None or seen.problems:
             said = "; ".join(seen.problems) or "the spec cannot be read"
             return Problem(Reason.INVALID_SPEC, said, stalled=True)

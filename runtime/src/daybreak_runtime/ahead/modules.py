@@ -1,6 +1,7 @@
-"""What the standby server imports: as much of what vLLM's processes will need as needs no device.
+"""Imports of the standby server: all modules of vLLM's processes that need no device.
 
-To be imported by that server alone. FlashInfer, and what imports it, begins to use CUDA at its import.
+Only that server may import this module. FlashInfer, and any module that imports it, begins to use CUDA at its
+import.
 """
 
 from daybreak_runtime.ahead import processes, standby

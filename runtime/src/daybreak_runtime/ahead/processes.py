@@ -1,7 +1,7 @@
-"""vLLM's processes, whose imports are done while the replica itself still imports.
+"""Processes of vLLM with imports that run while the replica itself still imports.
 
-Inside Ray actors vLLM spawns its processes: one for the engine, and where it needs them one for each device
-and one that looks at a model's class. Each would import torch and vLLM, one after the other.
+Inside Ray actors vLLM spawns its processes: one for the engine and, if needed, one for each device and one
+that inspects a model's class. Each would import torch and vLLM, one after the other.
 """
 
 import importlib
@@ -25,7 +25,7 @@ _context = standby.Context()
 
 
 def prepare() -> None:
-    """Begin to import what vLLM's processes will need, if this process is a replica of a model."""
+    """Begin the imports of vLLM's processes, if this process is a replica of a model."""
     import ray
 
     if not ray.is_initialized():
@@ -36,19 +36,20 @@ def prepare() -> None:
 
 
 def use() -> None:
-    """From now on vLLM's processes are those that are ahead."""
+    """Use the standby server for vLLM's processes from now on."""
     for name in _STARTERS:
         importlib.import_module(name).get_mp_context = lambda: _context  # type: ignore[attr-defined]
     importlib.import_module(_REGISTRY)._run_in_subprocess = _run  # type: ignore[attr-defined]
 
 
 def give_up() -> None:
-    """Nothing of vLLM is started on this side: another process of Ray does."""
+    """Stop the standby server, because another process of Ray starts vLLM."""
     standby.stop()
 
 
 def _run(work: Callable[[], Any]) -> Any:
-    """Do it in another process, since it may begin to use CUDA; raises RuntimeError as vLLM's own does."""
+    """Run work in another process, because it may begin to use CUDA. Raises RuntimeError as vLLM's own
+    does."""
     import cloudpickle
 
     reader, writer = _context.Pipe(duplex=False)
@@ -77,7 +78,7 @@ def _answer(work: bytes, writer: Connection) -> None:
 
 
 def _loaded_first() -> dict[str, str]:
-    """The variable with libraries that vLLM on CPUs has its processes load first; the choice is vLLM's."""
+    """Return the variable with the libraries that vLLM's CPU processes load first, as vLLM selects them."""
     torch = importlib.util.find_spec("torch")
     if torch is None or torch.origin is None or not _is_for_cpus():
         return {}

@@ -1,11 +1,10 @@
-"""Processes whose imports are done before they are needed.
+"""Processes whose imports are complete before they are needed.
 
-A server process imports the modules while its parent does something else; what is started then is forked from
-it within milliseconds. It is multiprocessing's fork server, and what is forked
-
-- has the parent's environment of the moment it is started, as a spawned process has,
-- ends when the parent has ended, however that came about,
-- is spawned as a new process after all where the server cannot be forked from.
+A server process imports the modules while its parent does something else; new processes are forked from it
+within milliseconds. It is multiprocessing's fork server, and a forked process
+- has the parent's environment at the time of its start, like a spawned process,
+- ends when the parent has ended for any reason,
+- is spawned as a new process if the server cannot fork it.
 """
 
 import ctypes
@@ -28,24 +27,24 @@ from typing import Any
 log = logging.getLogger("ray.serve")
 
 END_SECONDS = 5.0
-"""How long a process has for an orderly end once its parent is gone."""
+"""Seconds for the orderly end of a process after its parent has ended."""
 _READ_ONCE = ("GOMP_", "KMP_", "LD_PRELOAD", "MKL_", "OMP_")
-"""Variables that libraries read when they are loaded: where they change, only a new process takes them in."""
+"""Prefixes of variables that libraries read when they are loaded: only a new process adopts a change."""
 _CUDA = "libcuda.so.1"
 _CUDA_NOT_INITIALIZED = 3
-"""What CUDA's driver answers in a process that has not begun to use it."""
+"""Response of CUDA's driver in a process that has not used it yet."""
 
 _server: Any = forkserver._forkserver
 _started_with: dict[str, str] = {}
-"""The variables of `_READ_ONCE` that the server was started with."""
+"""Variables of `_READ_ONCE` at the start of the server."""
 
 
 def start(module: str, variables: Mapping[str, str] | None = None) -> None:
-    """Start the server; returns at once.
+    """Start the server without waiting for it.
 
     Args:
-        module: What it imports, best by `import_all`.
-        variables: More variables for the server alone.
+        module: Module that it imports, preferably by `import_all`.
+        variables: Additional variables for the server only.
     """
     with _environment(variables or {}):
         _started_with.clear()
@@ -62,26 +61,26 @@ def stop() -> None:
 
 
 def import_all(modules: Sequence[str]) -> None:
-    """Import modules in the server. Ends it where nothing may be forked from it afterwards."""
+    """Import modules in the server. Ends it if no process may be forked from it afterwards."""
     _started_with.update(_read_once(os.environ))
     _entitle()
     for module in modules:
         try:
             importlib.import_module(module)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is said
-            # What needs it will fail by itself, and say why.
+            # A process that needs the module fails by itself, with the reason.
             _say(f"{module} cannot be imported ahead: {error!r}")
     if _uses_cuda():
-        # A process forked from one that does could not use it.
+        # A process forked from one that uses CUDA could not use it.
         _say("nothing can be started from here: the imports have begun to use CUDA")
         os._exit(1)
-    # What is shared with the processes to come stays so: collecting would write to every object.
+    # Memory shared with future processes stays shared: a collection would write to every object.
     gc.collect()
     gc.freeze()
 
 
 class Context(ForkServerContext):
-    """A context of multiprocessing whose processes come from the server."""
+    """Context of multiprocessing whose processes come from the server."""
 
     def Process(  # type: ignore[override]
         self,
@@ -92,7 +91,7 @@ class Context(ForkServerContext):
         name: str | None = None,
         daemon: bool | None = None,
     ) -> ForkServerProcess:
-        """A process that is to be started."""
+        """Return a process that can be started."""
         call = _Call(target, tuple(args), dict(kwargs or {}))
         return _Process(target=call, name=name, daemon=daemon)
 
@@ -114,7 +113,7 @@ class _Process(ForkServerProcess):
 
 
 class _Call:
-    """What a process is to do, pickled apart: read only when the environment is as it shall be."""
+    """Work of a process, pickled separately: it is read only when the environment is correct."""
 
     def __init__(
         self, target: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -134,7 +133,7 @@ class _Call:
 
 
 def _become(environment: Mapping[str, str]) -> None:
-    """Have exactly this environment, and touch no variable that is right already."""
+    """Set exactly this environment, without touching variables that are already correct."""
     for name in os.environ.keys() - environment.keys():
         del os.environ[name]
     for name, value in environment.items():
@@ -143,10 +142,10 @@ def _become(environment: Mapping[str, str]) -> None:
 
 
 def _alive() -> bool:
-    """Whether the server lives. A dead one would be started again, to end the same way."""
+    """Return True if the server is alive. A dead one would be restarted, to end in the same way."""
     pid = _server._forkserver_pid
     if pid is None:
-        # A process that was forked from it knows its address only.
+        # A process that was forked from it knows only its address.
         return _server._forkserver_address is not None
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -155,7 +154,7 @@ def _alive() -> bool:
 
 
 def _entitle() -> None:
-    """Give the server a title. Its children could give themselves none, had it not begun."""
+    """Give the server a title. Its children could not set theirs if it had not."""
     with suppress(ImportError):
         from setproctitle import setproctitle  # type: ignore[import-not-found]  # only in the Ray images
 
@@ -167,12 +166,12 @@ def _uses_cuda() -> bool:
         driver = ctypes.CDLL(_CUDA)
     except OSError:
         return False
-    # To ask does not begin it.
+    # The query does not begin to use CUDA.
     return int(driver.cuDeviceGetCount(ctypes.byref(ctypes.c_int()))) != _CUDA_NOT_INITIALIZED
 
 
 def _use_the_same_server() -> None:
-    """Python 3.11 would start another server for what this process starts."""
+    """Share the server: Python 3.11 would start another one for the children of this process."""
     if _server._forkserver_pid is None and _server._forkserver_address is not None:
         _server.ensure_running = lambda: None
 

@@ -1,1 +1,2 @@
-"""A batch: rows in, answers out. `python -m daybreak_runtime.batch` runs on the Ray head, as a Ray job."""
+"""Batch inference from rows to answers. `python -m daybreak_runtime.batch` runs on the Ray head, as a Ray
+job."""

@@ -1,4 +1,4 @@
-"""`python -m daybreak_runtime.batch`: run the batch that DAYBREAK_BATCH asks for."""
+"""`python -m daybreak_runtime.batch`: run the batch of the variable DAYBREAK_BATCH."""
 
 import contextlib
 import json
@@ -22,19 +22,19 @@ from daybreak_runtime.jobs.storage import storage
 
 TOO_MANY_ERRORS, JOB_FAILED = "TooManyErrors", "JobFailed"
 OWN_ERROR = "daybreak.batch failed: "
-"""Start of the last line of the log of a batch that failed. The operator parses the JSON after it, because
-Ray reports the end of the log, and engines write there last."""
+"""Start of the last line of the log of a failed batch. The operator parses the JSON after it, because Ray
+reports the end of the log, and engines write there last."""
 _MESSAGE_LIMIT = 1500
 """Maximum length of a message in that line, in characters: Ray keeps 20,000 of the log."""
 log = logging.getLogger("daybreak.batch")
 
 
 def run(order: Order, progress: Progress, folder: Path) -> None:
-    """Run a batch to its end. Raises JobProblem when trying again would not help."""
+    """Run a batch to its end. Raises JobProblem if a retry would not help."""
     requests.check(order.request)
     source, output = storage(order.input.uri), Output(order, storage(order.output.uri))
     files = input_files(order.input, source)
-    # Before anything is written: with the field mended the same output may be named again.
+    # Before anything is written: after a fix of the field the same output may be used again.
     columns.check(order.request, rows(order.input, files, source))
     output.begin(files)
     block = order.engines.batch_size if order.engines else 64
@@ -97,7 +97,7 @@ def _tell(progress: Progress, output: Output, total: int) -> None:
 
 
 def main() -> int:
-    """The program. Returns its exit status."""
+    """Run the program. Returns its exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     try:
         return _main()
@@ -117,7 +117,8 @@ def _main() -> int:
             run(order, progress, Path(folder))
         except JobProblem as problem:
             log.error("%s: %s", problem.reason, problem.message)
-            # Who has kept it knows that it has failed for good: KubeRay need not try again.
+            # If the operator has received the failure, it knows that it is permanent, and KubeRay need not
+            # retry.
             heard = progress.end(problem.reason, problem.message)
             _shut_down_ray()
             _write_own_error(problem.reason, problem.message)
@@ -144,7 +145,7 @@ def _write_own_error(reason: str, message: str) -> None:
 
 
 def _described(error: Exception) -> str:
-    """Return type and text of an error; of one from a Ray worker, those of its cause."""
+    """Return type and text of an error; for an error from a Ray worker, those of its cause."""
     cause = getattr(error, "cause", None)
     shown = cause if isinstance(cause, Exception) else error
     lines = str(shown).strip().splitlines()

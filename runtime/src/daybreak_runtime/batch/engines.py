@@ -1,6 +1,6 @@
-"""Ray Data LLM: blocks are read on the head, prepared and answered on the workers, and come back to the head.
+"""Ray Data LLM: the head reads blocks, workers prepare and answer them, and the answers return to the head.
 
-What goes from stage to stage is text (JSON), so that rows of different form never meet in one Arrow column.
+Data between the stages is text (JSON), so that rows of different structure never meet in one Arrow column.
 """
 
 import json
@@ -18,33 +18,33 @@ from daybreak_runtime.batch.rows.staging import Block
 HEAD_RESOURCE = "daybreak-head"
 """Ray resource that only the head has (the operator's `names.HEAD_RESOURCE`)."""
 ERROR_LIMIT = 2000
-"""Longest error of a row, in characters."""
+"""Maximum length of a row's error, in characters."""
 ENGINE_TASKS = {"score": "classify"}
-"""What vLLM 0.29 calls a task, where that is another name. It has no `score` any more, nor what Ray 2.60 asks
-for then (`convert: reward`); a score is a classification with one class."""
+"""Tasks of vLLM 0.29 whose names differ. It no longer has `score`, nor Ray 2.60's request for it (`convert:
+reward`); a score is a classification with one class."""
 _SLIVER = 0.0001
-"""Of a resource that says where something runs, and is not used up."""
+"""Amount of a resource that selects a node and is not used up."""
 _ENGINE_STAGE = "vLLMEngineStage"
 """Name of the processor's stage with the engine."""
 _READERS = 2
-"""Processes that read blocks, on the head."""
+"""Number of processes on the head that read blocks."""
 _TEXT_COLUMNS = ("row", "columns", "request", "answer", "__inference_error__")
 log = logging.getLogger("daybreak.batch")
 
 
 def concurrent_batches(engines: Engines) -> int:
-    """Batches in an engine at a time: enough that every slot has a row.
+    """Return the number of concurrent batches of an engine, so that every slot has a row.
 
-    Ray Data LLM's own default keeps 256 rows in an engine, whatever its size.
+    Ray Data LLM's default keeps 256 rows in an engine, whatever its size.
     """
-    # A batch stays until its longest row is answered; the slots of its other rows would be empty till then.
-    # In vLLM itself no more than a tenth over its slots wait: Ray's stage lets no more in.
+    # A batch stays until its longest row is answered; the slots of its other rows would be empty until then.
+    # In vLLM itself at most a tenth above its slots waits, because Ray's stage limits the rows.
     rows = engines.max_num_seqs * (1.1 + math.log2(engines.batch_size))
     return max(2, math.ceil(rows / engines.batch_size))
 
 
 def answers(engines: Engines, request: Request, blocks: Sequence[Block]) -> Iterator[list[Answer]]:
-    """Answer the rows of the blocks, in any order; now and then a row comes twice."""
+    """Yield the answers of the blocks' rows, in any order; a row may occur twice."""
     if not blocks:
         return
     import ray
@@ -68,13 +68,14 @@ def answers(engines: Engines, request: Request, blocks: Sequence[Block]) -> Iter
         detokenize_stage=False,
     )
     processor = build_processor(config)
-    # Rows are in the form of the stages already, and leave in it: two steps less for each block.
+    # Rows already have the format of the stages, and keep it: two steps less for each block.
     processor.preprocess = processor.postprocess = None
     from daybreak_runtime.batch.stage_classes import JsonEngine, Prepare
 
     stage = processor.stages[_ENGINE_STAGE]
     kwargs = {**stage.fn_constructor_kwargs, "adapters": dict(engines.adapters), "task": request.task}
-    # A copy: a field that is set has the stage work out anew what its actors ask for, and ask for a GPU.
+    # A copy, because setting a field makes the stage recompute its actors' resources, which would include a
+    # GPU.
     processor.stages[_ENGINE_STAGE] = stage.model_copy(
         update={"fn": JsonEngine, "fn_constructor_kwargs": kwargs}
     )
@@ -113,7 +114,7 @@ def _source(blocks: Sequence[Block]) -> Any:
     from ray.data.datasource import ReadTask
 
     class Staged(Datasource):  # type: ignore[misc]  # Ray is in the images only
-        """The blocks, each in a task of its own."""
+        """Datasource of the blocks, each in its own task."""
 
         def get_name(self) -> str:
             return "Staged"
@@ -145,7 +146,7 @@ def _source(blocks: Sequence[Block]) -> Any:
 def prepare_rows(
     request: Request, tokenizer: Any, rows: Iterable[tuple[int, str]], adapters: Collection[str] = ()
 ) -> list[dict[str, Any]]:
-    """Rows as the engine stage takes them; one of which no request can be made has its error there."""
+    """Return rows for the engine stage; a row that makes no request has its error there."""
     found: list[dict[str, Any]] = []
     for row, columns in rows:
         text, error = "", ""
@@ -162,19 +163,20 @@ def prepare_rows(
 async def in_json(
     udf: AsyncIterator[dict[str, Any]], index: str, most: Mapping[int, int | None], task: str = "generate"
 ) -> AsyncIterator[dict[str, Any]]:
-    """What the engine stage says of each row, as text; `most` is how many tokens each may have."""
+    """Yield the engine stage's output of each row as text; `most` has the maximum number of tokens by row."""
     async for output in udf:
         error = str(output.get("__inference_error__") or "")[:ERROR_LIMIT]
         answer = {} if error else _said(output, most.get(output[index]))
         if task == "score" and not error:
             answer, error = _score(answer)
-        # The request has been read: its tokens and images need not go to the head beside the row's columns.
+        # The request was used: its tokens and images need not go to the head in addition to the row's
+        # columns.
         found = {"request": "", "answer": as_text(answer), "__inference_error__": error}
         yield {index: output[index], **found}
 
 
 def _score(answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """The one number of an answer, or why it is none."""
+    """Return the single number of an answer, or the reason why there is none."""
     found = answer["response"]
     if isinstance(found, list) and len(found) == 1:
         return {**answer, "response": found[0]}, ""
@@ -192,6 +194,6 @@ def _said(output: dict[str, Any], most: int | None) -> dict[str, Any]:
         "response": output.get("generated_text"),
         "prompt_tokens": output.get("num_input_tokens"),
         "completion_tokens": tokens,
-        # Ray's stage does not hand on why an answer ended.
+        # Ray's stage does not forward the finish reason.
         "finish_reason": "length" if most is not None and tokens >= most else "stop",
     }

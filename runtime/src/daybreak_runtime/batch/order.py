@@ -1,4 +1,4 @@
-"""What the operator asks for: the variable DAYBREAK_BATCH, as JSON."""
+"""Order of a batch from the operator: the variable DAYBREAK_BATCH, as JSON."""
 
 import json
 import os
@@ -11,112 +11,112 @@ VARIABLE = "DAYBREAK_BATCH"
 
 @dataclass(frozen=True)
 class Place:
-    """Where rows are read or written."""
+    """Location of the input or output."""
 
     uri: str
-    """`file:///path`, `s3://bucket/prefix` or `gs://bucket/prefix`; claims are mounted, so they are files."""
+    """`file:///path`, `s3://bucket/prefix` or `gs://bucket/prefix`; PVCs are mounted, so they are files."""
     format: str
-    """`JSONL`, `Parquet`, `CSV` or `OpenAI`; `Auto` for an input goes by the files' names."""
+    """`JSONL`, `Parquet`, `CSV` or `OpenAI`. An input may have `Auto`, which depends on the files' names."""
     shown: str = ""
-    """The place as the person has written it, for messages."""
+    """Location as the user wrote it, for messages."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """How a request is made of a row."""
+    """Rules for making a request from a row."""
 
     task: str = "generate"
     prompt: str | None = None
-    """Jinja2 template of the prompt, or of the only message of the user where a chat template applies."""
+    """Jinja2 template of the prompt, or of the user's only message if a chat template applies."""
     messages: tuple[Mapping[str, str], ...] = ()
     """Messages, each with `role` and `content`, a Jinja2 template."""
     messages_column: str | None = None
-    """Column with messages in OpenAI's form."""
+    """Column with messages in OpenAI's format."""
     images: tuple[str, ...] = ()
     """Columns with an image each, as a `data:` or other URL."""
     sampling_params: Mapping[str, Any] = field(default_factory=dict)
     sampling_params_column: str | None = None
-    """Column with parameters for this row alone."""
+    """Column with parameters of the row."""
     guided_json: Mapping[str, Any] | None = None
-    """JSON schema that every answer follows."""
+    """JSON schema of every answer."""
     adapter: str | None = None
     """LoRA adapter that answers."""
     chat_template: str | None = None
-    """Instead of the tokenizer's own."""
+    """Chat template that replaces the tokenizer's own."""
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
     use_chat_template: bool = True
-    """False: the prompt is completed as it is."""
+    """False to complete the prompt unchanged."""
     tokenize: bool = True
-    """Whether prompts are tokenized beside the engine; False: by the engine."""
+    """True to tokenize prompts outside the engine, false to tokenize them in it."""
 
 
 @dataclass(frozen=True)
 class Engines:
-    """The engines of a batch with a model of its own."""
+    """Engines of a batch with its own model."""
 
     source: str
-    """What vLLM loads: a path, a repository or a bucket."""
+    """Source for vLLM: a path, a repository or a bucket."""
     engine_args: Mapping[str, Any]
     bundle: Mapping[str, float]
     """Ray resources of one of an engine's workers."""
     resource: str
     """Ray resource that only pods with the model's weights have."""
     name: str = ""
-    """What the model is called in answers."""
+    """Model name in answers."""
     strategy: str = "PACK"
     replicas: tuple[int, int] = (1, 1)
     max_num_seqs: int = 256
-    """Requests that an engine runs at a time."""
+    """Maximum number of concurrent requests of an engine."""
     batch_size: int = 16
-    """Rows that go through the stages together."""
+    """Rows that pass the stages together."""
     preparers: int = 1
-    """Most processes that template and tokenize."""
+    """Maximum number of processes that apply templates and tokenize."""
     adapters: Mapping[str, str] = field(default_factory=dict)
-    """Where the weights of LoRA adapters are, by name."""
+    """Paths of the weights of LoRA adapters, by name."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """An LLMService that answers."""
+    """LLMService that answers."""
 
     url: str
-    """Base URL of its OpenAI API."""
+    """Base URL of the service's OpenAI API."""
     model: str
     concurrency: int = 64
-    """Requests at a time."""
+    """Maximum number of concurrent requests."""
     key: str | None = None
     """Name of the variable with the API key."""
     patience_seconds: float = 3600.0
-    """How long one row is tried while the service cannot answer."""
+    """Seconds for which one row is retried while the service cannot answer."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """A batch."""
+    """Order of a batch."""
 
     uid: str
-    """Of the LLMBatch: tells the output of this batch from that of another."""
+    """UID of the LLMBatch, which identifies the output of this batch."""
     input: Place
     output: Place
     request: Request
     engines: Engines | None = None
     service: Service | None = None
     fail_on_error: bool = False
-    """Whether the first row that cannot be answered ends the batch."""
+    """True if the first unanswered row ends the batch."""
     max_failed_rows: int | None = None
-    """Most rows that may fail; None: any number."""
+    """Maximum number of failed rows; None is unlimited."""
     resume: bool = True
     port: int = 8300
-    """Where progress is told."""
+    """Port of the progress."""
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Read the variable; raises KeyError or ValueError when it is not there or not an order."""
+        """Read the order from the variable. Raises KeyError or ValueError if it is missing or invalid."""
         return cls.read(json.loads(os.environ[VARIABLE]))
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Self:
-        """Read an order in its JSON form."""
+        """Read an order from its JSON form."""
         parts: dict[str, Any] = dict(plain)
         kinds: dict[str, type] = {
             "input": Place,

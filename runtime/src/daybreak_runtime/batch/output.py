@@ -1,8 +1,8 @@
-"""The output of a batch, written by one process: parts, of which each is there as a whole or not at all.
+"""Output of a batch, written by one process in atomic parts.
 
-A part holds good rows and failed ones, each with its number, so that the parts are also the checkpoint:
-who begins again reads the numbers, and asks only for the others. Between two parts nothing is promised: what
-was answered and not yet written is asked again, and leaves nothing behind.
+A part has successful and failed rows with their numbers, so the parts are also the checkpoint. A restarted
+process reads the numbers, and requests only the other rows. Answers that were not written yet are requested
+again, and leave nothing behind.
 """
 
 import csv
@@ -25,9 +25,9 @@ from daybreak_runtime.jobs.storage import Entry, Storage
 OUTPUT_NOT_EMPTY, INPUT_CHANGED, OUTPUT_INVALID = "OutputNotEmpty", "InputChanged", "OutputInvalid"
 STATE = "_daybreak/state.json"
 PARTS = "_daybreak/parts"
-"""Where parts lie whose format is not the output's own."""
+"""Folder of parts in another format than the output's own."""
 PART_ROWS, PART_SECONDS = 2000, 10.0
-"""A part is written with so many rows, or with the first answer that comes so long after the one before."""
+"""Rows of a part, and seconds since the previous part after which the next answer completes one."""
 PARQUET_FIELDS = ("row_id", "response", "error", "prompt_tokens", "completion_tokens", "finish_reason")
 _MAX_TOKENS = 2**53
 """Maximum count of tokens of a row. A larger one is no count."""
@@ -36,26 +36,26 @@ _ENDS = {"JSONL": "jsonl", "Parquet": "parquet", "CSV": "csv"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a row."""
+    """Result of a row."""
 
     row: int
     columns: Mapping[str, Any]
     answer: Mapping[str, Any] = field(default_factory=dict)
-    """`response` and what goes with it: tokens, why it ended."""
+    """`response` with its details: tokens and finish reason."""
     error: str = ""
-    """Why there is no answer; empty when there is."""
+    """Reason why there is no answer; empty if there is one."""
 
 
 class Fenced(Exception):
-    """Another process goes on with this batch: this one must not write any more."""
+    """Another process continues this batch, so this one must stop writing."""
 
 
 class Output:
-    """The one writer.
+    """Single writer of a batch's output.
 
     Args:
         order: The batch.
-        storage: Where it writes.
+        storage: Storage of the output.
     """
 
     def __init__(self, order: Order, storage: Storage) -> None:
@@ -68,21 +68,22 @@ class Output:
         self.done: set[int] = set()
         """Numbers of the rows that are written, or wait for the next part."""
         self.failed = 0
-        """How many of them have failed."""
+        """Number of failed rows."""
         self.first_errors: list[str] = []
-        """Why the first ones have."""
+        """Errors of the first failed rows."""
         self.prompt_tokens = 0
         self.completion_tokens = 0
 
     @property
     def written(self) -> int:
-        """How many rows are written: what is told, since it stays whatever is killed."""
+        """Number of written rows. Progress reports it, because it never decreases when a process is
+        killed."""
         return len(self.done) - len(self._waiting)
 
     def begin(self, files: Iterable[Entry]) -> None:
-        """Take the place over, from nothing or from what an earlier process of this batch has left.
+        """Take over the output, empty or left by an earlier process of this batch.
 
-        Raises JobProblem when the place holds something else, or the input is another one than before.
+        Raises JobProblem if it has other content, or the input has changed.
         """
         print_of_input = _fingerprint(files)
         there = self._storage.files()
@@ -115,7 +116,7 @@ class Output:
             self._recall()
 
     def take(self, answers: Iterable[Answer]) -> None:
-        """Keep answers until the next part; a row that is there already is passed over."""
+        """Keep answers until the next part; known rows are skipped."""
         for each in answers:
             if each.row in self.done:
                 continue
@@ -127,7 +128,7 @@ class Output:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits, as one part. Raises Fenced when another process has taken over."""
+        """Write the waiting answers as one part. Raises Fenced if another process has taken over."""
         self._written = time.monotonic()
         if not self._waiting:
             return
@@ -143,13 +144,13 @@ class Output:
             self._storage.write(f"{name}.{_ENDS[kind]}", _WRITERS[kind](rows))
 
     def finish(self) -> None:
-        """Write the last part, and for OpenAI's format the two files."""
+        """Write the last part, and the two files of OpenAI's format."""
         self.flush()
         if self._order.output.format != "OpenAI":
             return
         engines, service = self._order.engines, self._order.service
         model = service.model if service else engines.name if engines else ""
-        # On disk: together they are as large as the whole output.
+        # On disk, because together they are as large as the whole output.
         with tempfile.TemporaryFile() as results, tempfile.TemporaryFile() as errors:
             for entry in self._storage.files(PARTS):
                 for found in self._lines(entry):
@@ -159,7 +160,7 @@ class Output:
                         found["answer"],
                         found["error"],
                         model,
-                        # Parts of earlier versions do not say when.
+                        # Parts of earlier versions have no time.
                         found.get("created") or int(time.time()),
                     )
                     (results if good else errors).write(line)
@@ -226,7 +227,7 @@ def _fingerprint(files: Iterable[Entry]) -> str:
 
 
 def _flat(answer: Answer) -> dict[str, Any]:
-    """The row as it leaves: the columns of the input, and ours above them."""
+    """Return the row as it is written: the input's columns, overridden by Daybreak's."""
     own = {
         "row_id": answer.row,
         "response": answer.answer.get("response"),

@@ -1,4 +1,4 @@
-"""A part of the output in Parquet. A column that Parquet or Arrow cannot hold leaves as JSON text."""
+"""Part of the output in Parquet. A column that Parquet or Arrow cannot store is written as JSON text."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ DEPTH_LIMIT = 16
 
 
 def write(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Write rows, with the union of their columns, as one Parquet file."""
+    """Return the rows, with the union of their columns, as one Parquet file."""
     import pyarrow
     from pyarrow import parquet
 

@@ -1,4 +1,4 @@
-"""Telling how far a batch is: rows, tokens, rates, and why the first rows have failed."""
+"""Progress of a batch: rows, tokens, rates, and errors of the first failed rows."""
 
 import time
 
@@ -6,14 +6,14 @@ from daybreak_runtime.jobs.port import ProgressPort
 
 PATH = "/-/batch"
 _RATE_SECONDS = 60.0
-"""Over how long rates are averaged."""
+"""Seconds over which rates are averaged."""
 
 
 class Progress(ProgressPort):
-    """What is known of a batch at this moment, told on a port.
+    """Progress of a batch, served on a port.
 
     Args:
-        uid: Of the LLMBatch.
+        uid: UID of the LLMBatch.
     """
 
     def __init__(self, uid: str) -> None:
@@ -21,7 +21,7 @@ class Progress(ProgressPort):
         self._points: list[tuple[float, int, int]] = []
 
     def rows(self, *, total: int, done: int, failed: int, prompt_tokens: int, completion_tokens: int) -> None:
-        """How many rows there are, are written, and have failed; and the tokens of those that are written."""
+        """Update the numbers of total, written and failed rows, and the tokens of the written ones."""
         now, tokens = time.monotonic(), prompt_tokens + completion_tokens
         self._points.append((now, done, tokens))
         while len(self._points) > 2 and now - self._points[1][0] > _RATE_SECONDS:
@@ -38,5 +38,5 @@ class Progress(ProgressPort):
         )
 
     def errors(self, first: list[str]) -> None:
-        """Why the first rows have failed."""
+        """Update the errors of the first failed rows."""
         self.say(errors=[text[:300] for text in first])

@@ -1,8 +1,8 @@
-"""Rows answered by an LLMService, through its gateway: many requests at a time, and its Retry-After obeyed.
+"""Client of an LLMService's gateway that answers rows: it sends concurrent requests and obeys `Retry-After`.
 
-A gateway holds requests while its service wakes. What it refuses for now (429, 502, 503, 504) and what breaks
-on the way is tried again, until the row's patience ends. What it refuses for good is the row's error, except
-where no row could fare better.
+A gateway holds requests while its service wakes. Temporary rejections (429, 502, 503, 504) and broken
+connections are retried until the row's patience ends. A permanent rejection is the row's error, unless it
+applies to every row.
 """
 
 import asyncio
@@ -29,34 +29,34 @@ from daybreak_runtime.jobs.problem import JobProblem
 
 SERVICE_REFUSED = "ServiceRejected"
 FOR_NOW = (408, 425, 429, 500, 502, 503, 504)
-"""Answers after which the same request may be answered."""
+"""Status codes after which the same request may succeed."""
 FOR_EVERY_ROW = (401, 403)
-"""Answers that every row would get."""
+"""Status codes that every row would get."""
 NOT_THERE = 404
-"""The answer where no model has that name, or it has no such task: every row would get it."""
+"""Status code if no model has that name or it has no such task: every row would get it."""
 NOT_THERE_SECONDS = 60.0
-"""How long that is tried again: a name that has just come is not known everywhere yet. Of one that is taken
-away the operator hears, and ends this job, which goes on when the name is there again."""
+"""Seconds for which a 404 is retried, because a new name is not known everywhere immediately. If the name is
+removed, the operator ends this job, which continues when the name exists again."""
 PAUSE_SECONDS = (0.5, 30.0)
-"""First and longest pause where the answer names none."""
+"""First and maximum pause in seconds, if the response names none."""
 REQUEST_SECONDS = 1900.0
-"""How long one request may take: a gateway holds it while the service wakes."""
+"""Maximum seconds of one request: a gateway holds it while the service wakes."""
 _NO_PARAMETERS = ("model", "messages", "prompt", "input", "stream", "stream_options")
 """Fields of a request that `samplingParams` cannot set."""
 
 
 class UnreadableAnswer(Exception):
-    """An answer of status 200 that holds no completion and no vector."""
+    """Response of status 200 without a completion and without a vector."""
 
 
 def answers(
     service: Service, request: Request, blocks: Sequence[Block], *, table: bool = False
 ) -> Iterator[list[Answer]]:
-    """Answer the rows of the blocks, each as it is done. Raises JobProblem when no row can be answered.
+    """Yield the answers of the blocks' rows as they complete. Raises JobProblem if no row can be answered.
 
     Args:
-        service: What answers.
-        request: How a request is made of a row.
+        service: Service that answers.
+        request: Rules for making a request from a row.
         blocks: The rows.
         table: True if the output has columns, so that a row keeps one text or vector of its answer.
     """
@@ -162,13 +162,13 @@ async def _one(
             said = f"{type(error).__name__}: {error}"
         if time.monotonic() + wait > deadline:
             return Answer(row, columns, error=f"not answered in {service.patience_seconds:g} s: {said}")
-        # Spread, so that rows that were refused together do not come back together.
+        # Random, so that rows that were rejected together do not return together.
         await asyncio.sleep(wait * random.uniform(1.0, 1.3))  # noqa: S311
         pause = min(2 * pause, PAUSE_SECONDS[1])
 
 
 def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Path below the base URL, and body. Raises RowError."""
+    """Return the path below the base URL, and the body. Raises RowError."""
     if "body" in columns and "custom_id" in columns:
         url, found = openai_format.body(columns, request.task)
         whole = openai_format.for_service(request, url, found)
@@ -198,7 +198,8 @@ def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple
 
 
 def _read(content: bytes, path: str) -> dict[str, Any]:
-    """Read an answer of status 200. Raises UnreadableAnswer, or ValueError if it is no JSON."""
+    """Return the content of a response of status 200. Raises UnreadableAnswer, or ValueError if it is not
+    JSON."""
     try:
         said = json.loads(content)
         if not is_too_deep(said):

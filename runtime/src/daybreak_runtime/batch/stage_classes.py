@@ -1,4 +1,4 @@
-"""Classes that Ray Data makes actors of. They live on the workers, where the weights are."""
+"""Classes of Ray Data's actors, which run on the workers, where the weights are."""
 
 import json
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ from daybreak_runtime.start.cause import told
 
 
 class Prepare:
-    """Templates and tokenizes, row by row."""
+    """Actor that applies templates and tokenizes, row by row."""
 
     def __init__(self, engines: Engines, request: Request) -> None:
         self._request = request
@@ -31,12 +31,12 @@ class Prepare:
 
 
 class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the images only
-    """Ray Data LLM's engine stage, with texts before and behind it."""
+    """Engine stage of Ray Data LLM, with text as input and output."""
 
     def __init__(self, *args: Any, adapters: dict[str, str], task: str, **kwargs: Any) -> None:
         self._task = task
         kwargs["expected_input_keys"] = []
-        # vLLM's own exception points to the log; the batch reports the cause that is there.
+        # vLLM's own exception points to the log; the batch reports the cause in it.
         with told():
             super().__init__(*args, **kwargs)
         from vllm.lora.request import LoRARequest
@@ -45,7 +45,7 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
         for number, (name, path) in enumerate(adapters.items(), 1):
             self.llm.lora_name_to_request[name] = LoRARequest(name, number, path)
         self.llm.generate_async = explained(self.llm.generate_async)
-        # A picture is read as `vllm serve` reads it: upright, and on white where it is transparent.
+        # An image is read as in `vllm serve`: upright, and on white if it is transparent.
         self._load = ImageMediaIO(
             **(self.engine_kwargs.get("media_io_kwargs") or {}).get("image", {})
         ).load_bytes
@@ -64,7 +64,7 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
             yield output
 
     async def _generate_with_error_handling(self, row: dict[str, Any], batch_uuid: Any) -> dict[str, Any]:
-        """Answer a row, with its images decoded for as long as it is in the engine."""
+        """Answer a row, with its images decoded only while it is in the engine."""
         seen = row.pop("images", None)
         if not seen:
             return dict(await super()._generate_with_error_handling(row, batch_uuid))

@@ -1,6 +1,6 @@
-"""Ending a batch in which nothing happens: a row that ends its engine each time would keep it for ever.
+"""Watchdog that ends a batch without progress: a row that always ends its engine would block it forever.
 
-What has ended so is begun anew by KubeRay, as often as the batch's `retries` say, and then it has failed.
+KubeRay restarts the ended job up to the batch's `retries`, and then the batch has failed.
 """
 
 import logging
@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 
 STILL_SECONDS = 3600.0
-"""How long no row may be answered; the start of an engine, with its weights, is shorter."""
+"""Maximum seconds without an answered row; the start of an engine, with its weights, is shorter."""
 EXIT_STATUS = 3
 log = logging.getLogger("daybreak.batch")
 
 
 class Watch:
-    """Calls `end` when it was not touched for so long.
+    """Watchdog that calls `end` after a time without `touch`.
 
     Args:
-        seconds: How long.
-        end: What is called, in another thread.
+        seconds: That time.
+        end: Function that is called in another thread.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class Watch:
         threading.Thread(target=self._run, daemon=True, name="watch").start()
 
     def touch(self) -> None:
-        """Something has happened."""
+        """Record progress."""
         self._touched = time.monotonic()
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._over.set()
 
     def _run(self) -> None:

@@ -30,7 +30,7 @@ log = logging.getLogger("daybreak.benchmark")
 
 
 def start_of(order: Order) -> Start:
-    """How engines start: anew for each setting, or not at all for a service."""
+    """Return the function that starts engines: a new one for each setting, or none for a service."""
 
     @contextlib.contextmanager
     def as_it_is(settings: Settings, service: Service | None = order.service) -> Iterator[Target]:
@@ -44,7 +44,7 @@ def start_of(order: Order) -> Start:
 
 
 def save(order: Order, report: Mapping[str, bytes]) -> None:
-    """Write the report where it is wanted. Raises JobProblem."""
+    """Write the report to the requested location. Raises JobProblem."""
     if order.output is None:
         return
     place = storage(order.output)
@@ -53,7 +53,7 @@ def save(order: Order, report: Mapping[str, bytes]) -> None:
 
 
 def main() -> int:
-    """The program. Returns its exit status."""
+    """Run the program. Returns its exit status."""
     arguments = _parser().parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     alone = arguments.order is not None
@@ -77,7 +77,7 @@ def main() -> int:
         save(order, report)
     except JobProblem as problem:
         log.error("%s: %s", problem.reason, problem.message)
-        # Who has kept it knows that it has failed for good: the Job need not try again.
+        # If the operator has received the failure, it knows that it is permanent, and the Job need not retry.
         return 1 if alone or not progress.end(problem.reason, problem.message) else 0
     tell(run.course)
     print(table(plain(run.course, run.gain, run.noise.relative)))
@@ -87,7 +87,7 @@ def main() -> int:
 
 
 def _leave(number: int, *_: object) -> None:
-    """Leave in order: the engine ends with the program. A second signal must not interrupt that."""
+    """Exit cleanly: the engine ends with the program. A second signal must not interrupt that."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
 

@@ -1,4 +1,4 @@
-"""Engines, started and ended one after another: `vllm serve` with the arguments of a step."""
+"""Engines, started and ended in turn: `vllm serve` with the arguments of a step."""
 
 import contextlib
 import importlib.metadata
@@ -32,11 +32,11 @@ log = logging.getLogger("daybreak.benchmark")
 
 
 class EngineFailed(Exception):
-    """The engine did not start; the message says why, in its own words."""
+    """The engine did not start; the message has the engine's own error."""
 
 
 def fetch(engine: Engine) -> None:
-    """Copy the weights from their bucket, with what replicas copy them with. Raises EngineFailed."""
+    """Copy the weights from their bucket, with the function that replicas use. Raises EngineFailed."""
     if engine.bucket is None:
         return
     from ray.llm._internal.common.utils.cloud_utils import CloudFileSystem
@@ -48,7 +48,7 @@ def fetch(engine: Engine) -> None:
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:
-    """Engine arguments as vLLM's command line takes them."""
+    """Return engine arguments as flags of vLLM's command line."""
     found: list[str] = []
     for name, value in arguments.items():
         flag = f"--{name.replace('_', '-')}"
@@ -67,7 +67,7 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def command(engine: Engine, settings: Settings) -> list[str]:
-    """The command that starts the engine."""
+    """Return the command that starts the engine."""
     try:
         importlib.metadata.version("vllm")
         program = ["vllm.entrypoints.cli.main", "serve", engine.source]
@@ -80,9 +80,9 @@ def command(engine: Engine, settings: Settings) -> list[str]:
 
 @contextlib.contextmanager
 def started(engine: Engine, settings: Settings) -> Iterator[Target]:
-    """An engine that answers, until the block ends. Raises EngineFailed."""
+    """Yield a ready engine until the block ends. Raises EngineFailed."""
     if _healthy(engine.port):
-        # It would be measured in place of the engine, which cannot take the port.
+        # It would be measured instead of the engine, which cannot use the port.
         raise EngineFailed(f"port {engine.port} is taken by something that answers already")
     with tempfile.NamedTemporaryFile(prefix="daybreak-engine-", suffix=".log") as written:
         file = Path(written.name)
@@ -121,8 +121,8 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 def _until_gone(process: "subprocess.Popen[bytes]", family: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Wait for processes to end, and return those that have not.
 
-    In a pod this program is the first process, to which those fall whose parent is gone. It has to collect
-    them: until then they are dead and there, and psutil would wait for them.
+    In a pod this program is process 1, which inherits orphaned processes. It must reap them: until then they
+    are zombies, and psutil would wait for them.
     """
     last, left = time.monotonic() + _END_SECONDS, list(family)
     while left and time.monotonic() < last:

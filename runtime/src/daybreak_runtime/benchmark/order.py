@@ -1,4 +1,4 @@
-"""What is asked for: the variable DAYBREAK_BENCHMARK, or a file, as JSON."""
+"""Order of a benchmark: the variable DAYBREAK_BENCHMARK, or a file, as JSON."""
 
 import json
 import os
@@ -9,33 +9,33 @@ from typing import Any, Self
 VARIABLE = "DAYBREAK_BENCHMARK"
 REQUESTS = "RequestsPerSecond"
 TOKENS = "TokensPerSecond"
-"""Of answers."""
+"""Token rate of answers as the objective."""
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine that is started anew for each setting: `vllm serve`."""
+    """Engine that is restarted for each setting: `vllm serve`."""
 
     source: str
-    """What vLLM loads: a path, a repository, or a bucket that it reads itself."""
+    """Source for vLLM: a path, a repository, or a bucket that it reads itself."""
     model: str
-    """What requests call it."""
+    """Model name in requests."""
     args: Mapping[str, Any] = field(default_factory=dict)
     """Engine arguments that are the same in each step, by vLLM's names."""
     bucket: str | None = None
-    """Where the weights are copied from before the first start, to the path `source`."""
+    """Bucket from which the weights are copied before the first start, to the path `source`."""
     gpus: int = 0
     port: int = 8100
     start_seconds: float = 1800.0
-    """How long a start may take."""
+    """Maximum seconds of a start."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """An LLMService that is measured as it is."""
+    """LLMService that is measured without changes."""
 
     url: str
-    """Base URL of its OpenAI API."""
+    """Base URL of the service's OpenAI API."""
     model: str
     key: str | None = None
     """Name of the variable with the API key."""
@@ -43,64 +43,64 @@ class Service:
 
 @dataclass(frozen=True)
 class Lengths:
-    """How lengths in tokens are distributed."""
+    """Distribution of lengths in tokens."""
 
     kind: str = "LogNormal"
     """`Fixed`, `Uniform` or `LogNormal`."""
     mean: float = 200.0
-    """Of `Fixed` and `LogNormal`."""
+    """Mean of `Fixed` and `LogNormal`."""
     sigma: float = 0.7
-    """Of the logarithm, with `LogNormal`."""
+    """Standard deviation of the logarithm, with `LogNormal`."""
     min: int = 4
     max: int = 1024
 
 
 @dataclass(frozen=True)
 class RecordedFrom:
-    """A table with lengths that were recorded."""
+    """Table with recorded lengths."""
 
     uri: str
-    """A file or folder: `file:///path`, `s3://bucket/prefix` or `gs://bucket/prefix`."""
+    """File or folder: `file:///path`, `s3://bucket/prefix` or `gs://bucket/prefix`."""
     format: str = "Auto"
-    """`JSONL`, `Parquet` or `CSV`; `Auto` goes by the files' names."""
+    """`JSONL`, `Parquet` or `CSV`; `Auto` depends on the files' names."""
     prompt_column: str = "prompt"
     output_column: str = "output"
     shown: str = ""
-    """The place as the person has written it, for messages."""
+    """Location as the user wrote it, for messages."""
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked, and how often."""
+    """Requests and their frequency."""
 
     clients: tuple[int, ...] = ()
-    """Closed loop: so many clients, each of which asks again as soon as it is answered."""
+    """Closed loop: numbers of clients, each of which sends its next request as soon as it is answered."""
     rates: tuple[float, ...] = ()
-    """Open loop: so many requests in each second, whether others are answered or not."""
+    """Open loop: requests per second, independent of answers."""
     burstiness: float = 1.0
     """Shape of the gamma distribution of the pauses of an open loop; 1: a Poisson process."""
     prompt_tokens: Lengths = field(default_factory=Lengths)
     output_tokens: Lengths = field(default_factory=Lengths)
     recorded: tuple[tuple[int, int], ...] = ()
-    """Lengths of prompts and answers that were recorded, instead of the two distributions."""
+    """Recorded lengths of prompts and answers, instead of the two distributions."""
     recorded_from: RecordedFrom | None = None
-    """Where such lengths are read before the first step; None: they are not."""
+    """Source of recorded lengths, read before the first step; None: there is none."""
     prefix_tokens: int = 0
-    """Tokens with which prompts begin that share a prefix; they count among the prompt's."""
+    """Length in tokens of the shared prefix of prompts; it is part of the prompt's length."""
     prefixes: int = 1
-    """How many such prefixes there are."""
+    """Number of different prefixes."""
     seconds: float = 20.0
-    """Of one measured window."""
+    """Seconds of one measured window."""
     windows: int = 3
-    """Windows of each step; how they differ is the noise."""
+    """Windows of each step; their differences are the noise."""
     ramp_seconds: float = 5.0
-    """Of the same load before the first window, which are not counted."""
+    """Seconds of the same load before the first window, which are not counted."""
     seed: int = 0
 
 
 @dataclass(frozen=True)
 class Dimension:
-    """One engine argument that is tried with several values, from the first on."""
+    """Engine argument that is tried with several values, in order."""
 
     name: str
     values: tuple[Any, ...]
@@ -108,7 +108,7 @@ class Dimension:
 
 @dataclass(frozen=True)
 class Objective:
-    """What is best."""
+    """Definition of the best step."""
 
     maximize: str = REQUESTS
     ttft_p99_ms: float | None = None
@@ -121,19 +121,19 @@ class Objective:
 
 @dataclass(frozen=True)
 class Stop:
-    """When there is no use in going on."""
+    """Condition for ending the search."""
 
     patience: int = 1
-    """How many values in a row may be no better, beyond noise, than the best."""
+    """Maximum number of consecutive values that are no better, beyond noise, than the best."""
     noise_factor: float = 2.0
-    """How many standard errors of a difference count as noise."""
+    """Number of standard errors of a difference that count as noise."""
     min_noise: float = 0.02
-    """The noise is never taken to be less than this share."""
+    """Minimum noise, as a share."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What the whole may cost."""
+    """Maximum cost of the benchmark."""
 
     seconds: float | None = None
     gpu_seconds: float | None = None
@@ -142,11 +142,11 @@ class Budget:
 
 @dataclass(frozen=True)
 class Order:
-    """A benchmark."""
+    """Order of a benchmark."""
 
     load: Load
     uid: str = ""
-    """Of the LLMBenchmark."""
+    """UID of the LLMBenchmark."""
     engine: Engine | None = None
     service: Service | None = None
     sweep: tuple[Dimension, ...] = ()
@@ -154,18 +154,18 @@ class Order:
     stop: Stop = field(default_factory=Stop)
     budget: Budget = field(default_factory=Budget)
     output: str | None = None
-    """Where the report goes: `file:///path`, `s3://bucket/prefix` or `gs://bucket/prefix`."""
+    """Location of the report: `file:///path`, `s3://bucket/prefix` or `gs://bucket/prefix`."""
     port: int = 8300
-    """Where progress is told."""
+    """Port of the progress."""
 
     @classmethod
     def from_environment(cls) -> Self:
-        """Read the variable; raises KeyError or ValueError when it is not there or not an order."""
+        """Read the order from the variable. Raises KeyError or ValueError if it is missing or invalid."""
         return cls.read(json.loads(os.environ[VARIABLE]))
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Self:
-        """Read an order in its JSON form. Raises ValueError for one that cannot be carried out."""
+        """Read an order from its JSON form. Raises ValueError if it is invalid."""
         parts: dict[str, Any] = dict(plain)
         load = dict(parts.get("load") or {})
         for name in ("prompt_tokens", "output_tokens"):
@@ -191,7 +191,7 @@ class Order:
         return found
 
     def check(self) -> None:
-        """Raises ValueError where parts do not go together."""
+        """Raise ValueError if parts contradict each other."""
         if (self.engine is None) == (self.service is None):
             raise ValueError("a benchmark has either an engine or a service")
         if bool(self.load.clients) == bool(self.load.rates):

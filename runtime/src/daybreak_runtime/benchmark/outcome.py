@@ -1,4 +1,4 @@
-"""What a step comes to: rates of its windows, percentiles, and the noise of a comparison. Pure."""
+"""Outcome of a step: rates of its windows, percentiles, and the noise of a comparison. Pure."""
 
 import math
 from collections import Counter
@@ -15,7 +15,7 @@ Settings = dict[str, Any]
 
 @dataclass(frozen=True)
 class Seen:
-    """One request that ended."""
+    """Request that ended."""
 
     sent: float
     ttft: float
@@ -35,19 +35,19 @@ class Latency:
 
 @dataclass(frozen=True)
 class EngineSeen:
-    """What the engine said of itself during the windows."""
+    """Metrics of the engine during the windows."""
 
     kv_cache: float = 0.0
-    """Share of the KV cache in use, at most."""
+    """Maximum share of the KV cache in use."""
     running: float = 0.0
-    """Requests that ran at a time, on average."""
+    """Mean number of running requests."""
     waiting: float = 0.0
-    """Requests that waited, on average."""
+    """Mean number of waiting requests."""
     preemptions: int = 0
     ttft_ms: float = 0.0
-    """Mean time to the first token, by the engine's own clock."""
+    """Mean time to the first token, measured by the engine."""
     tpot_ms: float = 0.0
-    """Mean time of each further token, by the engine's own clock."""
+    """Mean time of each further token, measured by the engine."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +60,26 @@ class Step:
     requests_per_second: float
     tokens_per_second: float
     requests: int
-    """Answered within the windows."""
+    """Requests that were answered within the windows."""
     errors: int
     ttft_ms: Latency
     tpot_ms: Latency
     latency_ms: Latency
     windows: tuple[float, ...]
-    """The objective of each window."""
+    """Objective of each window."""
     first_error: str = ""
     engine: EngineSeen | None = None
     exceeds: str = ""
-    """Which limit of the objective it exceeds; empty: none."""
+    """Limit of the objective that the step exceeds; empty: none."""
 
     @property
     def value(self) -> float:
-        """The objective."""
+        """Mean objective of the windows."""
         return fmean(self.windows) if self.windows else 0.0
 
     @property
     def plain(self) -> dict[str, Any]:
-        """In JSON's types."""
+        """Step in JSON's types."""
         found = {name: each for name, each in asdict(self).items() if each not in (None, "")}
         found["windows"] = list(self.windows)
         return found
@@ -92,26 +92,26 @@ class Trial:
     settings: Settings
     steps: tuple[Step, ...] = ()
     failure: str = ""
-    """Why the engine did not start, or died."""
+    """Reason why the engine did not start, or died."""
     start_seconds: float = 0.0
     seconds: float = 0.0
-    """All of it, the start too."""
+    """Total seconds, start included."""
 
     @property
     def best(self) -> Step | None:
-        """The best step that keeps the limits."""
+        """Best step that keeps the limits, or None."""
         good = [step for step in self.steps if not step.exceeds]
         return max(good, key=lambda step: step.value, default=None)
 
 
 @dataclass(frozen=True)
 class Noise:
-    """How much two measurements of the same differ.
+    """Difference between two measurements of the same settings.
 
     Args:
         relative: Standard deviation of a window, as a share of the mean.
-        factor: How many standard errors of a difference count as noise.
-        least: A difference below this share is always noise.
+        factor: Number of standard errors of a difference that count as noise.
+        least: Minimum share below which a difference is always noise.
     """
 
     relative: float
@@ -120,18 +120,18 @@ class Noise:
     samples: int = field(default=0)
 
     def of(self, one: Step, other: Step) -> float:
-        """The largest difference of two steps that is noise, in the unit of the objective."""
+        """Return the maximum difference of two steps that is noise, in the unit of the objective."""
         counts = max(1, len(one.windows)), max(1, len(other.windows))
         error = self.relative * math.sqrt(1 / counts[0] + 1 / counts[1])
         return max(self.factor * error, self.least) * max(one.value, other.value)
 
     def better(self, one: Step, other: Step) -> bool:
-        """Whether `one` is better than `other`, beyond noise."""
+        """Return True if `one` is better than `other`, beyond noise."""
         return one.value - other.value > self.of(one, other)
 
 
 def noise(steps: Sequence[Step], factor: float, least: float) -> Noise:
-    """The noise, pooled over the windows of all steps: each has too few of its own."""
+    """Return the noise, pooled over the windows of all steps, because each step has too few."""
     parts = [
         (len(step.windows) - 1, variance(step.windows) / step.value**2)
         for step in steps
@@ -143,7 +143,7 @@ def noise(steps: Sequence[Step], factor: float, least: float) -> Noise:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
-    """The least of the ordered values that this share of them does not exceed; 0 of none."""
+    """Return the smallest value that at least this share of the ordered values does not exceed, or 0."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
@@ -155,9 +155,10 @@ def step(
     objective: Objective,
     engine: EngineSeen | None = None,
 ) -> Step:
-    """What the requests that ended within the windows come to.
+    """Return the step of the requests that ended within the windows.
 
-    Who began before a window counts where it ended: at a steady load as many begin before as end after it.
+    A request that began before a window counts where it ended: at a steady load as many begin before as end
+    after it.
     """
     inside = [[one for one in seen if opens <= one.sent + one.latency < closes] for opens, closes in windows]
     ended = [one for each in inside for one in each]
@@ -187,7 +188,7 @@ def step(
 
 
 def exceeds(found: Step, objective: Objective) -> str:
-    """The first limit that a step does not keep, in words; empty: it keeps all."""
+    """Return the first limit that a step exceeds, for display, or nothing if it keeps all."""
     if not found.requests:
         return "no request was answered"
     share = found.errors / (found.requests + found.errors)

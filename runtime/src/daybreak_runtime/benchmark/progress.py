@@ -1,4 +1,4 @@
-"""Telling how far a benchmark is."""
+"""Progress of a benchmark."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,26 +11,26 @@ PATH = "/-/benchmark"
 
 
 class Progress(ProgressPort):
-    """What is known of a benchmark at this moment, told on a port.
+    """Progress of a benchmark, served on a port.
 
     Args:
-        uid: Of the LLMBenchmark.
+        uid: UID of the LLMBenchmark.
     """
 
     def __init__(self, uid: str) -> None:
         super().__init__(uid, PATH, {"state": "Running", "steps": []})
 
     def course(self, course: Course, gain: Gain | None, relative_noise: float) -> None:
-        """How far it is."""
+        """Update the course."""
         self.say(**plain(course, gain, relative_noise))
 
     def keep(self, files: Mapping[str, str]) -> None:
-        """What of the report the operator is to keep, by names of files."""
+        """Set the files of the report that the operator must keep, by name."""
         self.say(files=dict(files))
 
 
 def plain(course: Course, gain: Gain | None, relative_noise: float) -> dict[str, Any]:
-    """A course in JSON's types."""
+    """Return a course in JSON's types."""
     trials = course.trials
     found: dict[str, Any] = {
         "now": course.now,

@@ -1,4 +1,4 @@
-"""A benchmark from its first engine to its last word: the search asks, engines start, loads are measured."""
+"""Run of a benchmark: the search chooses settings, engines start, and loads are measured."""
 
 import contextlib
 import logging
@@ -18,61 +18,61 @@ from daybreak_runtime.jobs.problem import JobProblem
 
 ENGINE_FAILED = "EngineFailed"
 Start = Callable[[Settings], AbstractContextManager[Target]]
-"""Starts an engine with these settings. Raises EngineFailed."""
+"""Function that starts an engine with these settings. Raises EngineFailed."""
 Measure = Callable[[Target, Level, Settings], Step]
 log = logging.getLogger("daybreak.benchmark")
 
 
 @dataclass
 class Course:
-    """How far a benchmark is."""
+    """State of a benchmark."""
 
     trials: list[Trial] = field(default_factory=list)
     now: str = ""
-    """What is done at this moment."""
+    """Current activity."""
     stopped: str = ""
-    """Why it has ended."""
+    """Reason why the benchmark has ended."""
 
     @property
     def steps(self) -> list[Step]:
-        """Every step, in order."""
+        """All steps, in order."""
         return [step for trial in self.trials for step in trial.steps]
 
     @property
     def best(self) -> Step | None:
-        """The best step that keeps the limits."""
+        """Best step that keeps the limits, or None."""
         found = [step for trial in self.trials if (step := trial.best) is not None]
         return max(found, key=lambda step: step.value, default=None)
 
     @property
     def baseline(self) -> Step | None:
-        """The best step with no settings."""
+        """Best step without settings, or None."""
         return next((trial.best for trial in self.trials if not trial.settings), None)
 
 
 @dataclass(frozen=True)
 class Gain:
-    """The best beside the baseline."""
+    """Comparison of the best step with the baseline."""
 
     ratio: float
     noise: float
-    """The largest ratio, above 1, that could be noise."""
+    """Maximum ratio above 1 that could be noise, minus 1."""
 
     @property
     def significant(self) -> bool:
-        """Whether the best is better beyond noise."""
+        """True if the best step is better beyond noise."""
         return self.ratio - 1 > self.noise
 
 
 class Run:
-    """One benchmark.
+    """Single benchmark.
 
     Args:
-        order: What is asked for.
-        start: Starts engines, or hands on the service.
-        tell: Called when there is something new.
-        put: Puts one load on a target and measures.
-        clock: Seconds that only grow.
+        order: Order of the benchmark.
+        start: Function that starts engines, or returns the service.
+        tell: Callback for changes.
+        put: Function that applies one load to a target and measures.
+        clock: Monotonic seconds.
     """
 
     def __init__(
@@ -95,20 +95,20 @@ class Run:
 
     @property
     def noise(self) -> Noise:
-        """The noise, as far as it is known."""
+        """Noise of the steps so far."""
         stop = self._order.stop
         return noise(self.course.steps, stop.noise_factor, stop.min_noise)
 
     @property
     def gain(self) -> Gain | None:
-        """The best beside the baseline; None where either is missing."""
+        """Comparison of the best step with the baseline, or None if either is missing."""
         best, baseline = self.course.best, self.course.baseline
         if best is None or baseline is None or not baseline.value:
             return None
         return Gain(best.value / baseline.value, self.noise.of(best, baseline) / baseline.value)
 
     def run(self) -> Course:
-        """All of it. Raises JobProblem when nothing comes of it."""
+        """Run the benchmark. Raises JobProblem if nothing was measured."""
         order = self._order
         given = order.engine.args if order.engine is not None else {}
         plan = search(
@@ -158,7 +158,7 @@ class Run:
         return Trial(dict(settings), tuple(steps), failure, ready - began, self._clock() - began)
 
     def _enough(self, steps: Sequence[Step]) -> bool:
-        """Whether a higher load would only be worse; without a sweep every load is wanted."""
+        """Return True if a higher load would only be worse; without a sweep every load is measured."""
         if not self._order.sweep:
             return False
         good = [step for step in steps if not step.exceeds]
@@ -166,7 +166,8 @@ class Run:
         return best is not None and (bool(steps[-1].exceeds) or self.noise.better(best, steps[-1]))
 
     def _over_budget(self) -> str:
-        """Why there is no budget for one more start, reckoned from those before; empty: there is."""
+        """Return why the budget allows no further start, estimated from previous ones, or nothing if it
+        does."""
         budget, trials = self._order.budget, self.course.trials
         if not trials:
             return ""
@@ -182,7 +183,7 @@ class Run:
         return ""
 
     def _check(self) -> None:
-        """Raises JobProblem where no step is a measurement."""
+        """Raise JobProblem if no step is a measurement."""
         if not any(step.requests for step in self.course.steps):
             failures = [trial.failure for trial in self.course.trials if trial.failure]
             if failures:

@@ -1,1 +1,1 @@
-"""An HTTP port in front of an ASGI app: a list of paths, a limit with a queue, health, an orderly end."""
+"""HTTP port in front of an ASGI app: allowed paths, a limit with a queue, health, and an orderly end."""

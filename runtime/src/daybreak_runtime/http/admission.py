@@ -1,4 +1,4 @@
-"""A limit on requests in progress, and a queue of those that wait for their turn."""
+"""Limit on concurrent requests, and a queue of waiting ones."""
 
 import asyncio
 from collections import deque
@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 
 class QueueFull(Exception):
-    """As many requests wait as may."""
+    """The queue is full."""
 
 
 class Closed(Exception):
-    """Nobody is let in any more."""
+    """No request is admitted any longer."""
 
 
 class Admission:
-    """Lets requests in one by one, first come first served, and never more than the limit at once.
+    """Admission of requests one by one, first come first served, up to the limit.
 
     It belongs to one event loop.
 
     Args:
-        limit: Most requests in progress; asked each time, so that it may change.
-        most_waiting: Most requests that wait; likewise.
+        limit: Function that returns the maximum number of concurrent requests, which may change.
+        most_waiting: Function that returns the maximum number of waiting requests, which may change.
     """
 
     def __init__(self, limit: Callable[[], int], most_waiting: Callable[[], int]) -> None:
@@ -32,24 +32,24 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Requests that wait."""
+        """Number of waiting requests."""
         return len(self._queue)
 
     def try_enter(self) -> bool:
-        """Take a place if one is free and nobody was there before."""
+        """Take a place if one is free and no request waits. Returns True if it was taken."""
         if self._closed or self._queue or self.running >= self._limit():
             return False
         self.running += 1
         return True
 
     async def enter(self) -> None:
-        """Take a place, as soon as it is this request's turn.
+        """Take a place when it is the request's turn.
 
-        A caller that is cancelled leaves the queue.
+        A canceled caller leaves the queue.
 
         Raises:
-            QueueFull: Too many wait already.
-            Closed: It was closed before the turn came.
+            QueueFull: Too many requests wait already.
+            Closed: It was closed before the turn.
         """
         if self._closed:
             raise Closed
@@ -63,19 +63,19 @@ class Admission:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # Its turn came in the same moment: the place goes to the next.
+                # Its turn came at the same time: the place goes to the next request.
                 self.leave()
             elif turn in self._queue:
                 self._queue.remove(turn)
             raise
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Release a place."""
         self.running -= 1
         self.let_in()
 
     def let_in(self) -> None:
-        """Let in as many as there are places: after one has left, or when the limit has grown."""
+        """Admit requests to all free places: after one has left, or when the limit has grown."""
         while self._queue and self.running < self._limit():
             turn = self._queue.popleft()
             if not turn.done():
@@ -83,7 +83,7 @@ class Admission:
                 turn.set_result(None)
 
     def close(self) -> None:
-        """Let nobody in any more; those who wait are told."""
+        """Admit no more requests, and reject the waiting ones."""
         self._closed = True
         while self._queue:
             turn = self._queue.popleft()

@@ -1,6 +1,6 @@
-"""Answers that do not come from the engine's app: plain text, and errors in OpenAI's shape.
+"""Responses that do not come from the engine's app: plain text, and errors in OpenAI's format.
 
-And headers that are added to any answer.
+It also adds headers to any response.
 """
 
 import json
@@ -11,7 +11,7 @@ from daybreak_runtime.http.asgi import Header, Message, Send
 
 
 async def text(send: Send, status: int, body: str) -> None:
-    """Answer with plain text."""
+    """Send a response of plain text."""
     await _send(send, status, body.encode(), b"text/plain; charset=utf-8", ())
 
 
@@ -25,12 +25,12 @@ async def error(
     kind: str | None = None,
     headers: Iterable[Header] = (),
 ) -> None:
-    """Answer with an error as OpenAI's clients read it.
+    """Send an error in the format of OpenAI's clients.
 
     Args:
-        code: What went wrong, for programs.
-        kind: Its type; by the status when it is not given.
-        param: The field of the request that is wrong.
+        code: Code of the error, for programs.
+        kind: Type of the error. Defaults to the type of the status.
+        param: Field of the request that is wrong.
     """
     kind = kind or ("invalid_request_error" if status < 500 else "server_error")
     document: dict[str, Any] = {"message": message, "type": kind, "param": param, "code": code}
@@ -38,7 +38,7 @@ async def error(
 
 
 def with_header(send: Send, header: Header) -> Send:
-    """A `send` that adds a header to the answer."""
+    """Return a `send` that adds a header to the response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""The types of ASGI."""
+"""Types of ASGI."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""The ASGI app in front of the engine's: what a replica's own port answers."""
+"""ASGI app in front of the engine's app: the direct port of a replica."""
 
 import asyncio
 import json
@@ -12,30 +12,32 @@ from daybreak_runtime.http.stored import missing
 from daybreak_runtime.http.waiting import BodyStore, Waiting
 
 HEALTH = "/-/healthz"
-"""Serve's own path: a gateway's backend has one check for all its servers."""
+"""Health path of Serve: a gateway's backend has one health check for all its servers."""
 _WAITING_BYTES = 256 * 2**20
 NOT_BEGUN = 425
-"""Status of a request that the engine has not begun. The engine never answers with it, so a gateway that sees
-it sends the request to another replica."""
+"""Status of a request that the engine has not begun. The engine never answers with it, so the gateway sends
+the request to another replica."""
 FINAL = b"x-daybreak-final"
-"""Header of that answer: the status that the gateway gives the client when no replica takes the request."""
+"""Header of that response: the status for the client if no replica accepts the request."""
 _PORT_CLOSED_SECONDS = 0.5
-"""How long it takes, when the engine has died, until the port is closed: who is told before comes back."""
+"""Seconds after the engine's death until the port is closed; a client that receives the response earlier
+would return here."""
 _RETRY_AFTER: Header = (b"retry-after", b"1")
 _CLOSE: Header = (b"connection", b"close")
 
 
 class Door:
-    """Passes on what is listed, at most so many requests at once, and says whether it is open.
+    """Front of the engine's app, which limits paths and concurrent requests, and reports its health.
 
     Args:
-        app: The engine's app.
+        app: App of the engine.
         admission: Limit and queue of the requests that are work for the engine.
-        engine_well: Whether the engine can answer.
-        own: Paths that the replica answers itself, each by a function that sends the answer to a GET.
-        engine_alive: Whether the engine has not died; what comes for a dead one is not begun.
-        stored: Whether a response of this id is stored here.
-        log: Writes down a request to the engine that has ended: its id, path, status (0: none was sent) and
+        engine_well: Function that returns True if the engine can answer.
+        own: Paths that the replica answers itself, each with a function that sends the response to a GET.
+        engine_alive: Function that returns True unless the engine has died; requests for a dead one are not
+            begun.
+        stored: Function that returns True if a response of this id is stored here.
+        log: Function that logs an ended request to the engine: its id, path, status (0: none was sent) and
             seconds.
     """
 
@@ -61,19 +63,19 @@ class Door:
         self._leaving = False
         self.admission = admission
         self.in_progress = 0
-        """Requests, waiting ones included, without those for its health."""
+        """Current requests, waiting ones included, without health checks."""
 
     @property
     def open(self) -> bool:
-        """Whether new requests should come here."""
+        """True if new requests should come here."""
         return not self._leaving and self._engine_well()
 
     def leave(self) -> None:
-        """Say that it is not open any more, and serve on what comes all the same."""
+        """Report the replica as closed; requests that arrive are still served."""
         self._leaving = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one connection's request."""
+        """Answer the request of a connection."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -86,7 +88,7 @@ class Door:
         looked_at = guard.stripped(scope)
         if looked_at is not None:
             scope, send = looked_at, answers.with_header(send, guard.SAID)
-        # What nobody has looked at is read before it takes a place: a body that drips takes none.
+        # An unchecked request is read before it takes a place: a slow body takes none.
         engine = self._admitted if looked_at is None else self._guard
         name, began, status = request_id.of(scope), time.monotonic(), 0
 
@@ -130,7 +132,7 @@ class Door:
             await engine(scope, receive, send)
 
     async def _admitted(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Ask the engine, at once or when it is the request's turn."""
+        """Forward a request to the engine, immediately or when it is first in the queue."""
         if not self._engine_alive():
             await _gone(send)
         elif self.admission.try_enter():
@@ -142,7 +144,7 @@ class Door:
             await self._in_turn(scope, Waiting(receive, self._bodies), send)
 
     async def _in_turn(self, scope: Scope, waiting: Waiting, send: Send) -> None:
-        """Answer when it is the request's turn; who leaves before leaves the queue."""
+        """Answer when it is the request's turn; a client that leaves earlier leaves the queue."""
         try:
             if not await self._turn(waiting):
                 return
@@ -163,7 +165,7 @@ class Door:
             waiting.close()
 
     async def _turn(self, waiting: Waiting) -> bool:
-        """Wait for the turn; False when the client has gone before."""
+        """Wait for the turn. Returns False if the client has left before."""
         turn = asyncio.ensure_future(self.admission.enter())
         gone = asyncio.ensure_future(waiting.client_gone())
         try:
@@ -191,9 +193,9 @@ async def _gone(send: Send) -> None:
 
 
 def _in_our_words(send: Send) -> Send:
-    """A `send` that gives NOT_BEGUN the form that it has here.
+    """Return a `send` that converts NOT_BEGUN to the format of this port.
 
-    Our own code inside of the engine's app can only raise it, and the app puts it in words of its own.
+    Code of Daybreak inside the engine's app can only raise NOT_BEGUN, and the app formats it in its own way.
     """
     pieces: list[bytes] | None = None
 

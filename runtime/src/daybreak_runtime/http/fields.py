@@ -1,10 +1,9 @@
-"""The fields of a request's body that are rejected, by path: the same list that the gateway has.
+"""Fields of a request's body that are rejected, by path: the same list as in the gateway.
 
-`request_fields.json` is made from the gateway's own list (`daybreak.gateway.fields`); what is said of a field
-that is refused is what the gateway says. A gateway asks at PATH whether a replica has this very list, and
-leaves the look at bodies to those that have.
-
-It judges what the engine's app parses: with the same parser, and every occurrence of a name.
+`request_fields.json` is generated from the gateway's list (`daybreak.gateway.fields`); the messages for
+rejected fields are the gateway's. A gateway probes PATH to learn whether a replica has the same list, and
+leaves the check of bodies to such replicas. The check covers the content that the engine's app parses: with
+the same parser, and every occurrence of a name.
 """
 
 import hashlib
@@ -25,43 +24,44 @@ _CHOICES: int = _RULES["choices"]
 _ITEMS: int = _RULES["items"]
 _SALT: int = _RULES["salt"]
 _MOST_MEMBERS = 2000
-"""Names in one object: no request has so many, and to judge each costs more than to read a text."""
+"""Maximum number of names in one object. No real request has as many, and checking a name costs more than
+reading a text."""
 _INSIDE = "chat_template_kwargs"
 _TEMPLATE = "chat_template"
 
 PATH = f"/-/guard/{hashlib.sha256(_TEXT.encode()).hexdigest()[:16]}"
-"""Answered as the health is, by a replica that looks at bodies by this list."""
+"""Path with the same response as the health path, in a replica that checks bodies by this list."""
 
 
 class Refused(NamedTuple):
-    """Why a body is refused."""
+    """Reason for the rejection of a body."""
 
     message: str
     param: str | None
 
 
 def looks_at(path: str) -> bool:
-    """Whether bodies at a path are JSON that is looked at: all but forms."""
+    """Return True if bodies at a path are JSON that is checked: all but forms."""
     return path not in _RULES["forms"]
 
 
 def refused(path: str, body: bytes) -> Refused | None:
-    """Why a body is refused at a path; None: it passes.
+    """Return why a body is rejected at a path, or None if it passes.
 
-    What is no object in JSON is refused here, and not left to whoever may read it otherwise.
+    A body that is not a JSON object is rejected here, because another parser might read it differently.
     """
     if b"\0" in body:
-        return Refused("The body must be JSON in UTF-8.", None)
+        return Refused("The request body must be JSON in UTF-8.", None)
     try:
-        # Objects as tuples of pairs, lists as lists: of a dict only the last of two like names would be left.
+        # Objects as tuples of pairs, lists as lists: a dict would keep only the last of two equal names.
         members = json.loads(body, object_pairs_hook=tuple)
     except (ValueError, RecursionError):
         members = None
     if not isinstance(members, tuple):
-        return Refused("The request's body must be a JSON object.", None)
+        return Refused("The request body must be a JSON object.", None)
     rules = _BY_PATH.get(path, {})
     if len(members) > _MOST_MEMBERS:
-        return Refused("The body has too many fields.", None)
+        return Refused("The request body has too many fields.", None)
     for name, value in members:
         found = _judge(name, value, rules.get(name))
         if found is not None:
@@ -72,13 +72,13 @@ def refused(path: str, body: bytes) -> Refused | None:
 def _judge(name: str, value: Any, rule: str | None) -> Refused | None:
     match rule:
         case "refused" if value is not None:
-            return Refused(f"This service does not take the field {name}.", name)
+            return Refused(f"This service does not accept the field '{name}'.", name)
         case "counted" if isinstance(value, str) or _more_than(value, _CHOICES):
-            return Refused(f"n must be a number of at most {_CHOICES}.", name)
+            return Refused(f"'n' must be a number of at most {_CHOICES}.", name)
         case "listed" if isinstance(value, list) and _work(value) > _ITEMS:
-            return Refused(f"The list {name} has more than {_ITEMS} items.", name)
+            return Refused(f"The list '{name}' must have at most {_ITEMS} items.", name)
         case "salted" if isinstance(value, str) and ("/" in value or _size(value) > _SALT):
-            return Refused(f"{name} must have at most {_SALT} bytes and no slash.", name)
+            return Refused(f"'{name}' must have at most {_SALT} bytes and no slash.", name)
         case "entered" if isinstance(value, tuple):
             return _inside(value)
     return None
@@ -86,10 +86,10 @@ def _judge(name: str, value: Any, rule: str | None) -> Refused | None:
 
 def _inside(members: tuple[Any, ...]) -> Refused | None:
     if len(members) > _MOST_MEMBERS:
-        return Refused("The body has too many fields.", None)
+        return Refused("The request body has too many fields.", None)
     if any(name == _TEMPLATE and value is not None for name, value in members):
         param = f"{_INSIDE}.{_TEMPLATE}"
-        return Refused(f"This service does not take the field {_TEMPLATE}.", param)
+        return Refused(f"This service does not accept the field '{_TEMPLATE}'.", param)
     return None
 
 
@@ -98,10 +98,10 @@ def _more_than(value: Any, most: int) -> bool:
 
 
 def _size(value: str) -> int:
-    """Return the size of a text in bytes. Half a pair of surrogates counts as one."""
+    """Return the size of a text in bytes. Half of a surrogate pair counts as one."""
     return len(value.encode(errors="replace"))
 
 
 def _work(items: list[Any]) -> int:
-    """Pieces of work in a list. Numbers are none: a list of them is one text in tokens."""
+    """Return the pieces of work in a list. Numbers do not count: a list of them is one text in tokens."""
     return sum(isinstance(item, str | list | tuple) for item in items)

@@ -1,7 +1,7 @@
-"""The look at bodies in front of the engine's app: their fields, and how slowly they may come.
+"""Check of bodies in front of the engine's app: their fields, and their speed.
 
-Gateways send requests to be looked at to paths that begin with `fields.PATH`. All others they have looked at
-themselves: by their own list, and with the fields that the service lets pass beside.
+Gateways send unchecked requests to paths that begin with `fields.PATH`. They have checked all others
+themselves: by their own list, and with the fields that the service allows in addition.
 """
 
 import asyncio
@@ -13,23 +13,23 @@ from daybreak_runtime.http.asgi import App, Header, Message, Receive, Scope, Sen
 
 _BEGINNING = f"{fields.PATH}/"
 SAID: Header = (b"x-daybreak-guard", b"1")
-"""In each answer to such a request: who has nothing at its path does not say so."""
+"""Header of each response to an unchecked request. A server without the path does not send it."""
 _GRACE_SECONDS = 30.0
-"""How long a body may take, however it comes: as the gateway has it."""
+"""Seconds that a body may take at any speed, as in the gateway."""
 _PACE = 16 * 2**10
-"""Bytes per second that it must have come at from then on."""
+"""Minimum speed afterwards, in bytes per second."""
 
 
 class _TooSlow(Exception):
-    """A body has taken longer than it may."""
+    """A body has taken too long."""
 
 
 class _Gone(Exception):
-    """The client has left before its body was whole."""
+    """The client has left before its body was complete."""
 
 
 def stripped(scope: Scope) -> Scope | None:
-    """The request as its client has sent it, if its body is to be looked at; None: it is not."""
+    """Return the request as its client has sent it if its body must be checked, or None."""
     if not scope["path"].startswith(_BEGINNING):
         return None
     path = scope["path"].removeprefix(fields.PATH)
@@ -37,11 +37,11 @@ def stripped(scope: Scope) -> Scope | None:
 
 
 class Guard:
-    """Passes a request on to the app when its body is whole, and nothing in it is refused.
+    """App that forwards a request when its body is complete and nothing in it is rejected.
 
     Args:
-        app: The engine's app.
-        clock: Seconds that only grow.
+        app: App of the engine.
+        clock: Monotonic seconds.
     """
 
     def __init__(self, app: App, clock: Callable[[], float] = time.monotonic) -> None:
@@ -66,7 +66,7 @@ class Guard:
         await self._app(scope, _again(body, receive), send)
 
     async def _whole(self, receive: Receive) -> bytes:
-        """The body. Raises _Gone and _TooSlow."""
+        """Return the body. Raises _Gone and _TooSlow."""
         began, size, pieces = self._clock(), 0, []
         while True:
             left = began + _GRACE_SECONDS + size / _PACE - self._clock()
@@ -86,7 +86,7 @@ class Guard:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the body once more, and then what the server's does."""
+    """Return a `receive` that returns the body once more, and then the server's messages."""
     given = False
 
     async def receiving() -> Message:

@@ -1,4 +1,4 @@
-"""The server below the port: uvicorn, on the event loop that the engine's client runs on."""
+"""HTTP server of the port: uvicorn, on the event loop of the engine's client."""
 
 import asyncio
 import contextlib
@@ -16,16 +16,17 @@ from daybreak_runtime.http import answers
 from daybreak_runtime.http.asgi import App, Receive, Scope, Send
 
 KEEP_ALIVE_SECONDS = 90
-"""How long an idle connection stays open: longer than the gateway keeps one, so that the gateway never sends
-on one that is just being closed."""
+"""Seconds for which an idle connection stays open: longer than in the gateway, so that the gateway never
+sends a request on a closing connection."""
 _BIND_SECONDS = 30.0
-"""How long to try while somebody else has the port: a replica that was here before may be ending."""
+"""Seconds to retry while another process has the port: a previous replica may be ending."""
 _START_SECONDS = 30.0
 _HANDSHAKE_SECONDS = 0.05
-"""How long a connection whose first packet was taken may need to be there: a few times the way to and fro."""
+"""Seconds that a connection may need to be established after its first packet was accepted: a few round
+trips."""
 IDLE_SECONDS = 3.0
-"""How long connections are kept behind a closed port: longer than the gateway keeps one that nobody uses, so
-that none is closed on which it is just sending."""
+"""Seconds for which connections are kept after the port is closed: longer than the gateway keeps an idle one,
+so that none is closed while the gateway sends on it."""
 _LOOK_SECONDS = 0.05
 _SO_ATTACH_FILTER = 26
 _CLOSE = (b"connection", b"close")
@@ -34,11 +35,11 @@ _NO_NEW_CONNECTIONS = b"".join(
     for instruction in (
         (0x30, 0, 0, 13),  # the byte of TCP's flags
         (0x45, 0, 1, 0x02),  # SYN?
-        (0x06, 0, 0, 0),  # then nothing of the packet
-        (0x06, 0, 0, 0xFFFFFFFF),  # else all of it
+        (0x06, 0, 0, 0),  # then drop the packet
+        (0x06, 0, 0, 0xFFFFFFFF),  # otherwise keep all of it
     )
 )
-"""A filter of the kernel's (classic BPF) for what comes to a listening socket."""
+"""Kernel filter (classic BPF) for packets to a listening socket."""
 
 
 class _Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is only in the Ray images
@@ -49,10 +50,10 @@ class _Server(uvicorn.Server):  # type: ignore[misc]  # uvicorn is only in the R
 
 
 class Listener:
-    """An HTTP server for an app.
+    """HTTP server for an app.
 
     Args:
-        app: What answers.
+        app: App that answers.
     """
 
     def __init__(self, app: App) -> None:
@@ -74,15 +75,15 @@ class Listener:
                 timeout_keep_alive=KEEP_ALIVE_SECONDS,
             )
         )
-        """What vLLM's handlers of errors stop when its engine has died."""
+        """Server that vLLM's error handlers stop when its engine has died."""
         self._task: asyncio.Task[None] | None = None
         self.port = 0
 
     async def start(self, port: int) -> None:
-        """Listen on a port of all addresses, from when this returns on.
+        """Listen on a port of all addresses before returning.
 
         Raises:
-            OSError: Somebody else has the port, for longer than a replica takes to end.
+            OSError: Another process has the port for longer than a replica takes to end.
             RuntimeError: The app or the server did not start.
         """
         sock = self._socket = await _bound(port)
@@ -97,30 +98,30 @@ class Listener:
 
     @property
     def ended(self) -> bool:
-        """Whether it does not serve any more."""
+        """True if the server no longer serves."""
         return self._task is None or self._task.done()
 
     @property
     def closing(self) -> bool:
-        """Whether it takes no more connections."""
+        """True if the server accepts no more connections."""
         return self._refusing or bool(self.server.should_exit)
 
     @property
     def _connected(self) -> bool:
-        """Whether somebody has a connection."""
+        """True if there is a connection."""
         return not self.ended and bool(self.server.server_state.connections)
 
     async def stop(self, seconds: float, idle_seconds: float = IDLE_SECONDS) -> None:
         """Close the port, and wait for the requests in progress.
 
-        A gateway goes on sending until a connection is refused. It sends again what was refused, but not what
-        it has sent on a connection that is closed then. So the port is closed first, with nobody left who has
-        connected to it and was not taken. What was taken is answered, and connections end with their answers,
-        or when nobody has used them for a while.
+        A gateway continues to send until a connection is refused. It sends a refused request again, but not
+        one that it has sent on a connection that is then closed. Therefore the port is closed first, after
+        all established connections were accepted. Requests on them are answered, and connections end with
+        their responses, or after an idle time.
 
         Args:
-            seconds: How long all of it may take.
-            idle_seconds: How long connections without a request are kept.
+            seconds: Maximum total time.
+            idle_seconds: Time for which connections without a request are kept.
         """
         if self._task is None:
             return
@@ -134,21 +135,21 @@ class Listener:
         await asyncio.wait([self._task], timeout=max(0.0, until - loop.time()))
 
     async def _refuse(self) -> None:
-        """Take no more connections, and all that are there."""
+        """Accept all established connections, and no more."""
         self._refusing = True
         if self._socket is None or self.server.should_exit:
             return
-        # A first packet that is dropped is sent again after a second, and refused then.
+        # The client repeats a dropped first packet after a second, and is then refused.
         with contextlib.suppress(OSError):
             _take_no_new(self._socket)
-        # Meanwhile the event loop takes who has come.
+        # Until then the event loop accepts the established connections.
         await asyncio.sleep(_HANDSHAKE_SECONDS)
         for server in self.server.servers:
             server.close()
         self._socket.close()
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The app; once no more connections are taken, each ends with its answer."""
+        """Call the app. Once no more connections are accepted, each ends with its response."""
         if self._refusing and scope["type"] == "http":
             send = answers.with_header(send, _CLOSE)
         await self._app(scope, receive, send)
@@ -166,7 +167,7 @@ async def _bound(port: int) -> socket.socket:
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket for IPv6 and IPv4 alike, or for IPv4 alone where the kernel has no IPv6."""
+    """Return a socket for IPv6 and IPv4, or for IPv4 only if the kernel has no IPv6."""
     if socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
             return socket.create_server(
@@ -176,9 +177,9 @@ def _listening(port: int) -> socket.socket:
 
 
 def _take_no_new(sock: socket.socket) -> None:
-    """Have the kernel drop the first packet of each new connection.
+    """Make the kernel drop the first packet of each new connection.
 
-    Raises OSError where it has no such filters.
+    Raises OSError if it has no such filters.
     """
     if sys.platform != "linux":
         return

@@ -1,7 +1,7 @@
-"""The paths on which a replica answers.
+"""Allowed paths of a replica.
 
-The engine's app has more: documentation, its version, adapters and experts to load and unload, and in
-development mode calls into the engine's processes. Only what is listed here is passed on.
+The engine's app has more: documentation, its version, loading and unloading of adapters and experts, and in
+development mode calls into the engine's processes. Only the listed paths are forwarded.
 """
 
 import re
@@ -35,7 +35,7 @@ CANCEL_RESPONSE = re.compile(r"/v1/responses/(?P<id>[^/]+)/cancel")
 
 
 def methods(path: str) -> frozenset[str]:
-    """The methods that a path takes; none when it is not listed."""
+    """Return the methods that a path accepts, or none if it is not listed."""
     if path in _POST:
         return frozenset({"POST"})
     if path in _GET or _MODEL.fullmatch(path) or STORED_RESPONSE.fullmatch(path):
@@ -46,11 +46,12 @@ def methods(path: str) -> frozenset[str]:
 
 
 def asks_the_engine(path: str) -> bool:
-    """Whether a request for the path is work for the engine, and so counts against the replica's limit."""
+    """Return True if a request for the path is work for the engine, and so counts against the replica's
+    limit."""
     return path in _POST
 
 
 def stored_response(path: str) -> str | None:
-    """The id of the stored response that a path is about, if it is about one."""
+    """Return the id of the stored response in a path, or None if the path has none."""
     found = STORED_RESPONSE.fullmatch(path) or CANCEL_RESPONSE.fullmatch(path)
     return found["id"] if found else None

@@ -1,4 +1,4 @@
-"""X-Request-Id: taken from the client, or made, and given back with every answer."""
+"""X-Request-Id: accepted from the client, or generated, and returned with every response."""
 
 import re
 import uuid
@@ -7,11 +7,11 @@ from daybreak_runtime.http.asgi import Header, Message, Scope, Send
 
 NAME = b"x-request-id"
 _TAKEN = re.compile(rb"[!-~]{1,128}")
-"""What a client may choose: it stands in logs and in the engine's own ids."""
+"""Allowed ids of clients, because they appear in logs and in the engine's ids."""
 
 
 def of(scope: Scope) -> bytes:
-    """The request's id. One that is made here, or that replaces an unfit one, stands in the scope then."""
+    """Return the request's id. A generated id, which also replaces an invalid one, is set in the scope."""
     headers: list[Header] = list(scope["headers"])
     given = [value for name, value in headers if name.lower() == NAME]
     if len(given) == 1 and _TAKEN.fullmatch(given[0]):
@@ -22,7 +22,7 @@ def of(scope: Scope) -> bytes:
 
 
 def given_back(send: Send, request_id: bytes) -> Send:
-    """A `send` that adds the id to the answer."""
+    """Return a `send` that adds the id to the response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""The header Retry-After."""
+"""Header Retry-After."""
 
 import time
 from email.utils import parsedate_to_datetime
@@ -7,7 +7,7 @@ _LIMIT = 600.0
 
 
 def retry_after(written: str | None) -> float | None:
-    """Seconds of a Retry-After header, as a number or as a date; None when it says nothing."""
+    """Return the seconds of a Retry-After header, from a number or a date, or None if it is invalid."""
     if not written:
         return None
     try:

@@ -1,15 +1,15 @@
-"""Stored responses of `/v1/responses`: what is said of one that is not there any more."""
+"""Stored responses of `/v1/responses`: the message for a missing one."""
 
 from http import HTTPStatus
 from typing import Any
 
 
 def missing(response_id: str, *, stores: bool = True) -> str:
-    """Why a response is not there, and what to do.
+    """Return why a response is missing, and what to do.
 
     Args:
-        response_id: Its id, as the client has it.
-        stores: Whether the engine stores responses at all.
+        response_id: Id of the response, as the client has it.
+        stores: True if the engine stores responses at all.
     """
     reason = (
         "Responses are stored in the memory of the replica that made them: other replicas do not have them, "
@@ -21,10 +21,10 @@ def missing(response_id: str, *, stores: bool = True) -> str:
 
 
 def explain(serving: Any | None) -> None:
-    """Have vLLM give the reason to who names such a response in `previous_response_id`.
+    """Make vLLM explain a missing response to a client that names it in `previous_response_id`.
 
     Args:
-        serving: vLLM's OpenAIServingResponses; None where the model has none.
+        serving: vLLM's OpenAIServingResponses; None if the model has none.
     """
     if serving is None:
         return

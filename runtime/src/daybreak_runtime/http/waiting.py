@@ -1,7 +1,7 @@
-"""The body of a request that waits for its turn, and the sign that its client has gone.
+"""Body of a waiting request, and detection of its client's departure.
 
-ASGI tells of a client that leaves only when somebody receives, and behind the body. So while a request waits
-its body is taken in, and given to the app afterwards.
+ASGI reports a departed client only to a call of `receive`, after the body. Therefore the body of a waiting
+request is read, and passed to the app afterwards.
 """
 
 import asyncio
@@ -11,36 +11,36 @@ from daybreak_runtime.http.asgi import Message, Receive
 
 
 class BodyStore:
-    """Memory for the bodies of all requests that wait.
+    """Memory for the bodies of all waiting requests.
 
     Args:
-        most_bytes: How much there is. A request for which nothing is left is not read on while it waits; that
-            its client has gone is then noticed when its turn comes.
+        most_bytes: Total bytes. A request without remaining memory is not read while it waits; its client's
+            departure is then noticed at its turn.
     """
 
     def __init__(self, most_bytes: int) -> None:
         self._free = most_bytes
 
     def take(self, size: int) -> None:
-        """Count a piece that has come; it may be the one that goes beyond the limit."""
+        """Count a received piece, which may exceed the limit."""
         self._free -= size
 
     def give_back(self, size: int) -> None:
-        """Count it no longer."""
+        """Stop counting a piece."""
         self._free += size
 
     @property
     def full(self) -> bool:
-        """Whether nothing more may be read."""
+        """True if no more may be read."""
         return self._free <= 0
 
 
 class Waiting:
-    """One request that waits: reads its messages, and hands them on later.
+    """Waiting request, which stores its messages for the app.
 
     Args:
-        receive: The server's.
-        store: Where bodies are counted.
+        receive: `receive` of the server.
+        store: Store that counts bodies.
     """
 
     def __init__(self, receive: Receive, store: BodyStore) -> None:
@@ -51,7 +51,7 @@ class Waiting:
         self._next: asyncio.Task[Message] | None = None
 
     async def client_gone(self) -> None:
-        """Read on until the client has gone."""
+        """Read until the client has left."""
         while True:
             while self._store.full:  # noqa: ASYNC110 - rare: not worth an event at every body that goes
                 await asyncio.sleep(0.25)
@@ -60,7 +60,7 @@ class Waiting:
                 return
 
     async def _read(self) -> Message:
-        """The next message from the server, kept for the app. Nothing is lost when this is cancelled."""
+        """Read the next message from the server, and store it for the app. A cancellation loses nothing."""
         if self._next is None:
             self._next = asyncio.ensure_future(self._receive())
         message = await asyncio.shield(self._next)
@@ -72,7 +72,7 @@ class Waiting:
         return message
 
     async def receive(self) -> Message:
-        """Receive, for the app: first what was kept, then what comes."""
+        """Receive for the app: first stored messages, then new ones."""
         if self._kept:
             message = self._kept.popleft()
             size = len(message.get("body", b""))
@@ -88,7 +88,7 @@ class Waiting:
         return await self._receive()
 
     def close(self) -> None:
-        """Give back what was not handed on."""
+        """Release stored messages."""
         self._store.give_back(self._size)
         self._size = 0
         self._kept.clear()

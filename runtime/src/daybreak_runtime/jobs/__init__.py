@@ -1,1 +1,1 @@
-"""What every job of ours needs: places for files, problems in words, and a port that tells how far it is."""
+"""Common parts of Daybreak's jobs: storage of files, problems for display, and a port for progress."""

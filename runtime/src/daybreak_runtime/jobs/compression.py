@@ -20,7 +20,7 @@ _ARCHIVES = {b"PK\x03\x04": "zip", b"7z\xbc\xaf\x27\x1c": "7z", b"\x04\x22\x4d\x
 """First bytes of other compressed files."""
 _HEAD = 6
 ERRORS = (EOFError, zlib.error, lzma.LZMAError)
-"""Errors of a compressed file that is cut off or damaged, beside an OSError of its decompressor."""
+"""Errors of a truncated or damaged compressed file, in addition to an OSError of its decompressor."""
 
 
 class CompressionError(ValueError):
@@ -40,7 +40,7 @@ def rejected_end(name: str) -> str:
 
 
 def rejection(kind: str) -> str:
-    """Return why such a file is rejected, to follow its name."""
+    """Return the reason for a file's rejection, to follow its name."""
     return f"is compressed or an archive ({kind}): decompress it, or use one of {', '.join(ENDS)}"
 
 
@@ -70,7 +70,7 @@ def decompressed(file: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 class _Source(io.RawIOBase):
-    """The compressed file. Notes whether reading it has failed: that is no damage."""
+    """Compressed file. It records a failure of reading, which is no damage."""
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ def _xz(file: IO[bytes]) -> IO[bytes]:
 def _zstandard(file: IO[bytes]) -> IO[bytes]:
     from pyarrow import CompressedInputStream, PythonFile
 
-    # pyarrow's own file knows no lines.
+    # pyarrow's own file has no line iteration.
     return io.BufferedReader(CompressedInputStream(PythonFile(file, mode="r"), "zstd"))
 
 

@@ -1,4 +1,4 @@
-"""Telling how far a job is: the operator asks over HTTP, and says when it has kept the last word."""
+"""Progress of a job over HTTP: the operator polls it, and confirms the final report."""
 
 import json
 import threading
@@ -8,18 +8,18 @@ from typing import Any
 from daybreak_runtime.jobs.json_text import encode_utf8
 
 HEARD = "heard=true"
-"""Query of an operator that has the last word in the status of the object."""
+"""Query of an operator that has stored the final report in the object's status."""
 HEARD_SECONDS = 600.0
-"""How long that is waited for before the process ends all the same."""
+"""Maximum seconds to wait for the confirmation of the final report before the process ends."""
 
 
 class ProgressPort:
-    """What is known of a job at this moment, told on a port.
+    """Server of a job's progress on a port.
 
     Args:
-        uid: Of the object that the job is for.
-        path: Where it is told.
-        said: What is told at first.
+        uid: UID of the job's object.
+        path: Path of the report.
+        said: Initial content of the report.
     """
 
     def __init__(self, uid: str, path: str, said: dict[str, Any]) -> None:
@@ -30,11 +30,11 @@ class ProgressPort:
         self._server: ThreadingHTTPServer | None = None
 
     def listen(self, port: int) -> int:
-        """Begin to answer. Returns the port, another one where 0 was asked for."""
+        """Start the server. Returns the port, which differs if 0 was given."""
         progress = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # the name that the base class looks for
+            def do_GET(self) -> None:  # the name that the base class requires
                 path, _, query = self.path.partition("?")
                 report = progress.report()
                 # As text and not as escapes: the operator's parser rejects half of a surrogate pair.
@@ -49,37 +49,38 @@ class ProgressPort:
                     progress._heard.set()
 
             def log_message(self, *_: Any) -> None:
-                """Asked every few seconds: nobody wants to read that."""
+                """Log nothing, because the operator polls every few seconds."""
 
         self._server = ThreadingHTTPServer(("", port), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True, name="progress").start()
         return int(self._server.server_address[1])
 
     def report(self) -> dict[str, Any]:
-        """What is told."""
+        """Return the report."""
         with self._lock:
             return dict(self._said)
 
     def say(self, **parts: Any) -> None:
-        """Change parts of what is told."""
+        """Update parts of the report."""
         with self._lock:
             self._said |= parts
 
     def state(self, state: str) -> None:
-        """One word on what is done."""
+        """Set the state in the report."""
         self.say(state=state)
 
     def end(self, reason: str = "", message: str = "") -> bool:
-        """The last word: it is done, or cannot go on for a reason. Waits, for a while, until it is kept.
+        """Send the final report: success, or failure with a reason. Waits for a limited time for its
+        confirmation.
 
-        Returns whether it is.
+        Returns True if it was confirmed.
         """
         why = {"reason": reason, "message": message[:2000]} if reason else {}
         self.say(state="Failed" if reason else "Succeeded", final=True, **why)
         return self._heard.wait(HEARD_SECONDS if self._server else 0)
 
     def close(self) -> None:
-        """Answer no more."""
+        """Stop the server."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()

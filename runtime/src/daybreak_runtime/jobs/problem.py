@@ -1,12 +1,12 @@
-"""Why a job cannot go on, in a form that the operator makes a condition of."""
+"""Permanent failure of a job, which the operator reports as a condition."""
 
 
 class JobProblem(Exception):
-    """Trying again would not help: somebody has to change something.
+    """Failure that a retry does not fix: the user must change something.
 
     Attributes:
-        reason: One word, a reason of the object's conditions.
-        message: A sentence for people.
+        reason: Reason for the object's conditions.
+        message: Sentence for display.
     """
 
     def __init__(self, reason: str, message: str) -> None:

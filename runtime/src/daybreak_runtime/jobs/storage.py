@@ -1,4 +1,4 @@
-"""Files below a place, in a mounted volume or a bucket: list, read, and write as a whole or not at all."""
+"""Storage of files in a mounted volume or a bucket: list, read, and write atomically."""
 
 import contextlib
 import io
@@ -26,31 +26,32 @@ _REFUSED = (
     "NoSuchBucket",
     "OAuth2 access token",
 )
-"""Words of refusals that are no PermissionError."""
+"""Substrings of access errors that are not a PermissionError."""
 GCS_SECONDS = 120.0
-"""How long Google's client tries again; by itself a quarter of an hour, also where a pod has no identity."""
+"""Maximum seconds for which Google's client retries. Its default is a quarter of an hour, even if a pod has
+no identity."""
 _BLOCK = 1024 * 1024
-"""How much is read from a bucket at a time, in bytes."""
+"""Bytes that are read from a bucket at once."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file."""
+    """File of a storage."""
 
     path: str
-    """Within its storage."""
+    """Path within its storage."""
     name: str
-    """Relative to what was listed."""
+    """Path relative to the listed folder."""
     size: int
     version: str
-    """Another one when the content has changed."""
+    """Version that changes with the content."""
 
 
 class Storage(Protocol):
-    """Where files are."""
+    """Interface of a storage."""
 
     def files(self, below: str = "") -> list[Entry]:
-        """The file itself, or all below a folder, sorted by name; empty where there is nothing."""
+        """Return the file itself, or all files below a folder, sorted by name; empty if there are none."""
         ...
 
     def open(self, path: str) -> IO[bytes]:
@@ -58,30 +59,30 @@ class Storage(Protocol):
         ...
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file below the place: readers see all of it or nothing."""
+        """Write a file below the root atomically: readers see all of it or nothing."""
         ...
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """The same with what a file holds from where it stands on, which need not fit into memory."""
+        """Write a file from an open file's current position; the content need not fit into memory."""
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file below the place, if it is there."""
+        """Remove a file below the root, if it exists."""
         ...
 
 
 class LocalStorage:
-    """Files of a mounted volume.
+    """Storage of a mounted volume.
 
     Args:
-        root: The file or folder.
+        root: File or folder.
     """
 
     def __init__(self, root: str) -> None:
         self._root = Path(root)
 
     def files(self, below: str = "") -> list[Entry]:
-        """The file itself, or all below a folder, sorted by name; empty where there is nothing."""
+        """Return the file itself, or all files below a folder, sorted by name; empty if there are none."""
         base = self._root / below if below else self._root
         with _explained(str(base)):
             if base.is_file():
@@ -100,11 +101,11 @@ class LocalStorage:
             return Path(path).open("rb")
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file below the place: readers see all of it or nothing."""
+        """Write a file below the root atomically: readers see all of it or nothing."""
         self.upload(name, io.BytesIO(content))
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """The same with what a file holds from where it stands on, which need not fit into memory."""
+        """Write a file from an open file's current position; the content need not fit into memory."""
         target = self._root / name
         with _explained(str(target)):
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -116,13 +117,13 @@ class LocalStorage:
             partial.replace(target)
 
     def remove(self, name: str) -> None:
-        """Remove a file below the place, if it is there."""
+        """Remove a file below the root, if it exists."""
         with _explained(str(self._root / name)):
             (self._root / name).unlink(missing_ok=True)
 
 
 class BucketStorage:
-    """Files of a bucket, through pyarrow; who may read it is found in the environment (variables, identity).
+    """Storage of a bucket, through pyarrow; credentials come from the environment (variables, identity).
 
     Args:
         uri: `s3://bucket/prefix` or `gs://bucket/prefix`.
@@ -134,14 +135,14 @@ class BucketStorage:
         parts = urlsplit(uri)
         with _explained(uri):
             self._fs: Any = _s3(fs) if parts.scheme == "s3" else _gcs(fs)
-        # pyarrow 26 did not come back from open_input_file of a Google bucket (test_gcs); streams it reads.
+        # pyarrow 26 did not return from open_input_file of a Google bucket (test_gcs); it reads streams.
         self._copies = parts.scheme == "gs"
         self._kinds = fs.FileType
         self._selector = fs.FileSelector
         self._root = (parts.netloc + parts.path).rstrip("/")
 
     def files(self, below: str = "") -> list[Entry]:
-        """The file itself, or all below a prefix, sorted by name; empty where there is nothing."""
+        """Return the file itself, or all files below a prefix, sorted by name; empty if there are none."""
         base = f"{self._root}/{below}" if below else self._root
         with _explained(base):
             info = self._fs.get_file_info(base)
@@ -162,32 +163,32 @@ class BucketStorage:
         with _explained(path):
             if self._copies:
                 return copied(self._fs.open_input_stream(path))
-            # pyarrow's own file knows no lines.
+            # pyarrow's own file has no line iteration.
             return io.BufferedReader(self._fs.open_input_file(path), _BLOCK)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file below the prefix: an upload counts as a whole or not at all."""
+        """Write a file below the prefix: an upload is atomic."""
         self.upload(name, io.BytesIO(content))
 
     def upload(self, name: str, file: IO[bytes]) -> None:
-        """The same with what a file holds from where it stands on, which need not fit into memory."""
+        """Write a file from an open file's current position; the content need not fit into memory."""
         with _explained(f"{self._root}/{name}"), self._fs.open_output_stream(f"{self._root}/{name}") as out:
             shutil.copyfileobj(file, out, _BLOCK)
 
     def remove(self, name: str) -> None:
-        """Remove a file below the prefix, if it is there."""
+        """Remove a file below the prefix, if it exists."""
         with _explained(f"{self._root}/{name}"), contextlib.suppress(FileNotFoundError):
             self._fs.delete_file(f"{self._root}/{name}")
 
 
 def storage(uri: str) -> Storage:
-    """The storage of a place: `file://`, `s3://` or `gs://`."""
+    """Return the storage of a URI: `file://`, `s3://` or `gs://`."""
     parts = urlsplit(uri)
     return LocalStorage(unquote(parts.path)) if parts.scheme == "file" else BucketStorage(uri)
 
 
 def copied(stream: Any) -> IO[bytes]:
-    """What a stream holds, on the pod's own disk: Parquet is read at any place."""
+    """Return the content of a stream as a file on the pod's disk, because Parquet needs random access."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 -- who asked for it closes it
     try:
         with stream:
@@ -200,7 +201,8 @@ def copied(stream: Any) -> IO[bytes]:
 
 
 def _s3(fs: Any) -> Any:
-    """pyarrow knows AWS's own addresses only, unless it is told another one (such as MinIO's)."""
+    """Return the S3 filesystem: pyarrow knows only AWS's own addresses by default, not others such as
+    MinIO's."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
         return fs.S3FileSystem()
@@ -209,7 +211,7 @@ def _s3(fs: Any) -> Any:
 
 
 def _gcs(fs: Any) -> Any:
-    """Google's own address, and the pod's identity; or an emulator's address, which asks for none."""
+    """Return the filesystem of Google's address with the pod's identity, or of an emulator without one."""
     limit = timedelta(seconds=GCS_SECONDS)
     emulator = os.environ.get("STORAGE_EMULATOR_HOST")
     if not emulator:
@@ -232,7 +234,7 @@ def _raise(error: OSError) -> None:
 
 @contextlib.contextmanager
 def _explained(place: str) -> Iterator[None]:
-    """Say what a storage refuses in words: it will refuse it again."""
+    """Convert the errors of a storage that are permanent to problems."""
     try:
         yield
     except FileNotFoundError as error:

@@ -1,4 +1,4 @@
-"""Reading tables of a place, row by row: JSON lines, CSV and Parquet."""
+"""Reading of tables, row by row: JSON lines, CSV and Parquet."""
 
 import csv
 import io
@@ -19,7 +19,7 @@ from daybreak_runtime.jobs.storage import INPUT_MISSING, Entry, Storage, copied
 
 INPUT_INVALID = "InputInvalid"
 AUTO = "Auto"
-"""The format that goes by the end of a file's name."""
+"""Format that depends on the end of a file's name."""
 FORMATS = {
     ".jsonl": "JSONL",
     ".ndjson": "JSONL",
@@ -39,14 +39,14 @@ csv.field_size_limit(2**31 - 1)
 
 
 def files(field: str, shown: str, storage: Storage) -> Sequence[Entry]:
-    """The files of a table. Raises JobProblem when there are none.
+    """Return the files of a table. Raises JobProblem if there are none.
 
-    Names that begin with `.` or `_` are passed over, as usual with tools that write folders of parts.
+    Names that begin with `.` or `_` are skipped, as usual with tools that write folders of parts.
 
     Args:
-        field: The field of the spec that names the place.
-        shown: The place as the person has written it.
-        storage: The place.
+        field: Field of the spec that names the location.
+        shown: Location as the user wrote it.
+        storage: Storage of the location.
     """
     found = [
         entry
@@ -59,15 +59,15 @@ def files(field: str, shown: str, storage: Storage) -> Sequence[Entry]:
 
 
 def read(field: str, wanted: str, entry: Entry, storage: Storage) -> Iterator[tuple[Mapping[str, Any], str]]:
-    """The rows of a file: columns, and why a row cannot be read, which is empty when it can.
+    """Yield the rows of a file: columns, and the reason why a row cannot be read, which is empty if it can.
 
-    Raises JobProblem when the file cannot be read at all.
+    Raises JobProblem if the whole file cannot be read.
 
     Args:
-        field: The field of the spec that names the place.
-        wanted: The format; `Auto`: by the file's name.
+        field: Field of the spec that names the location.
+        wanted: Format; `Auto` depends on the file's name.
         entry: The file.
-        storage: Where it is.
+        storage: Storage of the file.
     """
     if rejected := rejected_end(entry.name):
         raise JobProblem(INPUT_INVALID, f"{field}: {entry.name} {rejection(rejected)}")
@@ -79,7 +79,7 @@ def read(field: str, wanted: str, entry: Entry, storage: Storage) -> Iterator[tu
                 if kind != "Parquet" or content is file:
                     yield from reader(content)
                     return
-                # Parquet is read from its end on.
+                # Parquet is read from its end.
                 with copied(content) as whole:
                     yield from reader(whole)
         except CompressionError as error:
@@ -116,14 +116,14 @@ def _jsonl(file: IO[bytes]) -> Iterator[tuple[Mapping[str, Any], str]]:
             yield found
         else:
             other.append(found[1])
-    # Until an object comes, rows wait: a file without any is not what it should be, as opposed to its rows.
+    # Rows wait until the first object: if a file has none, the file is wrong, not its rows.
     if other and (set(other) == {_NO_OBJECT} or first in (b"[", b"{")):
         raise ValueError(_NO_LINES)
     yield from (({}, error) for error in other or ())
 
 
 def _row(line: bytes) -> tuple[Mapping[str, Any], str]:
-    """Parse a line. Returns its columns, and why it cannot be read."""
+    """Parse a line. Returns its columns, and the reason why it cannot be read."""
     try:
         value = json.loads(line)
     except ValueError as error:
@@ -134,7 +134,7 @@ def _row(line: bytes) -> tuple[Mapping[str, Any], str]:
 
 
 def _checked(line: bytes, value: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """Reject a row that no output and no engine can take. Only suspicious lines are walked."""
+    """Reject a row that no output and no engine accepts. Only suspicious lines are searched."""
     if line.count(b"[") + line.count(b"{") > DEPTH_LIMIT and is_too_deep(value):
         flat = {name: each for name, each in value.items() if not isinstance(each, dict | list)}
         return flat, _TOO_DEEP

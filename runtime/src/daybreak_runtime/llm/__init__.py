@@ -1,4 +1,4 @@
-"""Ray Serve LLM's server with an HTTP port of its own."""
+"""Server of Ray Serve LLM with a direct HTTP port."""
 
 from daybreak_runtime.llm.server import LLMServer
 

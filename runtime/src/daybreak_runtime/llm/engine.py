@@ -1,4 +1,4 @@
-"""What is asked of Ray's engine object and of vLLM's client behind it: every name that is not public."""
+"""Access to Ray's engine object and to vLLM's client in it: every name that is not public."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from daybreak_runtime.http.stored import explain
 
 
 class Engine:
-    """A started engine.
+    """Started engine.
 
     Args:
         engine: Ray Serve LLM's VLLMEngine.
@@ -19,7 +19,7 @@ class Engine:
         self._state: Any = None
 
     async def app(self) -> Any:
-        """vLLM's own OpenAI app, on the same serving objects as Ray's."""
+        """Return vLLM's own OpenAI app, on the same serving objects as Ray's."""
         app = await self._engine.build_asgi_app()
         self._state = app.state
         explain(getattr(app.state, "openai_serving_responses", None))
@@ -29,24 +29,24 @@ class Engine:
 
     @property
     def dead(self) -> bool:
-        """Whether it can answer nothing any more."""
+        """True if the engine can no longer answer."""
         return bool(self._client.errored)
 
     @property
     def takes_adapters(self) -> bool:
-        """Whether it was started with room for LoRA adapters."""
+        """True if the engine was started with support for LoRA adapters."""
         return self._client.vllm_config.lora_config is not None
 
     @property
     def unfinished(self) -> int:
-        """Requests that it works on, those that wait in its scheduler included."""
+        """Number of unfinished requests, those in the scheduler's queue included."""
         return int(self._client.get_num_unfinished_requests())
 
     @property
     def has_gpu_sampler(self) -> bool:
         """Return True if the engine samples tokens on a GPU of CUDA or ROCm.
 
-        A model that embeds has no sampler; an encoder-decoder model needs more than a prompt of text.
+        An embedding model has no sampler; an encoder-decoder model needs more than a text prompt.
         """
         config = self._client.vllm_config
         generates = config.model_config.runner_type == "generate"
@@ -73,17 +73,17 @@ class Engine:
             pass
 
     def shutdown(self) -> None:
-        """End its processes."""
+        """End the engine's processes."""
         self._client.shutdown()
 
     def has_response(self, response_id: str) -> bool:
-        """Whether a response of this id is stored; true where the engine has no such thing to ask."""
+        """Return True if a response of this id is stored, or if the engine has no store to query."""
         store = getattr(getattr(self._state, "openai_serving_responses", None), "response_store", None)
         return store is None or response_id in store
 
 
 def _add_one_model(app: Any) -> None:
-    """Add `GET /v1/models/{name}`, which OpenAI's clients ask for and vLLM's app lacks."""
+    """Add `GET /v1/models/{name}`, which OpenAI's clients use and vLLM's app lacks."""
     from fastapi import HTTPException
 
     async def model(name: str) -> Any:
@@ -97,7 +97,7 @@ def _add_one_model(app: Any) -> None:
 
 
 def _say_what_is_missing(app: Any) -> None:
-    """Answer paths that this model does not serve in OpenAI's shape, instead of the web framework's."""
+    """Answer paths that this model does not serve in OpenAI's format, instead of the web framework's."""
     from starlette.exceptions import HTTPException
 
     async def missing(request: Any, error: Any) -> Any:
@@ -114,7 +114,7 @@ def _say_what_is_missing(app: Any) -> None:
         }
         return JSONResponse({"error": document}, error.status_code, error.headers)
 
-    # vLLM's own handler is for FastAPI's class of errors; what the router itself raises is of Starlette's.
+    # vLLM's own handler is for FastAPI's class of errors; the router itself raises Starlette's class.
     app.add_exception_handler(HTTPException, missing)
-    # vLLM has put its middlewares together already; they are again at the first request.
+    # vLLM has built its middleware stack already; the first request builds it again.
     app.middleware_stack = None

@@ -1,4 +1,4 @@
-"""A replica's own port, from its opening to its end."""
+"""Direct port of a replica, from its opening to its end."""
 
 import asyncio
 import logging
@@ -16,20 +16,21 @@ from daybreak_runtime.llm.engine import Engine
 log = logging.getLogger("ray.serve")
 
 _LOOK_SECONDS = 0.25
-"""How often a replica looks whether its engine lives and its limit has grown."""
+"""Seconds between two checks whether the engine is alive and the limit has grown."""
 _LAST_ANSWERS_SECONDS = 3.0
-"""How long what is in progress may take to be answered when the engine has died."""
+"""Maximum seconds for responses to current requests when the engine has died."""
 _LAST_IDLE_SECONDS = 0.5
-"""How long connections may then be without a request. Serve's routers like a dead replica best, as long as it
-is there."""
+"""Maximum seconds for which connections may then be without a request. Serve's routers prefer a dead replica
+while it exists."""
 _ENGINE_END_SECONDS = 5.0
 
 OwnPaths = Mapping[str, Callable[[Send], Awaitable[None]]]
-"""Paths of the port that the replica answers itself, each by a function that sends the answer to a GET."""
+"""Paths of the port that the replica answers itself, each with a function that sends the response to a
+GET."""
 
 
 def _log_access(request_id: str, path: str, status: int, seconds: float) -> None:
-    """Write a line of Serve's access log: in its form, and turned off as its own lines are."""
+    """Write a line of Serve's access log: in its format, and disabled together with its lines."""
     extra = {"request_id": request_id, "serve_access_log": True}
     log.info("POST %s %d %.1fms", path, status, 1000 * seconds, extra=extra)
 
@@ -38,10 +39,10 @@ class Replica:
     """vLLM's app on a port of the replica's pod.
 
     Args:
-        engine: The started engine.
-        app: Its app.
-        own: What else the port answers.
-        ready: Whether requests may come, as far as that does not hang on engine and port.
+        engine: Started engine.
+        app: App of the engine.
+        own: Other paths of the port.
+        ready: Function that returns True if requests may come, independent of engine and port.
     """
 
     def __init__(self, engine: Engine, app: Any, own: OwnPaths, ready: Callable[[], bool]) -> None:
@@ -57,28 +58,28 @@ class Replica:
             log=_log_access,
         )
         self._listener = Listener(self._door)
-        # vLLM's handlers of errors close the port when they meet a dead engine.
+        # vLLM's error handlers close the port when they find a dead engine.
         app.state.server = self._listener.server
         self._watching: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen, from when this returns on."""
+        """Start listening before returning."""
         await self._listener.start(settings.port())
         self._watching = asyncio.create_task(self._watch())
         log.info("The replica serves on port %d of its pod.", self._listener.port)
 
     @property
     def requests(self) -> int:
-        """Requests that are in the engine, whichever way they came, and those that wait at the port."""
+        """Number of requests in the engine, from any source, and of those that wait at the port."""
         return self._engine.unfinished + self._door.admission.waiting
 
     def check(self) -> None:
-        """Raise if the port does not serve any more."""
+        """Raise if the port no longer serves."""
         if self._listener.ended:
             raise RuntimeError("the replica's HTTP server has ended")
 
     async def stop(self) -> None:
-        """End in order: tell gateways that ask, take no more connections, finish what is in progress."""
+        """End in order: fail health checks, accept no more connections, finish current requests."""
         if self._watching is not None:
             self._watching.cancel()
         seen = settings.notice_seconds() if self._well() else 0.0
@@ -90,23 +91,23 @@ class Replica:
         return not self._engine.dead and not self._listener.closing
 
     async def _watch(self) -> None:
-        """Let in whom a grown limit lets in; end the process once the engine has died."""
+        """Admit requests when the limit has grown; end the process once the engine has died."""
         while not self._engine.dead:
             await asyncio.sleep(_LOOK_SECONDS)
             self._door.admission.let_in()
         await self._die()
 
     async def _die(self) -> None:
-        """Answer what is in progress, and end the process.
+        """Answer current requests, and end the process.
 
-        A replica whose engine is dead answers every request with an error, and at once, so Serve's routers
-        like it best; they would go on choosing it until Serve's third failed health check. One that is gone
-        they leave alone, and Serve starts the next.
+        A replica with a dead engine immediately answers every request with an error, so Serve's routers
+        prefer it; they would choose it until Serve's third failed health check. They do not choose a replica
+        that has ended, and Serve starts the next one.
         """
         log.error("The engine has died: the replica ends.")
         try:
             self._door.admission.close()
-            # Requests in progress are answered by the engine's client, with an error each.
+            # The engine's client answers current requests, with an error each.
             await self._listener.stop(_LAST_ANSWERS_SECONDS, _LAST_IDLE_SECONDS)
             async with asyncio.timeout(_ENGINE_END_SECONDS):
                 await asyncio.to_thread(self._engine.shutdown)

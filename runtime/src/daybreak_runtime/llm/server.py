@@ -1,4 +1,4 @@
-"""The deployment class: Ray Serve LLM's, whose replicas also serve vLLM's own app on a port of theirs."""
+"""Deployment class of Ray Serve LLM, with a direct port that serves vLLM's own app in each replica."""
 
 # ruff: noqa: E402 - see below
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from daybreak_runtime.ahead import processes
 
-# First of all: the imports below take as long as those of vLLM's processes, which go on beside them.
+# First of all: the imports below take as long as those of vLLM's processes, which run in parallel.
 processes.prepare()
 
 from ray.llm._internal.serve.constants import RAYLLM_VLLM_ENGINE_CLS_ENV
@@ -24,9 +24,9 @@ from daybreak_runtime.start.cause import told
 
 
 class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray images
-    """A replica that takes requests from Serve's handles, and past Serve on a port of its own.
+    """Replica that accepts requests from Serve's handles, and on a direct port without Serve.
 
-    Serve finds deployments by the name of this class, so it is that of Ray's own.
+    Serve finds deployments by the name of this class, so it equals that of Ray's own.
     """
 
     _replica: Replica | None = None
@@ -47,7 +47,7 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         self._replica = replica
 
     def _get_default_engine_class(self) -> Any:
-        """Ours, unless the environment names another."""
+        """Return Daybreak's engine class, unless the environment names another."""
         if os.environ.get(RAYLLM_VLLM_ENGINE_CLS_ENV):
             return super()._get_default_engine_class()
         # The head imports this module too, and needs no engine.
@@ -56,19 +56,20 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         return VLLMEngine
 
     async def _start_engine(self) -> None:
-        """Start it. Ray's own also reports the model to an actor, which it starts on the head for that."""
+        """Start the engine. Ray's own method also reports the model to an actor, which it starts on the head
+        for that."""
         await self.engine.start()
 
     def own_paths(self) -> OwnPaths:
-        """Paths that the replica answers itself on its port, and not the engine's app."""
+        """Return the paths that the replica answers itself on its port, instead of the engine's app."""
         return {} if self._lora is None else {LORA: self._lora.answer}
 
     def _has_adapters(self) -> bool:
-        """Whether who asks for an adapter finds it: Serve names them after the port is open."""
+        """Return True if requests for adapters find them: Serve sends their names after the port is open."""
         return self._lora is None or self._lora.started
 
     async def reconfigure(self, user_config: Mapping[str, Any] | None) -> None:
-        """Take in Serve's `user_config`, at the start and whenever it changes, while requests go on.
+        """Apply Serve's `user_config`, at the start and whenever it changes, while requests continue.
 
         Args:
             user_config: `{"lora": {...}}`, the adapters; see `daybreak_runtime.lora`.
@@ -83,11 +84,11 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         await super().check_health()
 
     async def record_autoscaling_stats(self) -> dict[str, float]:
-        """What Serve scales by: all requests of this replica, whichever way they came."""
+        """Return the metric of Serve's autoscaling: all requests of this replica, from any source."""
         return {} if self._replica is None else {"running_requests": float(self._replica.requests)}
 
     async def __del__(self) -> None:
-        """End in order, within what Serve gives it."""
+        """End in order, within Serve's time limit."""
         if self._replica is not None:
             await self._replica.stop()
         if self._lora is not None:

@@ -1,4 +1,4 @@
-"""What a replica is told: by its environment, and by Serve's configuration of its deployment."""
+"""Settings of a replica, from its environment and from Serve's configuration of its deployment."""
 
 import os
 from typing import Any
@@ -7,39 +7,41 @@ from ray import serve
 
 DEFAULT_PORT = 8100
 NOTICE_SECONDS = 8.0
-"""How long a replica that stops serves on while it says that it does not, so that a gateway that asks then
-sends elsewhere by itself. A gateway asks a server that is up every 20 s, so most have not asked when this
-is over: they meet a closed port, and send elsewhere what was refused (`http/listener.py`). No request hangs
-on how long it is."""
+"""Seconds for which a stopping replica serves while its health check fails, so that gateways that probe it
+send requests elsewhere. A gateway probes an available server every 20 s, so most have not probed by the end.
+They meet a closed port, and send the refused requests elsewhere (`http/listener.py`). No request depends on
+this duration."""
 _LEAST_WAITING = 1000
 
 
 def port() -> int:
-    """The port of the replica; 0 takes a free one."""
+    """Return the port of the replica; 0 selects a free one."""
     return int(os.environ.get("DAYBREAK_HTTP_PORT", DEFAULT_PORT))
 
 
 def max_ongoing_requests() -> int:
-    """Most requests at once. Serve changes it in place, so it is asked each time."""
+    """Return the maximum number of concurrent requests. Serve changes it in place, so it is read each
+    time."""
     return int(_deployment().max_ongoing_requests)
 
 
 def most_waiting() -> int:
-    """Most requests that wait for their turn in the replica.
+    """Return the maximum number of requests that wait in the replica.
 
-    Each gateway sends no more at once than the limit, so those that wait are the other gateways' share of it.
+    Each gateway sends at most the limit concurrently, so the waiting ones are the share of the other
+    gateways.
     """
     configured = int(_deployment().max_queued_requests)
     return configured if configured >= 0 else max(_LEAST_WAITING, 4 * max_ongoing_requests())
 
 
 def graceful_shutdown_seconds() -> float:
-    """How long a replica that stops may take for the requests in progress."""
+    """Return the maximum seconds for the requests in progress of a stopping replica."""
     return float(_deployment().graceful_shutdown_timeout_s)
 
 
 def notice_seconds() -> float:
-    """How long to serve on while it says that it stops: a third of what Serve gives it for all, at most."""
+    """Return the seconds of service while stopping: at most a third of Serve's total time."""
     return min(NOTICE_SECONDS, graceful_shutdown_seconds() / 3)
 
 

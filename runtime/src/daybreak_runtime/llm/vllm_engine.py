@@ -1,8 +1,8 @@
-"""Ray Serve LLM's engine, started with fewer processes where the whole replica is on one node.
+"""Engine of Ray Serve LLM that starts fewer processes if the whole replica is on one node.
 
-On GPUs Ray asks another process for vLLM's configuration, since a replica need not have a GPU itself, and has
-vLLM start each device's worker as an actor. Where every GPU of this node is this replica's, both can be done
-as `vllm serve` does: here, and in the engine's own process, or in its children.
+On GPUs Ray gets vLLM's configuration from another process, because a replica need not have a GPU itself. It
+also makes vLLM start each device's worker as an actor. If all GPUs of this node belong to this replica, both
+can be done as in `vllm serve`: here, and in the engine's own process or its children.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from daybreak_runtime.ahead import processes
 
 
 class VLLMEngine(vllm_engine.VLLMEngine):  # type: ignore[misc]  # Ray is only in the Ray images
-    """The engine of a replica."""
+    """Engine of a replica."""
 
     def _prepare_engine_config(self, callback_ctx: Any) -> tuple[Any, Any, Any]:
         prepared = self._prepared(callback_ctx)
@@ -42,24 +42,24 @@ class VLLMEngine(vllm_engine.VLLMEngine):  # type: ignore[misc]  # Ray is only i
 
     def _start_async_llm_engine(self, args: Any, engine_config: Any, placement_group: Any) -> Any:
         with_ray = engine_config.parallel_config.distributed_executor_backend == "ray"
-        # Without Ray's workers the placement group says nothing to the engine.
+        # Without Ray's workers the placement group is irrelevant to the engine.
         return super()._start_async_llm_engine(args, engine_config, placement_group if with_ray else None)
 
 
 def _configure(config: Any, backend: str) -> tuple[Any, Any]:
-    """What Ray's task does: the engine's arguments, and vLLM's configuration from them."""
+    """Do the work of Ray's task: return the engine's arguments, and vLLM's configuration from them."""
     vllm_engine._resolve_hf_model_id_from_mirror(config)
     try:
         kwargs = vllm_engine._normalize_vllm_engine_kwargs(config.get_initialization_kwargs())
         args = AsyncEngineArgs(**{**kwargs, "distributed_executor_backend": backend})
         return args, args.create_engine_config(usage_context=UsageContext.OPENAI_API_SERVER)
     except Exception as error:  # noqa: BLE001 - whatever it is, it says why there is no engine
-        # As in Ray's task: what vLLM raises itself cannot be pickled.
+        # As in Ray's task: vLLM's own exceptions cannot be pickled.
         raise RuntimeError(f"Failed to create vLLM engine config: {error}") from None
 
 
 def _all_here(placement_group: Any, devices: int) -> bool:
-    """Whether the replica's GPUs are all of this node's and only those."""
+    """Return True if the replica's GPUs are all GPUs of this node and no others."""
     table: dict[str, Any] = ray.util.placement_group_table(placement_group)
     here = ray.get_runtime_context().get_node_id()
     if set(table["bundles_to_node_id"].values()) != {here}:

@@ -1,8 +1,8 @@
 """Warm-up of vLLM's samplers, before a replica's port opens.
 
 vLLM samples a batch on the GPU with FlashInfer. If one of its requests is greedy or has a seed, vLLM uses
-other kernels for the whole batch, and Triton compiles them for 8 rows or more: all requests wait for 5 s.
-The warm-up runs both ways.
+other kernels for the whole batch. Triton compiles them for 8 rows or more, and all requests wait for 5 s. The
+warm-up runs both ways.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ SHORT_TOKENS, LONG_TOKENS = 3, 8
 TIMEOUT_SECONDS = 120.0
 """Maximum duration of the warm-up; the port then opens without it."""
 TOP_P = 0.9
-"""A client's own `top_p`."""
+"""Value of `top_p` in a client's request."""
 SAMPLING = ("temperature", "top_k", "top_p")
 """Parameters that select a sampler's kernels."""
 

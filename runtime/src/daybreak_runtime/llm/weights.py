@@ -1,8 +1,8 @@
-"""Looking for weights before the engine starts.
+"""Lookup of weights before the engine starts.
 
-Ray Serve LLM does that in a task on each node of the replica. The task's process imports torch and vLLM for
-it, as the replica's has done just before, and the replica waits: most of the time for nothing, since weights
-are a path or come from the Hugging Face Hub, which the engine asks itself.
+Ray Serve LLM does it in a task on each node of the replica. The task's process imports torch and vLLM, as the
+replica's process has just done, and the replica waits. That is usually unnecessary, because weights are a
+path or come from the Hugging Face Hub, which the engine itself queries.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from ray.llm._internal.serve.utils.node_initialization_utils import initialize_r
 
 
 async def look_here(llm_config: Any) -> None:
-    """Do in this process what Ray's task would, where the whole replica is on this node.
+    """Do the work of Ray's task in this process, if the whole replica is on this node.
 
     A replica on several nodes is left to Ray's tasks, one on each.
     """

@@ -1,7 +1,7 @@
-"""Models that are loaded and not written: `app = application(HuggingFace)`, with `source` in the arguments.
+"""Ready-made models that are loaded: `app = application(HuggingFace)`, with `source` in the arguments.
 
-Each imports its library when it loads, and says which extra of this package brings it. Names are looked up
-when they are used, so that none is imported for another.
+Each imports its library when it loads, and reports which extra of this package provides it. Names are
+resolved on use, so that none is imported for another.
 """
 
 from importlib import import_module

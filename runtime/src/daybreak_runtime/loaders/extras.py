@@ -5,7 +5,7 @@ from typing import Any
 
 
 def needed(module: str, extra: str) -> Any:
-    """Import a module. Raises ImportError that says how to get it."""
+    """Import a module. Raises ImportError with instructions to install it."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -15,7 +15,7 @@ def needed(module: str, extra: str) -> Any:
 
 
 def path_of(source: str) -> str:
-    """A local path of a source: `file://` is left out. Raises ValueError when there is none."""
+    """Return the local path of a source, without `file://`. Raises ValueError if there is none."""
     if not source:
         raise ValueError("the arguments have no source")
     if "://" in source and not source.startswith("file://"):

@@ -1,4 +1,4 @@
-"""A pipeline of Hugging Face Transformers, by its task."""
+"""Pipeline of Hugging Face Transformers, by its task."""
 
 import json
 from collections.abc import Mapping
@@ -10,32 +10,32 @@ from daybreak_runtime.v2.hints import OUTPUT, Field, Signature
 from daybreak_runtime.v2.tensor import Tensor
 
 _TEXT = "generated_text"
-"""Key under which pipelines have a text."""
+"""Key of a text in the results of pipelines."""
 _SUMMARIES = (
     "for summaries, translations and answers take an LLM, or write a Model with AutoModelForSeq2SeqLM or "
     "AutoModelForQuestionAnswering"
 )
-"""Transformers 5 has no pipelines for these any more."""
+"""Advice for tasks that Transformers 5 no longer has pipelines for."""
 
 
 class HuggingFace(Model):
-    """Texts in; what comes out depends on the task.
+    """Model with text inputs, and outputs that depend on the task.
 
     `source` is a path or the name of a repository, with or without `hf://`. Of the settings, `task` is
     Transformers' name of the task (5 has none for summaries, translations and answers), `pipeline` goes to
-    `transformers.pipeline`, `call` to each call of it. Classification gives `label` and `score` for each
-    text. Tasks that give text, `output`. Any other, its result as JSON in `output`.
+    `transformers.pipeline`, `call` to each call of it. Classification returns `label` and `score` for each
+    text. Tasks that generate text return `output`. Any other task returns its result as JSON in `output`.
     """
 
     platform = "huggingface_transformers"
 
     def load(self) -> None:
-        """Load the pipeline. Raises ValueError with the tasks that there are."""
+        """Load the pipeline. Raises ValueError with the available tasks."""
         transformers = needed("transformers", "hugging-face")
         task = str(self.settings.get("task", "text-classification"))
         pipelines = needed("transformers.pipelines", "hugging-face")
         try:
-            # The name that others, such as sentiment-analysis, stand for.
+            # Canonical name of the task, for which others such as sentiment-analysis are aliases.
             self._task = pipelines.check_task(task)[0]
         except KeyError as error:
             known = ", ".join(pipelines.get_supported_tasks())
@@ -46,7 +46,7 @@ class HuggingFace(Model):
         self._pipeline = transformers.pipeline(task, model=self.source.removeprefix("hf://"), **more)
 
     def inference(self) -> Signature:
-        """`text`, and what the task gives."""
+        """Return the signature: `text`, and the outputs of the task."""
         text = Field("text", Tensor("BYTES", -1), str)
         if self._task != "text-classification":
             return Signature((text,), (Field(OUTPUT, Tensor("BYTES", -1), str),))
@@ -54,7 +54,7 @@ class HuggingFace(Model):
         return Signature((text,), (label, score), named=True)
 
     def predict(self, text: list[str]) -> Any:
-        """A result for each text."""
+        """Return a result for each text."""
         call = {"batch_size": len(text), **self.settings.get("call", {})} if text else {}
         found = [_first(each) for each in self._pipeline(text, **call)] if text else []
         if self._task == "text-classification":

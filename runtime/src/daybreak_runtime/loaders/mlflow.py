@@ -1,4 +1,4 @@
-"""A model of MLflow by its pyfunc flavour."""
+"""Model of MLflow with its pyfunc flavor."""
 
 import re
 from typing import Any
@@ -21,16 +21,16 @@ _COLUMNS = {
 
 
 class MLflow(Model):
-    """Inputs by the model's signature: a tensor for each column, or those it names; without one, rows `x`.
+    """Model with the inputs of its signature: one tensor per column, or named tensors; without one, rows `x`.
 
-    `source` is a path, a URI that MLflow knows, or `mlflow://NAME/VERSION` of the registry that
-    `MLFLOW_TRACKING_URI` names. What it gives is `output`, or one output for each column of a table.
+    `source` is a path, a URI that MLflow knows, or `mlflow://NAME/VERSION` of the registry in
+    `MLFLOW_TRACKING_URI`. The result is `output`, or one output for each column of a table.
     """
 
     platform = "mlflow_pyfunc"
 
     def load(self) -> None:
-        """Load it, and ask it once for the outputs that it has."""
+        """Load the model, and run it once to learn its outputs."""
         pyfunc = needed("mlflow.pyfunc", "mlflow")
         source = re.sub(r"^mlflow://", "models:/", self.source).removeprefix("file://")
         self._model = pyfunc.load_model(source)
@@ -44,11 +44,11 @@ class MLflow(Model):
         )
 
     def inference(self) -> Signature:
-        """As `load` found it."""
+        """Return the signature that `load` determined."""
         return Signature(self._inputs, self._outputs, named=True)
 
     def predict(self, **inputs: Any) -> dict[str, Any]:
-        """Rows of all inputs, to the same rows of the outputs."""
+        """Run the model on rows of all inputs, and return the same rows of the outputs."""
         values = {name: _text(value) for name, value in inputs.items()}
         if self._table:
             asked: Any = needed("pandas", "mlflow").DataFrame(values)

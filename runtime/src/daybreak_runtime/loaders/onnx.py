@@ -1,4 +1,4 @@
-"""A model in a file of ONNX, by ONNX Runtime."""
+"""Model in an ONNX file, run by ONNX Runtime."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ _TYPES = {
 
 
 class Onnx(Model):
-    """Inputs and outputs by the names, datatypes and shapes of the file; a size without a number is any.
+    """Model with the inputs and outputs of the file: names, datatypes and shapes; a size without a number is
+    any.
 
     `source` is the file, or a folder with a `model.onnx`. `settings.providers` are ONNX Runtime's execution
     providers.
@@ -39,12 +40,12 @@ class Onnx(Model):
         )
 
     def inference(self) -> Signature:
-        """What the file says. Raises TypeError for a type that the protocol does not have."""
+        """Return the signature of the file. Raises TypeError for a type that the protocol does not have."""
         inputs = tuple(_field(each) for each in self._session.get_inputs())
         return Signature(inputs, tuple(_field(each) for each in self._session.get_outputs()), named=True)
 
     def predict(self, **inputs: Any) -> dict[str, Any]:
-        """Run it."""
+        """Run the model."""
         given = {name: _strings(value) for name, value in inputs.items()}
         names = [each.name for each in self._session.get_outputs()]
         return dict(zip(names, self._session.run(names, given), strict=True))

@@ -1,4 +1,4 @@
-"""A model of scikit-learn, from a file that joblib or pickle wrote."""
+"""Model of scikit-learn, from a file of joblib or pickle."""
 
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ from daybreak_runtime.v2.tensor import Tensor, datatype_of
 
 
 class ScikitLearn(Model):
-    """Rows `x` of features in, `output` for each row out.
+    """Model with rows `x` of features as input, and `output` for each row.
 
-    `source` is a file, or a folder with one `model.joblib`, `model.pkl` or `model.pickle`. **Loading it
-    runs what is in it**: only take files that you trust. `settings.method` is `predict` (the default),
+    `source` is a file, or a folder with one `model.joblib`, `model.pkl` or `model.pickle`. **Loading it runs
+    its content**: use only files that you trust. `settings.method` is `predict` (the default),
     `predict_proba`, `decision_function` or `transform`.
     """
 
@@ -35,15 +35,15 @@ class ScikitLearn(Model):
         self._output = Tensor(datatype_of(given), -1, *given.shape[1:])
 
     def inference(self) -> Signature:
-        """As many features as the model was trained with; what it gives is that of a row of zeros."""
+        """Return the signature: the trained number of features, and the output of a row of zeros."""
         fields = Field("x", Tensor("FP64", -1, self._features))
         return Signature((fields,), (Field(OUTPUT, self._output),))
 
     def predict(self, x: np.ndarray) -> Any:
-        """The method's result."""
+        """Return the method's result."""
         try:
             return np.asarray(self._method(x))
-        except ValueError as error:  # What it says of NaN and the like is about the input.
+        except ValueError as error:  # its message about NaN and the like concerns the input
             raise BadInput(str(error)[:500]) from error
 
 

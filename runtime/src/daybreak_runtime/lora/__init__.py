@@ -1,7 +1,7 @@
-"""LoRA adapters of a replica: fetched, checked and given to the engine while it serves.
+"""LoRA adapters of a replica: fetched, checked and added to the engine while it serves.
 
-Which adapters there shall be stands in the deployment's `user_config`, which Ray Serve hands to replicas that
-run. `adapters` keeps what is there equal to that; the other modules each do one part of it for one adapter.
+The desired adapters are in the deployment's `user_config`, which Ray Serve sends to running replicas.
+`adapters` reconciles the replica with it; each other module does one part of that for one adapter.
 """
 
 from daybreak_runtime.lora.adapters import Adapters, Engine

@@ -1,7 +1,7 @@
-"""The adapters of one replica, kept equal to what the configuration asks for.
+"""Reconciler of one replica's adapters with the configuration.
 
-Nothing here stops or delays requests: an adapter is fetched and checked beside them, then given to the
-engine, and only then listed. What cannot be fetched is tried again; what does not fit is refused and said.
+It never stops or delays requests: an adapter is fetched and checked in parallel, then added to the engine,
+and only then listed. Failed fetches are retried; adapters that do not fit are rejected with a reason.
 """
 
 import asyncio
@@ -18,27 +18,27 @@ from daybreak_runtime.lora.wanted import Wanted
 log = logging.getLogger(__name__)
 
 LOADING, LOADED, REFUSED, FAILED = "Loading", "Loaded", "Rejected", "Failed"
-"""How an adapter is. `Failed` is tried again, `Rejected` only when the configuration asks for another one."""
+"""States of an adapter. `Failed` is retried, `Rejected` only when the configuration names another one."""
 AGAIN_SECONDS = (5.0, 300.0)
-"""First and longest pause before files that cannot be had are asked for again."""
+"""First and maximum pause in seconds before unavailable files are requested again."""
 
 
 class Engine(Protocol):
-    """What takes adapters."""
+    """Interface of an engine that accepts adapters."""
 
     async def add(self, name: str, path: str) -> None:
-        """Take the adapter in this directory, and list it as `name` in place of one that has that name.
+        """Load the adapter in this directory, and list it as `name`, replacing an existing one of that name.
 
         Raises Refused.
         """
         ...
 
     def remove(self, name: str) -> None:
-        """List it no more; requests that use it go on, and its memory is given back when they are done."""
+        """Remove the adapter from the list; its requests continue, and its memory is released after them."""
         ...
 
     async def close(self) -> None:
-        """Stop waiting for such requests."""
+        """Stop waiting for requests that use removed adapters."""
         ...
 
 
@@ -51,12 +51,12 @@ class _Adapter:
 
 
 class Adapters:
-    """Keeps the engine's adapters what was asked for last.
+    """Reconciler of the engine's adapters with the latest configuration.
 
     Args:
-        engine: What takes them.
-        fetch: Gets an adapter's files onto every node of the replica; raises NotFetched.
-        check: Looks whether those in a directory fit; raises Refused.
+        engine: Engine that accepts adapters.
+        fetch: Function that copies an adapter's files onto every node of the replica; raises NotFetched.
+        check: Function that checks that the files in a directory fit; raises Refused.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Adapters:
         self._turned = asyncio.Event()
 
     def want(self, wanted: Mapping[str, Wanted]) -> None:
-        """Let there be these. What is there and stays the same is not touched."""
+        """Set the desired adapters. Existing and unchanged ones are not touched."""
         for name in set(self._adapters) - set(wanted):
             self._stop(self._adapters.pop(name))
             self._remove(name)
@@ -88,7 +88,8 @@ class Adapters:
         self._turned.set()
 
     async def settled(self, seconds: float) -> bool:
-        """Wait until each is loaded or refused, or could not be fetched once; False if that takes longer."""
+        """Wait until each is loaded or rejected, or its first fetch has failed. Returns False after
+        `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(adapter.state == LOADING for adapter in self._adapters.values()):
@@ -98,7 +99,7 @@ class Adapters:
         return False
 
     def report(self) -> dict[str, Any]:
-        """How each one is, as JSON for the operator."""
+        """Return the state of each adapter, as JSON for the operator."""
         return {
             "adapters": {
                 name: {"id": adapter.wanted.id, "state": adapter.state, "reason": adapter.reason}
@@ -107,7 +108,8 @@ class Adapters:
         }
 
     def missing(self, name: str) -> tuple[str, str] | None:
-        """State and reason of an adapter that is asked for and cannot be used now; None for all others."""
+        """Return state and reason of a configured adapter that is currently unavailable, or None for all
+        others."""
         adapter = self._adapters.get(name)
         if adapter is None or name in self._listed:
             return None
@@ -132,11 +134,11 @@ class Adapters:
             except NotFetched as error:
                 self._say(adapter, FAILED, str(error))
             except Refused as error:
-                # What had the name before is not what the configuration asks for.
+                # The previous adapter of that name is no longer the configured one.
                 self._remove(name)
                 self._say(adapter, REFUSED, str(error))
                 return
-            except Exception as error:  # nothing that an adapter causes may end the replica
+            except Exception as error:  # no error of an adapter may end the replica
                 log.exception("adapter %s", name)
                 self._say(adapter, FAILED, f"{type(error).__name__}: {error}")
             else:

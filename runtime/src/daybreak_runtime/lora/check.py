@@ -1,8 +1,8 @@
-"""Whether an adapter fits the model: read from its files, before the engine sees them.
+"""Check that an adapter fits the model, from its files, before the engine reads them.
 
-vLLM itself compares no sizes. It copies an adapter's weights into room made for the base model's: what is
-larger fails with an error of torch, and what is smaller is taken, so that an adapter of a smaller model
-answers with nonsense [seen with vLLM 0.29].
+vLLM itself compares no sizes. It copies an adapter's weights into memory sized for the base model's. Larger
+weights fail with an error of torch. Smaller ones are accepted, so that an adapter of a smaller model answers
+with nonsense [seen with vLLM 0.29].
 """
 
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 Shapes = Mapping[str, tuple[int, int]]
-"""Linear layers of the base model by their name: values that go in, values that come out."""
+"""Linear layers of the base model by name: number of input values, number of output values."""
 
 _HEADER_LIMIT = 100 * 2**20
 _PREFIX = "base_model.model."
@@ -24,7 +24,7 @@ class Refused(Exception):
 
 
 def check(directory: str, max_rank: int, base: Shapes | None) -> None:
-    """Look at an adapter's files; `base` is None where the model's layers are not known.
+    """Check an adapter's files; `base` is None if the model's layers are unknown.
 
     Raises Refused, with the reason in one sentence.
     """
@@ -49,7 +49,7 @@ def _config(directory: Path) -> Mapping[str, Any]:
 
 
 def _features(config: Mapping[str, Any]) -> None:
-    """What PEFT can do and vLLM cannot, some of which it would leave out without a word."""
+    """Reject features of PEFT that vLLM lacks, some of which it would silently omit."""
     kind = config.get("peft_type", "LORA")
     if kind != "LORA":
         raise Refused(f"it is of the type {kind}; vLLM takes LORA")
@@ -68,7 +68,8 @@ def _features(config: Mapping[str, Any]) -> None:
 
 
 def _tensors(directory: Path) -> Mapping[str, tuple[int, ...]] | None:
-    """Shapes of its weights; None for files in torch's own form, which only torch can read."""
+    """Return the shapes of the weights, or None for files in torch's own format, which only torch can
+    read."""
     file = directory / "adapter_model.safetensors"
     if not file.is_file():
         if any((directory / name).is_file() for name in ("adapter_model.bin", "adapter_model.pt")):
@@ -116,7 +117,7 @@ def _sizes(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]] | N
 
 
 def _layer(tensor: str) -> tuple[str, str]:
-    """The layer that a weight is for, and A or B; empty for what is no part of a linear layer's pair."""
+    """Return the layer of a weight, and A or B; empty if it is not part of a linear layer's pair."""
     match = re.fullmatch(r"(.+)\.lora_([AB])(?:\.default)?\.weight", tensor)
     if match is None:
         return "", ""
@@ -128,6 +129,6 @@ def _any_layer(name: str) -> str:
 
 
 def _said(config: Mapping[str, Any]) -> str:
-    """What the adapter itself says that it was made for."""
+    """Return the base model that the adapter names, for messages."""
     base = config.get("base_model_name_or_path")
     return f" (it says that it was made for {base})" if base else ""

@@ -1,4 +1,4 @@
-"""Getting an adapter's files into a directory of this pod."""
+"""Copying of an adapter's files into a directory of this pod."""
 
 import os
 import re
@@ -10,22 +10,22 @@ from pathlib import Path
 from daybreak_runtime.lora.wanted import Wanted
 
 PATTERNS = ("adapter_config.json", "adapter_model.*", "tokenizer*", "special_tokens_map.json", "README.md")
-"""What is fetched of a repository: checkpoints of the training lie beside it often enough."""
+"""Patterns of the files that are fetched: repositories often contain training checkpoints as well."""
 _DONE = ".daybreak-complete"
-"""In a directory whose files are all there."""
+"""Marker in a directory with complete files."""
 
 
 class NotFetched(Exception):
-    """The files cannot be had now. It may be otherwise later."""
+    """The files are currently unavailable; a retry may succeed."""
 
 
 def cache_directory() -> Path:
-    """Below it, what was fetched has its place."""
+    """Return the parent directory of fetched files."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lora"
 
 
 def fetch(adapter: Wanted) -> str:
-    """Path of the directory with the adapter's files, which stay as they are while the pod lives.
+    """Return the directory with the adapter's files, which do not change while the pod lives.
 
     Raises NotFetched.
     """
@@ -41,14 +41,14 @@ def fetch(adapter: Wanted) -> str:
     except NotFetched:
         raise
     except Exception as error:
-        # Four libraries and a network: whatever they raise, there are no files.
+        # Four libraries and a network: any exception means that there are no files.
         said = " ".join(str(error).split()) or type(error).__name__
         raise NotFetched(f"{adapter.place} cannot be fetched: {_without_secrets(said)[:600]}") from error
     return adapter.path
 
 
 def _repository(adapter: Wanted) -> str:
-    """The Hub's own cache is atomic already, and knows which files a branch has today."""
+    """Fetch a repository. The Hub's own cache is atomic, and knows the current files of a branch."""
     from huggingface_hub import snapshot_download
 
     token = os.environ.get(adapter.token) if adapter.token else None
@@ -62,9 +62,9 @@ def _repository(adapter: Wanted) -> str:
 
 
 def _once(adapter: Wanted, fill: Callable[[Path], None]) -> Path:
-    """A directory of the cache that `fill` has filled, now or before.
+    """Return a directory of the cache that `fill` has filled, now or before.
 
-    It gets its name when it is whole, so what a process that died has left is never taken for it.
+    It gets its name when it is complete, so the remains of a dead process are never used.
     """
     target = cache_directory() / f"{_plain(adapter.name)}-{adapter.id}"
     if (target / _DONE).exists():
@@ -79,7 +79,7 @@ def _once(adapter: Wanted, fill: Callable[[Path], None]) -> Path:
             shutil.rmtree(target)
         part.rename(target)
     except OSError:
-        # Another replica that has the same volume may have been quicker.
+        # Another replica with the same volume may have been faster.
         if not (target / _DONE).exists():
             raise
     finally:
@@ -109,6 +109,6 @@ def _plain(name: str) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    """Signed addresses and tokens, as libraries like to quote them, taken out."""
+    """Remove signed addresses and tokens, which libraries often quote, from a text."""
     text = re.sub(r"(https?://[^\s?]+)\?\S+", r"\1?...", text)
     return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "hf_...", text)

@@ -1,4 +1,4 @@
-"""What a replica answers about its adapters over HTTP, as plain ASGI."""
+"""HTTP responses of a replica about its adapters, as plain ASGI."""
 
 import json
 from typing import Any
@@ -7,7 +7,7 @@ from daybreak_runtime.http.door import NOT_BEGUN
 from daybreak_runtime.lora.adapters import LOADING, Adapters
 
 PATH = "/-/lora"
-"""Where the operator asks how each adapter is."""
+"""Path at which the operator reads the state of each adapter."""
 
 
 async def answer(adapters: Adapters, send: Any) -> None:
@@ -19,7 +19,7 @@ async def answer(adapters: Adapters, send: Any) -> None:
 
 
 def why_missing(adapters: Adapters, name: str) -> tuple[int, str] | None:
-    """Status and words for who asks for an adapter that is configured and not there; None for other names."""
+    """Return status and message for a configured adapter that is unavailable, or None for other names."""
     missing = adapters.missing(name)
     if missing is None:
         return None

@@ -1,4 +1,4 @@
-"""A replica's adapters: the parts put together for Ray Serve LLM's server."""
+"""Adapters of a replica, assembled for Ray Serve LLM's server."""
 
 import asyncio
 import importlib
@@ -16,11 +16,12 @@ from daybreak_runtime.lora.wanted import Wanted, read
 log = logging.getLogger(__name__)
 
 START_SECONDS = 120.0
-"""How long a replica that starts waits for its adapters, so that who has woken it finds them."""
+"""Maximum seconds for which a starting replica waits for its adapters, so that the request that woke it finds
+them."""
 
 
 class ReplicaLora:
-    """Adapters of the replica that this process is.
+    """Adapters of this process's replica.
 
     Args:
         models: vLLM's OpenAIServingModels.
@@ -31,15 +32,15 @@ class ReplicaLora:
         self._model_config = models.model_config
         self._shapes: asyncio.Task[Shapes | None] | None = None
         self.started = False
-        """Whether its first adapters are there, or have been waited for long enough."""
+        """True if its first adapters are available, or the wait for them has ended."""
         self.adapters = Adapters(self._engine, self._fetch, self._check)
 
     async def reconfigure(self, user_config: Mapping[str, Any] | None) -> None:
-        """Take in the configuration, as Ray Serve hands it over.
+        """Apply the configuration from Ray Serve.
 
-        The first one belongs to the replica's start, which waits for the adapters, though not for ever: one
-        that cannot be fetched must not keep the base model down. Serve sends no requests to a replica for as
-        long as a later one takes, so that returns at once.
+        The first one belongs to the replica's start, which waits for the adapters for a limited time: an
+        unavailable adapter must not keep the base model down. During a later one Serve sends no requests to
+        the replica, so that call returns immediately.
         """
         self.adapters.want(read(user_config))
         if not self.started and not await self.adapters.settled(START_SECONDS):
@@ -47,11 +48,11 @@ class ReplicaLora:
         self.started = True
 
     async def answer(self, send: Any) -> None:
-        """Answer who asks how each adapter is."""
+        """Answer a request for the state of each adapter."""
         await answer(self.adapters, send)
 
     async def close(self) -> None:
-        """Take up no more adapters."""
+        """Stop all work on adapters."""
         await self.adapters.close()
 
     async def _fetch(self, adapter: Wanted) -> str:
@@ -67,7 +68,7 @@ class ReplicaLora:
 
 
 def _other_nodes() -> list[str]:
-    """Nodes beside this one on which the engine of this replica has workers (pipeline stages)."""
+    """Return the other nodes on which this replica's engine has workers (pipeline stages)."""
     ray = importlib.import_module("ray")
     group = ray.util.get_current_placement_group()
     if group is None:
@@ -77,7 +78,7 @@ def _other_nodes() -> list[str]:
 
 
 async def _fetch_on(node: str, adapter: Wanted) -> None:
-    """Fetch on another node: each worker of the engine reads the files where it runs."""
+    """Fetch on another node: each worker of the engine reads the files on its own node."""
     ray = importlib.import_module("ray")
     strategies = importlib.import_module("ray.util.scheduling_strategies")
     there = strategies.NodeAffinitySchedulingStrategy(node_id=node, soft=False)

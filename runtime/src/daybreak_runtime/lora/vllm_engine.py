@@ -1,6 +1,6 @@
-"""vLLM's side: adapters in its engine and in the list of models that its OpenAI server answers by.
+"""Adapters in vLLM's engine and in the model list of its OpenAI server.
 
-Everything here is of vLLM 0.29's inside; nothing else of this package knows vLLM.
+All code here depends on internals of vLLM 0.29; the rest of this package does not know vLLM.
 """
 
 import asyncio
@@ -14,22 +14,22 @@ from daybreak_runtime.lora.check import Refused, Shapes
 log = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.5
-"""How often it is looked whether an adapter that is to go is still in use."""
+"""Seconds between two checks whether a removed adapter is still in use."""
 _MARK = "#"
-"""Parts an adapter's name from its number in the engine; it may not stand in the name of a model."""
+"""Separator of an adapter's name and its number in the engine; model names must not contain it."""
 
 
 class VllmEngine:
     """Adapters of one vLLM engine.
 
-    A second adapter of a name gets a name of its own in the engine, since vLLM takes two of one name for the
-    same: in one batch, and in its prefix cache, so that a conversation would go on with what the one before
-    had computed. Clients see the name that they have asked for.
+    A second adapter of a name gets a different name in the engine, because vLLM treats two of one name as the
+    same: in one batch, and in its prefix cache. A conversation would otherwise continue with results of the
+    previous adapter. Clients see the name that they requested.
 
     Args:
         models: vLLM's OpenAIServingModels, which every part of its server shares.
-        why_missing: HTTP status and words for who asks for an adapter that is not there now, though it is
-            configured; None for a name that is none of them.
+        why_missing: Function that returns HTTP status and message for a configured adapter that is currently
+            unavailable, or None for other names.
     """
 
     def __init__(self, models: Any, why_missing: Callable[[str], tuple[int, str] | None]) -> None:
@@ -44,11 +44,12 @@ class VllmEngine:
 
     @property
     def max_rank(self) -> int:
-        """Highest rank that the engine has room for."""
+        """Maximum rank that the engine supports."""
         return int(self._client.vllm_config.lora_config.max_lora_rank)
 
     async def add(self, name: str, path: str) -> None:
-        """Take the adapter in this directory, and list it as `name` in place of one that has that name."""
+        """Load the adapter in this directory, and list it as `name`, replacing an existing one of that
+        name."""
         from vllm.lora.request import LoRARequest
 
         number = self._numbers[name] = self._numbers.get(name, 0) + 1
@@ -63,7 +64,7 @@ class VllmEngine:
         except Exception as error:
             if self._client.errored:
                 raise
-            # It may have been taken in part.
+            # The engine may have loaded it in part.
             await self._client.remove_lora(request.lora_int_id)
             raise Refused(f"the engine does not take it: {_plain(error)}") from error
         before = self._models.lora_requests.get(name)
@@ -72,13 +73,13 @@ class VllmEngine:
             self._let_go(before)
 
     def remove(self, name: str) -> None:
-        """List it no more; requests that use it go on, and its memory is given back when they are done."""
+        """Remove the adapter from the list; its requests continue, and its memory is released after them."""
         before = self._models.lora_requests.pop(name, None)
         if before is not None:
             self._let_go(before)
 
     async def close(self) -> None:
-        """Stop waiting for such requests."""
+        """Stop waiting for requests that use removed adapters."""
         for task in self._leaving:
             task.cancel()
         await asyncio.gather(*self._leaving, return_exceptions=True)
@@ -89,7 +90,8 @@ class VllmEngine:
         task.add_done_callback(self._leaving.discard)
 
     async def _give_back(self, request: Any) -> None:
-        # One that reaches the engine after this loads it again; vLLM then forgets it when it needs the room.
+        # A request that reaches the engine after this loads it again; vLLM then evicts it when it needs the
+        # memory.
         await asyncio.sleep(LOOK_SECONDS)
         while self._in_use(request.lora_name):  # noqa: ASYNC110 -- vLLM tells nobody when a request ends
             await asyncio.sleep(LOOK_SECONDS)
@@ -115,9 +117,9 @@ class VllmEngine:
 
 
 class _Listed(dict[str, Any]):
-    """vLLM's adapters by the names that clients ask for.
+    """vLLM's adapters by the names that clients request.
 
-    vLLM answers 404 to a name that is not in it, and knows no reason. Where there is one, it is said instead.
+    vLLM answers 404 to a missing name, without a reason. If there is a reason, it is sent instead.
     """
 
     def __init__(self, why_missing: Callable[[str], tuple[int, str] | None]) -> None:
@@ -136,9 +138,9 @@ class _Listed(dict[str, Any]):
 
 
 def base_shapes(model_config: Any) -> Shapes | None:
-    """Linear layers of the base model, from its configuration; None where transformers has no such model.
+    """Return the linear layers of the base model from its configuration, or None if transformers lacks it.
 
-    The model is built without weights, and has the names by which PEFT names the parts of an adapter.
+    The model is built without weights, and has the names that PEFT uses for the parts of an adapter.
     """
     try:
         import torch
@@ -162,7 +164,7 @@ def base_shapes(model_config: Any) -> Shapes | None:
 
 
 def _plain(error: Exception) -> str:
-    """What the worker has said, without what vLLM has put around it."""
+    """Return the worker's own message, without vLLM's text around it."""
     text = " ".join(str(error).split())
     found = re.search(r"Worker failed with error '(.*)', please check the stack trace", text)
     return (found[1] if found else text)[:600]

@@ -1,4 +1,4 @@
-"""The adapters that the configuration asks for, as the operator writes them into `user_config`."""
+"""Desired adapters, as the operator writes them into `user_config`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,38 +7,39 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Wanted:
-    """One adapter.
+    """Desired adapter.
 
-    Where it comes from is one of `repository`, `bucket` and `path`.
+    Its source is one of `repository`, `bucket` and `path`.
     """
 
     name: str
-    """What clients send as `model`."""
+    """Model name that clients send."""
     id: str
-    """Digest of everything else here: another one is another adapter of the same name."""
+    """Digest of all other fields: another digest is another adapter of the same name."""
     repository: str = ""
-    """A repository of the Hugging Face Hub."""
+    """Repository of the Hugging Face Hub."""
     revision: str = ""
-    """Its commit, tag or branch; empty means the default branch."""
+    """Commit, tag or branch of the repository. Defaults to the default branch."""
     token: str = ""
-    """Name of the environment variable with the token for it; empty means the model's own, if it has one."""
+    """Name of the environment variable with the repository's token. Defaults to the model's own, if it has
+    one."""
     bucket: str = ""
-    """An `s3://` or `gs://` address."""
+    """Address with `s3://` or `gs://`."""
     path: str = ""
-    """A directory of the pod."""
+    """Directory of the pod."""
     copy: bool = False
-    """Whether what is in `path` may change or go away, so that a copy of it is used."""
+    """True if the content of `path` may change or disappear, so that a copy of it is used."""
 
     @property
     def place(self) -> str:
-        """Where it comes from, as messages name it."""
+        """Source of the adapter, as messages name it."""
         return self.repository or self.bucket or self.path
 
 
 def read(user_config: Mapping[str, Any] | None) -> dict[str, Wanted]:
-    """The adapters by name.
+    """Return the adapters by name.
 
-    Fields that a newer operator has added are left out.
+    Fields of a newer operator are ignored.
     """
     entries = ((user_config or {}).get("lora") or {}).get("adapters") or []
     known = Wanted.__dataclass_fields__

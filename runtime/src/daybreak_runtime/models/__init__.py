@@ -1,4 +1,4 @@
-"""Models on Ray Serve by the Open Inference Protocol V2: `class Mine(Model)`, `app = application(Mine)`.
+"""Models on Ray Serve with the Open Inference Protocol V2: `class Mine(Model)`, `app = application(Mine)`.
 
 `importPath` names `app`; its `args` are those of `daybreak_runtime.models.args.Args`. Only `application`
 needs Ray: a model is imported and tested without it.

@@ -1,4 +1,4 @@
-"""Arguments of an application of models: `args` of the manifest, checked before anything is deployed."""
+"""Arguments of an application of models: `args` of the manifest, checked before the deployment."""
 
 import re
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0}
 
 
 def seconds(written: Any) -> float:
-    """`5ms`, `2s`, `1m` or a number of seconds. Raises ValueError."""
+    """Return the seconds of `5ms`, `2s`, `1m` or a number of seconds. Raises ValueError."""
     if isinstance(written, int | float) and not isinstance(written, bool):
         return float(written)
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m)", str(written))
@@ -19,7 +19,7 @@ def seconds(written: Any) -> float:
 
 
 class _Strict(BaseModel):  # type: ignore[misc,unused-ignore]
-    """Unknown names are refused: nothing is silently ignored."""
+    """Model that rejects unknown names instead of ignoring them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -28,22 +28,22 @@ class Batch(_Strict):
     """Dynamic batching, by Serve's own `serve.batch`."""
 
     maxSize: int = Field(gt=0, le=65536)
-    """Rows of all requests in one call of `predict`."""
+    """Maximum rows of all requests in one call of `predict`."""
     wait: Annotated[float, BeforeValidator(seconds)] = Field(default=0.005, ge=0, le=60)
-    """How long the first waits for others, in seconds or as `5ms`."""
+    """Maximum wait of the first request for others, in seconds or as `5ms`."""
 
 
 class Version(_Strict):
-    """One version of the model."""
+    """Version of the model."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,63}$")
     source: str = ""
     weight: int = Field(default=0, ge=0)
-    """Its share of the requests that name no version."""
+    """Share of the requests that name no version."""
     default: bool = False
-    """Whether it gets all of them."""
+    """True if the version receives all requests that name no version."""
     load: bool = True
-    """Whether it is loaded at the start."""
+    """True if the version is loaded at the start."""
 
 
 class Named(_Strict):
@@ -54,31 +54,32 @@ class Named(_Strict):
 
 
 class Multiplex(_Strict):
-    """Many small models on few replicas, by Serve's own multiplexing: the least recently used goes."""
+    """Many small models on few replicas, by Serve's own multiplexing, which evicts the least recently
+    used."""
 
     models: tuple[Named, ...] = Field(min_length=1)
     maxPerReplica: int = Field(default=3, gt=0)
-    """Models that a replica has in memory at once."""
+    """Maximum number of models that a replica has in memory."""
 
 
 class Args(_Strict):
-    """What `args` may say. Without any, one version called 1 is loaded."""
+    """Arguments in `args`. Without any, one version called 1 is loaded."""
 
     name: str = Field(default="", pattern=r"^[A-Za-z0-9._-]{0,255}$")
-    """Of the model in the path; unset, the class's name in lower case."""
+    """Model name in the path. Defaults to the class's name in lower case."""
     source: str = ""
-    """Of the only version."""
+    """Source of the only version."""
     batch: Batch | None = None
     versions: tuple[Version, ...] = ()
     multiplex: Multiplex | None = None
     modelControl: bool = False
-    """Whether clients may load and unload by the repository's paths."""
+    """True if clients may load and unload by the repository's paths."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """For the model: `self.settings`."""
+    """Settings of the model: `self.settings`."""
     uses: dict[str, "Args"] = Field(default_factory=dict)
-    """Arguments of the models that it calls, by the names that it has for them."""
+    """Arguments of the models that the application calls, by its names for them."""
     models: dict[str, Any] = Field(default_factory=dict)
-    """LLMs of the same application, by their names; never written: `spec.llms` puts them there."""
+    """LLMs of the same application, by their names; never written by users: `spec.llms` sets them."""
 
     @model_validator(mode="after")
     def _whole(self) -> "Args":
@@ -102,5 +103,5 @@ class Args(_Strict):
         return self
 
     def all_versions(self) -> tuple[Version, ...]:
-        """Those that are told, or the only one."""
+        """Return the given versions, or the only one."""
         return self.versions or (Version(name="1", source=self.source),)

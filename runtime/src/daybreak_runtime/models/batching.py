@@ -1,4 +1,4 @@
-"""Rows of several requests in one call of predict, by Serve's own `serve.batch`."""
+"""Batching of the rows of several requests in one call of predict, by Serve's own `serve.batch`."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,18 +21,18 @@ class _Item:
 
 
 class Batcher:
-    """Puts requests together that have the same arguments but for their rows.
+    """Batcher of requests with the same arguments except for their rows.
 
     Args:
-        predict: Takes the arguments of all, and gives as many rows as it got.
-        batch: How many rows, and how long the first waits.
+        predict: Function that takes the arguments of all requests, and returns the same number of rows.
+        batch: Number of rows, and the wait of the first request.
     """
 
     def __init__(self, predict: Callable[..., Awaitable[Any]], batch: Batch) -> None:
         self._predict = predict
         self._most = batch.maxSize
 
-        # Serve keeps the queue on the function, so each version has a function of its own.
+        # Serve keeps the queue on the function, so each version needs its own function.
         @serve.batch(  # type: ignore[untyped-decorator,unused-ignore]
             max_batch_size=batch.maxSize, batch_wait_timeout_s=batch.wait, batch_size_fn=_rows
         )
@@ -42,10 +42,10 @@ class Batcher:
         self._queue: Callable[[_Item], Awaitable[Any]] = together
 
     async def predict(self, columns: Columns) -> Any:
-        """What predict gives for these rows. Raises BadInput when arguments differ in length."""
+        """Return the result of predict for these rows. Raises BadInput if arguments differ in length."""
         item = _Item(columns, _length(columns))
         if item.rows >= self._most or item.rows == 0:
-            # Large enough alone; Serve refuses one that is larger than its batch.
+            # Large enough alone; Serve rejects a request that is larger than its batch.
             return await self._predict(**columns)
         found = await self._queue(item)
         if isinstance(found, Exception):
@@ -53,7 +53,7 @@ class Batcher:
         return found
 
     async def _together(self, items: list[_Item]) -> list[Any]:
-        """What each gets: its rows, or the exception that it alone leads to."""
+        """Return the result of each request: its rows, or the exception that it alone causes."""
         found: dict[int, Any] = {}
         groups: dict[Any, list[int]] = {}
         for place, item in enumerate(items):
@@ -70,7 +70,7 @@ class Batcher:
         except Exception as error:  # noqa: BLE001 -- told to whom it belongs
             if len(items) == 1:
                 return [error]
-        # One request must not fail its neighbours: each alone shows which it was.
+        # One request must not fail the others of its batch, so each runs alone to identify it.
         return [(await self._group([item]))[0] for item in items]
 
 
@@ -89,7 +89,7 @@ def _length(columns: Columns) -> int:
 
 
 def _kind(columns: Columns) -> tuple[Any, ...]:
-    """What has to be the same for arrays to be joined."""
+    """Return the properties that must be equal so that arrays can be joined."""
     return tuple(
         (name, value.dtype.str, value.shape[1:]) if isinstance(value, np.ndarray) else (name, list)
         for name, value in sorted(columns.items())

@@ -1,4 +1,4 @@
-"""What `importPath` names: a function that makes an application of Serve from the manifest's `args`."""
+"""Function for `importPath` that builds an application of Serve from the manifest's `args`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -12,23 +12,24 @@ from daybreak_runtime.models.multiplexed import Front, ManyModels
 from daybreak_runtime.models.server import Server, Wanted
 
 ONGOING = 256
-"""Requests that a replica takes at once, where its options say nothing: Serve's own 5 would fill no batch."""
+"""Maximum number of concurrent requests of a replica, if its options do not set it: Serve's own 5 would fill
+no batch."""
 
 
 def application(
     *kinds: type[Model], uses: Mapping[str, type[Model]] | None = None, **options: Any
 ) -> Callable[[Args], Application]:
-    """A builder for one or several classes of models, which share each replica.
+    """Return a builder for one or several classes of models, which share each replica.
 
-    The deployment has the name of the class, or `Models` when there are several.
+    The deployment has the name of the class, or `Models` if there are several.
 
     Args:
-        kinds: What is served, each under its name in lower case, or as `args.name` when it is the only one.
-        uses: Models that they call, each a deployment of its own, by their names in `self.uses`.
-        options: For the deployment of the models, by Serve's names: `num_replicas`, `ray_actor_options` ...
+        kinds: Served models, each under its name in lower case, or as `args.name` if there is only one.
+        uses: Models that they call, each a separate deployment, by their names in `self.uses`.
+        options: Options of the models' deployment, by Serve's names: `num_replicas`, `ray_actor_options` ...
 
     Returns:
-        What `importPath` names; Serve calls it with `args`, checked.
+        Function for `importPath`; Serve calls it with checked `args`.
 
     Raises:
         TypeError: There is no class, or one without `predict`.
@@ -65,10 +66,10 @@ def application(
 
 
 def steps(kinds: Mapping[str, type[Model]], args: Mapping[str, Args]) -> dict[str, Application]:
-    """Deployments that others call by a handle.
+    """Return deployments that others call by a handle.
 
     Raises:
-        ValueError: Arguments are for one that is not there.
+        ValueError: Arguments are for a deployment that does not exist.
     """
     unknown = sorted(set(args) - set(kinds))
     if unknown:

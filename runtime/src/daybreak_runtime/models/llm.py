@@ -1,4 +1,4 @@
-"""An LLM of the same application, called by Serve's handle."""
+"""LLM of the same application, called by Serve's handle."""
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -10,15 +10,15 @@ Messages = str | Sequence[Mapping[str, Any]]
 
 
 class LLM:
-    """An LLM of `spec.llms`: `await llm.chat("Hello")` gives its answer.
+    """LLM of `spec.llms`: `await llm.chat("Hello")` returns its answer.
 
     Args:
-        name: Of the model.
-        handle: Serve's, of its deployment.
+        name: Name of the model.
+        handle: Handle of Serve, of its deployment.
     """
 
     def __init__(self, name: str, handle: Any) -> None:
-        # Of vLLM's own, and slow to import: at the start of a replica, not with its first request.
+        # vLLM's own class, slow to import: at the start of a replica, not with its first request.
         from ray.serve.llm.openai_api_models import ChatCompletionRequest
 
         self.name = name
@@ -26,23 +26,23 @@ class LLM:
         self._request = ChatCompletionRequest
 
     async def chat(self, messages: Messages, **parameters: Any) -> str:
-        """The text of its answer.
+        """Return the text of the answer.
 
         Args:
-            messages: As OpenAI has them, or what a user says.
-            parameters: Of the request, by OpenAI's names: `max_tokens`, `temperature` ...
+            messages: Messages in OpenAI's format, or the text of a user.
+            parameters: Parameters of the request, by OpenAI's names: `max_tokens`, `temperature` ...
 
         Raises:
-            Problem: It does not answer, with its status.
+            Problem: The LLM does not answer, with its status.
         """
-        # To the end: what is left half read would be cancelled.
+        # Read to the end, because a partly read stream would be canceled.
         said = [found async for found in self._ask(messages, parameters, stream=False)]
         if not said:
             raise Problem(f"{self.name} gave no answer", 502)
         return str(said[0]["choices"][0]["message"]["content"] or "")
 
     async def stream(self, messages: Messages, **parameters: Any) -> AsyncIterator[str]:
-        """The same in pieces, as they come. Raises Problem."""
+        """Yield the answer in pieces, as they arrive. Raises Problem."""
         async for found in self._ask(messages, parameters, stream=True):
             for choice in found.get("choices") or ():
                 if piece := choice.get("delta", {}).get("content"):
@@ -51,7 +51,7 @@ class LLM:
     async def _ask(
         self, messages: Messages, parameters: Mapping[str, Any], *, stream: bool
     ) -> AsyncIterator[Mapping[str, Any]]:
-        """What it sends, each as an object."""
+        """Yield the LLM's responses, each as an object."""
         said = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         try:
             request = self._request(model=self.name, messages=said, stream=stream, **parameters)
@@ -71,7 +71,7 @@ class LLM:
 
 
 def _objects(part: Any) -> list[Mapping[str, Any]]:
-    """What one part holds: vLLM's own types, or lines of an event stream."""
+    """Return the objects in one part: vLLM's own types, or lines of an event stream."""
     if not isinstance(part, str):
         return [part.model_dump()]
     lines = [line.removeprefix("data: ") for line in part.splitlines() if line.startswith("data: ")]

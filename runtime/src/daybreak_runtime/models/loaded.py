@@ -1,4 +1,4 @@
-"""A loaded version: its hooks run in order, on the event loop or in its threads, alone or in a batch."""
+"""Loaded version: its hooks run in order, on the event loop or in its threads, alone or in a batch."""
 
 import asyncio
 import contextvars
@@ -24,8 +24,8 @@ class Loaded:
     """One version in memory.
 
     Args:
-        model: Not loaded yet.
-        batch: How requests are put together, or None.
+        model: Model that is not loaded yet.
+        batch: Batching of requests, or None.
     """
 
     def __init__(self, model: Model, batch: Batch | None) -> None:
@@ -38,7 +38,7 @@ class Loaded:
         self.explanation: Signature | None
 
     async def load(self) -> None:
-        """Load it. Raises what `load` raises, or TypeError for hooks without hints."""
+        """Load the model. Raises the exception of `load`, or TypeError for hooks without hints."""
         try:
             await self._call(self.model.load)
             self.inference = self.model.inference()
@@ -52,12 +52,12 @@ class Loaded:
         self._alone = self._batcher is None and not any(inspect.iscoroutinefunction(hook) for hook in hooks)
 
     async def unload(self) -> None:
-        """Let go of it, once what it does is done."""
+        """Unload the model after its current work."""
         await self._call(self.model.unload)
         self._threads.shutdown(wait=False)
 
     async def infer(self, values: Mapping[str, Any], request: Request) -> dict[str, Array]:
-        """The outputs for what a request has. Raises Problem."""
+        """Return the outputs for a request's values. Raises Problem."""
         try:
             given = await self._whole(values, request)
             return outputs_of(self.inference.outputs, self.inference.named, given)
@@ -65,7 +65,7 @@ class Loaded:
             raise self._problem("predict", error) from error
 
     async def explain(self, values: Mapping[str, Any], request: Request) -> dict[str, Array]:
-        """The outputs of `explain`. Raises Problem."""
+        """Return the outputs of `explain`. Raises Problem."""
         if self.explanation is None:
             raise NotFound(f"the model {self.model.name} explains nothing")
         try:
@@ -78,7 +78,7 @@ class Loaded:
     async def _whole(self, values: Mapping[str, Any], request: Request) -> Any:
         told = {self.inference.request: request} if self.inference.request else {}
         if self._alone:
-            # One change of threads for all three.
+            # One switch of threads for all three.
             return await self._call(self._in_a_row, values, told)
         arguments = {**values, **told}
         if self.model.preprocess is not None:
@@ -97,7 +97,7 @@ class Loaded:
         return given if self.model.postprocess is None else self.model.postprocess(given)
 
     def _arguments(self, made: Any) -> dict[str, Any]:
-        """What preprocess gave, by the names of predict's parameters."""
+        """Return the result of preprocess, by the names of predict's parameters."""
         if isinstance(made, dict):
             return made
         return {next(iter(inspect.signature(self.model.predict).parameters)): made}

@@ -1,4 +1,4 @@
-"""Many small models on few replicas: Serve's own multiplexing keeps those in memory that were used last."""
+"""Many small models on few replicas: Serve's own multiplexing keeps the most recently used ones in memory."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ VERSION = "1"
 
 
 class _Kept:
-    """A model in memory. Serve calls `__del__` when another one takes its place."""
+    """Model in memory. Serve calls `__del__` when another one replaces it."""
 
     def __init__(self, name: str, kind: type[Model], args: Args, source: str) -> None:
         self._versions = versions_of(name, kind, args, (Version(name=VERSION, source=source),))
@@ -30,22 +30,22 @@ class _Kept:
         self._gone = False
 
     async def load(self) -> None:
-        """Raises BadInput when it does not load, with why."""
+        """Load the model. Raises BadInput with the reason if that fails."""
         await self._versions.change({VERSION})
 
     def __del__(self) -> None:
         if not self._gone:
             self._gone = True
-            with contextlib.suppress(RuntimeError):  # The replica has ended.
+            with contextlib.suppress(RuntimeError):  # the replica has ended
                 asyncio.run_coroutine_threadsafe(self._versions.change(set()), self._loop)
 
 
 class ManyModels:
-    """Replicas that load a model when it is asked for.
+    """Replicas that load a model on its first request.
 
     Args:
-        kind: The class of all models.
-        args: Of the application, with `multiplex`.
+        kind: Class of all models.
+        args: Arguments of the application, with `multiplex`.
     """
 
     def __init__(self, kind: type[Model], args: Args) -> None:
@@ -71,27 +71,27 @@ class ManyModels:
         return await kept.models.answer(method, path, headers, body)
 
     async def infer(self, model: str, **inputs: Any) -> dict[str, Any]:
-        """For handles: outputs by name. Raises Problem."""
+        """Return outputs by name, for handles. Raises Problem."""
         kept: _Kept = await self._get(model)
         return await kept.models.infer(model, None, inputs)
 
 
 class Front:
-    """Sends each request to a replica that has its model, where there is one.
+    """Deployment that sends each request to a replica with its model, if there is one.
 
     Args:
         many: Handle of `ManyModels`.
-        args: Of the application, with `multiplex`.
+        args: Arguments of the application, with `multiplex`.
     """
 
     def __init__(self, many: Any, args: Args) -> None:
         self._many = many
         self._names = [each.name for each in _told(args).models]
-        # Of nothing: what is asked about no model in particular.
+        # Without models, for requests about no particular model.
         self._server = Models({})
 
     async def __call__(self, request: HttpRequest) -> Response:
-        """One request of HTTP."""
+        """Answer one HTTP request."""
         path, body = path_of(request), await request.body()
         try:
             asked = find(request.method, path)
@@ -108,7 +108,7 @@ class Front:
         return response(await self._server.answer(request.method, path, headers, body))
 
     async def infer(self, model: str, **inputs: Any) -> dict[str, Any]:
-        """For handles: outputs by name. Raises Problem."""
+        """Return outputs by name, for handles. Raises Problem."""
         found: dict[str, Any] = await self._many.options(multiplexed_model_id=model).infer.remote(
             model, **inputs
         )

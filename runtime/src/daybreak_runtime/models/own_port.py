@@ -1,4 +1,4 @@
-"""A replica's own port, past Serve's proxy: where the pod says `DAYBREAK_HTTP_PORT`, as for LLMs."""
+"""Direct port of a replica without Serve's proxy: if the pod has `DAYBREAK_HTTP_PORT`, as for LLMs."""
 
 import os
 from collections.abc import Callable
@@ -12,37 +12,37 @@ from daybreak_runtime.v2.problem import Problem
 PORT = "DAYBREAK_HTTP_PORT"
 HEALTH = "/-/healthz"
 MOST_BYTES = 512 * 2**20
-"""Of a body; a longer one is refused before it is read."""
+"""Maximum bytes of a body; a longer one is rejected before it is read."""
 
 
 class OwnPort:
-    """Answers what comes to a port of the replica, with nothing of Serve's between.
+    """Server of a port of the replica, without Serve in between.
 
     Args:
-        models: What answers.
+        models: Models that answer.
     """
 
     def __init__(self, models: Models) -> None:
         self._models = models
         self._listener = Listener(self)
         self.requests = 0
-        """In progress."""
+        """Number of requests in progress."""
 
     async def start(self, port: int) -> None:
-        """Listen. Raises OSError when the port is taken."""
+        """Start listening. Raises OSError if the port is in use."""
         await self._listener.start(port)
 
     @property
     def ended(self) -> bool:
-        """Whether it does not listen any more."""
+        """True if it no longer listens."""
         return self._listener.ended
 
     async def stop(self, seconds: float) -> None:
-        """Close it, once the requests in progress are done, though no later than this."""
+        """Close the port when the requests in progress are done, or at the latest after `seconds`."""
         await self._listener.stop(seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The app of ASGI."""
+        """Handle a request as an ASGI app."""
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
         elif scope["type"] == "websocket":
@@ -82,7 +82,7 @@ class OwnPort:
 
 
 async def opened(models: Models, environ: Callable[[str], str | None] = os.environ.get) -> OwnPort | None:
-    """The port that the pod names, open; None when it names none."""
+    """Return the open port that the pod names, or None if it names none."""
     told = environ(PORT)
     if not told:
         return None

@@ -1,4 +1,4 @@
-"""The models of a replica, and what it answers by the Open Inference Protocol V2."""
+"""Models of a replica, and their responses in the Open Inference Protocol V2."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,16 +20,16 @@ logger = logging.getLogger("ray.serve")
 Answer = tuple[int, dict[str, str], bytes]
 """Status, headers and body."""
 Load = Callable[[str, set[str]], Awaitable[None]]
-"""Has every replica load these versions of a model, and no others."""
+"""Function that makes every replica load these versions of a model, and no others."""
 EXTENSIONS = ["binary_tensor_data"]
 
 
 class Models:
-    """Answers requests for the models of a replica.
+    """Models of a replica, which answer requests.
 
     Args:
-        models: By name.
-        load: Loads and unloads for every replica, or None when clients may not.
+        models: Versions by model name.
+        load: Function that loads and unloads in every replica, or None if clients may not.
     """
 
     def __init__(self, models: Mapping[str, Versions], load: Load | None = None) -> None:
@@ -50,7 +50,7 @@ class Models:
             return refused(Problem(f"{type(error).__name__}: {error}"[:500], 500))
 
     async def infer(self, name: str, version: str | None, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """For Serve's handles: values as the model's hooks have them, by name. Raises Problem."""
+        """Return outputs by name for Serve's handles, with the types of the model's hooks. Raises Problem."""
         versions = self._get(name)
         loaded = versions.get(version)
         values = wire.values(loaded.inference.inputs, _arrays(loaded.inference.inputs, inputs))
@@ -84,7 +84,8 @@ class Models:
                 extensions = [*EXTENSIONS, *(["model_repository"] if self._load else [])]
                 return {"name": "daybreak", "version": _version(), "extensions": extensions}
             case "server_ready":
-                # A replica takes requests once its models are loaded; what clients unload is their affair.
+                # A replica accepts requests when its models are loaded; models that clients unload do not
+                # matter.
                 return {"ready": True}
             case "list":
                 return {"models": list(self._models)}
@@ -134,12 +135,12 @@ def _version() -> str:
 
 
 def refused(problem: Problem) -> Answer:
-    """The protocol's form of an error."""
+    """Return a problem in the protocol's format."""
     return problem.status, {"content-type": wire.JSON}, write_json({"error": problem.message})
 
 
 def _arrays(fields: Sequence[Field], inputs: Mapping[str, Any]) -> dict[str, Array]:
-    """Values of a handle's call as tensors. Raises BadInput."""
+    """Return the values of a handle's call as tensors. Raises BadInput."""
     known = {each.name: each for each in fields}
     found = {}
     for name, value in inputs.items():
@@ -157,7 +158,8 @@ def _metadata(field: Field) -> dict[str, Any]:
 
 
 def _policy(body: bytes) -> set[str] | None:
-    """The versions that a load asks for, as Triton has it: `config.version_policy.specific`; None for all."""
+    """Return the versions of a load request in Triton's format, `config.version_policy.specific`, or None for
+    all."""
     if not body.strip():
         return None
     try:

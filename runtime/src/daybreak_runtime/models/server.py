@@ -1,4 +1,4 @@
-"""Deployments of Serve: a server of models, and what clients want it to have loaded."""
+"""Deployments of Serve: a server of models, and the versions that clients want loaded."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ _END_SECONDS = 20.0
 
 
 class Wanted:
-    """Which versions clients want loaded, for all replicas: one replica of its own."""
+    """Versions that clients want loaded, for all replicas: a deployment with one replica."""
 
     def __init__(self) -> None:
         self._wanted: dict[str, set[str]] = {}
@@ -34,14 +34,14 @@ class Wanted:
         self._changed = asyncio.Condition()
 
     async def want(self, model: str, versions: set[str]) -> None:
-        """Have every replica load these, and no others."""
+        """Make every replica load these versions, and no others."""
         async with self._changed:
             self._wanted[model] = versions
             self._revision += 1
             self._changed.notify_all()
 
     async def look(self, seen: int) -> tuple[int, dict[str, set[str]]]:
-        """What is wanted, as soon as it is something else than `seen`, or after a while."""
+        """Return the desired versions, as soon as they differ from `seen`, or after a while."""
         async with self._changed:
             if self._revision == seen:
                 with contextlib.suppress(TimeoutError):
@@ -50,17 +50,17 @@ class Wanted:
 
 
 class Server:
-    """Replicas that have models in memory.
+    """Replicas with models in memory.
 
     Args:
         kinds: Classes of models, by name; each replica has one of each.
-        args: Of the application.
-        wanted: Handle of `Wanted`, or None when clients may not load and unload.
-        uses: Handles of the deployments that the models call, by the names that they have for them.
+        args: Arguments of the application.
+        wanted: Handle of `Wanted`, or None if clients may not load and unload.
+        uses: Handles of the deployments that the models call, by the models' names for them.
         llms: Handles of LLMs, by their names.
 
     Raises:
-        BadInput: A version does not load, and why.
+        BadInput: A version does not load, with the reason.
     """
 
     async def __init__(  # type: ignore[misc]  # Serve awaits it
@@ -78,7 +78,7 @@ class Server:
             name: versions_of(name, kind, args, uses=steps, llms=asked) for name, kind in kinds.items()
         }
         self._models = Models(self._versions, None if wanted is None else self._load)
-        # A replica that starts later takes what the others have.
+        # A replica that starts later loads the same versions as the others.
         seen, told = (0, {}) if wanted is None else await wanted.look.remote(-1)
         for name, versions in self._versions.items():
             await versions.change(told.get(name, versions.wanted_first))
@@ -86,11 +86,11 @@ class Server:
         self._port = await opened(self._models)
 
     async def __call__(self, request: HttpRequest) -> Response:
-        """One request of HTTP."""
+        """Answer one HTTP request."""
         return await over_http(self._models, request)
 
     async def infer(self, model: str = "", version: str | None = None, **inputs: Any) -> dict[str, Any]:
-        """For handles: outputs by name. Raises Problem."""
+        """Return outputs by name, for handles. Raises Problem."""
         return await self._models.infer(model or next(iter(self._versions)), version, inputs)
 
     def check_health(self) -> None:
@@ -103,19 +103,19 @@ class Server:
         await self._wanted.want.remote(model, wanted)
 
     async def __del__(self) -> None:
-        """End in order, within what Serve gives it."""
+        """End in order, within Serve's time limit."""
         if self._watch is not None:
             self._watch.cancel()
         if self._port is not None:
             await self._port.stop(_END_SECONDS)
 
     async def _follow(self, seen: int) -> None:
-        """Load and unload what another replica was told to."""
+        """Load and unload the versions that another replica received."""
         while True:
             try:
                 seen, told = await self._wanted.look.remote(seen)
                 for name, wanted in told.items():
-                    with contextlib.suppress(BadInput):  # The index says why.
+                    with contextlib.suppress(BadInput):  # the index has the reason
                         await self._versions[name].change(wanted)
             except Exception:
                 logger.exception("what is to be loaded is not known")
@@ -130,7 +130,7 @@ def versions_of(
     uses: Mapping[str, Step] | None = None,
     llms: Mapping[str, LLM] | None = None,
 ) -> Versions:
-    """The versions of one model, none of them loaded."""
+    """Return the versions of one model, none of them loaded."""
 
     def made(version: Version) -> Loaded:
         model = kind()
@@ -142,7 +142,7 @@ def versions_of(
 
 
 async def over_http(models: Models, request: HttpRequest) -> Response:
-    """Answer a request of Serve's."""
+    """Answer a request of Serve."""
     answer = await models.answer(
         request.method, path_of(request), dict(request.headers), await request.body()
     )
@@ -150,12 +150,12 @@ async def over_http(models: Models, request: HttpRequest) -> Response:
 
 
 def path_of(request: HttpRequest) -> str:
-    """The path below the application's route prefix."""
+    """Return the path below the application's route prefix."""
     path, prefix = str(request.scope["path"]), str(request.scope.get("root_path") or "")
     return path.removeprefix(prefix) if prefix else path
 
 
 def response(answer: Answer) -> Response:
-    """An answer as Serve takes it."""
+    """Return an answer as Serve's response."""
     status, headers, body = answer
     return Response(body, status, headers)

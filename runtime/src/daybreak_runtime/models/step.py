@@ -1,4 +1,4 @@
-"""A model of another deployment, called by Serve's handle."""
+"""Model of another deployment, called by Serve's handle."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from daybreak_runtime.v2.problem import Problem
 
 
 class Step:
-    """A model of another deployment: `await step(text=["a"])` gives its outputs by name.
+    """Model of another deployment: `await step(text=["a"])` returns its outputs by name.
 
     Args:
-        name: For messages.
-        handle: Serve's, of a deployment with a method `infer`.
+        name: Name for messages.
+        handle: Handle of Serve, of a deployment with a method `infer`.
     """
 
     def __init__(self, name: str, handle: Any) -> None:
@@ -18,11 +18,11 @@ class Step:
         self._handle = handle
 
     async def __call__(self, **inputs: Any) -> dict[str, Any]:
-        """Call it with values as its hooks have them. Raises Problem."""
+        """Call the model with values of its hooks' types. Raises Problem."""
         try:
             found: dict[str, Any] = await self._handle.infer.remote(**inputs)
         except Exception as error:
-            # Serve's wrapper is of both classes, and what it says is a trace.
+            # Serve's wrapper has both classes, and its text is a trace.
             cause = getattr(error, "cause", error)
             if isinstance(cause, Problem):
                 raise Problem(f"{self.name}: {cause.message}", cause.status) from None

@@ -1,4 +1,4 @@
-"""The versions of a model in a replica: which are loaded, and which one answers."""
+"""Versions of a model in a replica: loading, unloading and selection."""
 
 import asyncio
 import logging
@@ -17,9 +17,9 @@ class Versions:
     """All versions of one model.
 
     Args:
-        name: Of the model.
-        told: Those of the arguments.
-        make: A version that is not loaded yet.
+        name: Name of the model.
+        told: Versions of the arguments.
+        make: Function that returns a version that is not loaded yet.
     """
 
     def __init__(self, name: str, told: Iterable[Version], make: Callable[[Version], Loaded]) -> None:
@@ -33,16 +33,16 @@ class Versions:
 
     @property
     def wanted_first(self) -> set[str]:
-        """Those that are loaded at the start."""
+        """Names of the versions that are loaded at the start."""
         return {name for name, each in self.told.items() if each.load}
 
     @property
     def ready(self) -> list[str]:
-        """Names of those in memory."""
+        """Names of the loaded versions."""
         return [name for name in self.told if name in self._loaded]
 
     def index(self) -> list[dict[str, str]]:
-        """As the repository's index says them."""
+        """Return the versions in the format of the repository's index."""
         return [
             {
                 "name": self.name,
@@ -54,11 +54,12 @@ class Versions:
         ]
 
     def get(self, version: str | None) -> Loaded:
-        """The version that answers: the named one, or one by weight, the default, or the last that is loaded.
+        """Return the version that answers: the named one, or one by weight, the default, or the last loaded
+        one.
 
         Raises:
-            NotFound: There is none of that name.
-            Problem: It is not loaded.
+            NotFound: There is no version of that name.
+            Problem: The version is not loaded.
         """
         if version is not None:
             if version not in self.told:
@@ -78,10 +79,10 @@ class Versions:
         return self._loaded[ready[-1].name]
 
     async def change(self, wanted: set[str]) -> None:
-        """Load what is wanted, then unload what is not.
+        """Load the desired versions, then unload the others.
 
         Raises:
-            BadInput: There is no such version, or it does not load; nothing is unloaded then.
+            BadInput: A version does not exist or does not load; nothing is unloaded then.
         """
         unknown = sorted(wanted - set(self.told))
         if unknown:
@@ -94,7 +95,7 @@ class Versions:
                 await self._unload(name)
 
     async def using(self, loaded: Loaded, work: Any) -> Any:
-        """Await `work` of a version, which is not unloaded meanwhile."""
+        """Await `work` of a version, which is not unloaded until then."""
         name = loaded.model.version
         self._busy[name] = self._busy.get(name, 0) + 1
         try:
@@ -103,7 +104,7 @@ class Versions:
             self._busy[name] -= 1
 
     async def _load(self, name: str) -> str:
-        """Load one; returns why it could not be, or ""."""
+        """Load a version. Returns the reason of a failure, or ""."""
         if name in self._loaded:
             return ""
         loaded = self._make(self.told[name])
@@ -118,7 +119,7 @@ class Versions:
         return ""
 
     async def _unload(self, name: str) -> None:
-        """Nobody new gets it from here on; those who have it end first."""
+        """Unload a version: it receives no new requests, and current ones end first."""
         loaded = self._loaded.pop(name)
         while self._busy.get(name):  # noqa: ASYNC110 -- rare, and an event would cost every request
             await asyncio.sleep(0.02)

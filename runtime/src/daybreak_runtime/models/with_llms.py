@@ -1,4 +1,4 @@
-"""What builds a ServeApplication with LLMs: them by Ray Serve LLM, and the rest by a person's function."""
+"""Builder of a ServeApplication with LLMs: Ray Serve LLM builds them, and the user's function the rest."""
 
 from importlib import import_module
 from operator import attrgetter
@@ -8,14 +8,14 @@ from ray.serve import Application
 from ray.serve._private.api import call_user_app_builder_with_args_if_necessary
 
 ARGUMENT = "models"
-"""Under that name the function finds the LLMs, by their names."""
+"""Argument by which the function receives the LLMs, by their names."""
 
 
 def build(args: dict[str, Any]) -> Application:
-    """The application.
+    """Build the application.
 
     Args:
-        args: `importPath` and `args` of the manifest, and `llms`: what Ray Serve LLM is told of each.
+        args: `importPath` and `args` of the manifest, and `llms`: Ray Serve LLM's configuration of each.
 
     Raises:
         ValueError: `importPath` names an application instead of a function that builds one.
@@ -29,8 +29,8 @@ def build(args: dict[str, Any]) -> Application:
 
 
 def _llm(config: dict[str, Any]) -> tuple[str, Application]:
-    """Name and deployment of an LLM."""
-    # Where nothing of vLLM is needed it is not imported.
+    """Return name and deployment of an LLM."""
+    # vLLM is imported only if it is needed.
     from ray.serve.llm import LLMConfig, build_llm_deployment
 
     found = LLMConfig(**config)

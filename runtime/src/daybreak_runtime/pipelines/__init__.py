@@ -1,4 +1,5 @@
-"""Pieces of pipelines: steps by handle, several at once, other services through the gateway, chat models.
+"""Components of pipelines: steps by handle, concurrent steps, other services through the gateway, chat
+models.
 
 Only `chat_application` needs Ray.
 """

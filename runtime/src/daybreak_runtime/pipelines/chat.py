@@ -1,4 +1,5 @@
-"""A pipeline that is offered as a model of OpenAI's chat API: messages in, text out, whole or in pieces."""
+"""Pipeline that is served as a model of OpenAI's chat API: messages as input, text as output, whole or in
+pieces."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,12 +12,12 @@ from daybreak_runtime.v2.problem import BadInput
 
 @dataclass(frozen=True)
 class Chat:
-    """What a client asks.
+    """Request of a client.
 
     Attributes:
-        messages: As OpenAI has them.
-        parameters: Everything else of the request: `temperature`, `max_tokens` ...
-        stream: Whether the client reads piece by piece.
+        messages: Messages in OpenAI's format.
+        parameters: All other fields of the request: `temperature`, `max_tokens` ...
+        stream: True if the client reads piece by piece.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -25,7 +26,7 @@ class Chat:
 
     @property
     def text(self) -> str:
-        """What the user said last. Raises BadInput when that is no text."""
+        """Text of the last user message. Raises BadInput if it is no text."""
         for message in reversed(self.messages):
             if message.get("role") == "user":
                 content = message.get("content")
@@ -38,12 +39,12 @@ class Chat:
 
 
 class ChatModel:
-    """What people write: `answer`. It may also be an asynchronous generator of pieces.
+    """Base class of user chat models, with `answer`, which may also be an asynchronous generator of pieces.
 
     Attributes:
-        name: As in `/v1/models`.
+        name: Name in `/v1/models`.
         settings: `settings` of the arguments.
-        uses: The models that `chat_application(..., uses=...)` gave it.
+        uses: Models from `chat_application(..., uses=...)`.
         llms: LLMs of `spec.llms`, by their names.
     """
 
@@ -56,11 +57,11 @@ class ChatModel:
     """`async def answer(self, chat: Chat) -> str`, or `-> AsyncIterator[str]`."""
 
     async def load(self) -> None:
-        """Once, before the first request."""
+        """Prepare the model once, before the first request."""
 
 
 def read(said: Any, name: str) -> Chat:
-    """A request. Raises BadInput when it is none for this model."""
+    """Return a request. Raises BadInput if it is invalid for this model."""
     if not isinstance(said, dict):
         raise BadInput("the request is no object")
     messages = said.get("messages")
@@ -73,7 +74,7 @@ def read(said: Any, name: str) -> Chat:
 
 
 async def pieces(model: ChatModel, chat: Chat) -> AsyncIterator[str]:
-    """What the model answers, in as many pieces as it gives."""
+    """Yield the model's answer, in as many pieces as it returns."""
     given = model.answer(chat)
     if not hasattr(given, "__aiter__"):
         given = await given

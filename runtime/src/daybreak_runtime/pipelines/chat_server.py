@@ -1,4 +1,4 @@
-"""A chat model on Serve, by OpenAI's paths: /v1/models and /v1/chat/completions."""
+"""Chat model on Serve, with OpenAI's paths: /v1/models and /v1/chat/completions."""
 
 import json
 import logging
@@ -32,24 +32,24 @@ class ChatArgs(BaseModel):  # type: ignore[misc,unused-ignore]
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = Field(default="", max_length=255)
-    """As in `/v1/models`; unset, the class's name in lower case."""
+    """Name in `/v1/models`. Defaults to the class's name in lower case."""
     settings: dict[str, Any] = Field(default_factory=dict)
-    """For the model: `self.settings`."""
+    """Settings of the model: `self.settings`."""
     uses: dict[str, Args] = Field(default_factory=dict)
-    """Arguments of the models that it calls."""
+    """Arguments of the models that the application calls."""
     models: dict[str, Any] = Field(default_factory=dict)
-    """LLMs of the same application, by their names; never written: `spec.llms` puts them there."""
+    """LLMs of the same application, by their names; never written by users: `spec.llms` sets them."""
 
 
 def chat_application(
     kind: type[ChatModel], uses: Mapping[str, type[Model]] | None = None, **options: Any
 ) -> Callable[[ChatArgs], Application]:
-    """A builder for a chat model, as `application` is for models.
+    """Return a builder for a chat model, as `application` does for models.
 
     Args:
-        kind: What answers.
-        uses: Models that it calls, each a deployment of its own.
-        options: For the deployment, by Serve's names.
+        kind: Class that answers.
+        uses: Models that it calls, each a separate deployment.
+        options: Options of the deployment, by Serve's names.
 
     Raises:
         TypeError: The class has no `answer`.
@@ -67,12 +67,12 @@ def chat_application(
 
 
 class ChatServer:
-    """Replicas that answer as a chat model.
+    """Replicas of a chat model.
 
     Args:
-        kind: What answers.
-        name: As in `/v1/models`.
-        settings: For it.
+        kind: Class that answers.
+        name: Name in `/v1/models`.
+        settings: Settings of the model.
         uses: Handles of the models that it calls.
         llms: Handles of LLMs, by their names.
     """
@@ -93,7 +93,7 @@ class ChatServer:
         self._card = {"id": name, "object": "model", "created": int(time.time()), "owned_by": "daybreak"}
 
     async def __call__(self, request: Request) -> Response:
-        """One request of HTTP."""
+        """Answer one HTTP request."""
         try:
             return await self._answer(request)
         except Exception as error:  # noqa: BLE001 -- logged, and told as it is
@@ -122,7 +122,7 @@ class ChatServer:
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": self._model.name}
         given = pieces(self._model, chat)
         if chat.stream:
-            # What fails before the first piece is an answer with a status, and no stream.
+            # A failure before the first piece is a response with a status, not a stream.
             first = await anext(given, None)
             return StreamingResponse(self._stream(head, first, given), media_type="text/event-stream")
         text = "".join([piece async for piece in given])
@@ -142,7 +142,7 @@ class ChatServer:
             async for piece in rest:
                 yield event({"content": piece})
         except Exception as error:  # noqa: BLE001 -- logged, and told as it is
-            # The status is sent already. Without [DONE] a client knows that it has not got all.
+            # The status was sent already. Without [DONE] the client knows that the answer is incomplete.
             yield f"data: {json.dumps(_error(self._problem(error)))}\n\n"
             return
         yield event({}, "stop")

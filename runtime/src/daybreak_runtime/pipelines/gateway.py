@@ -1,4 +1,5 @@
-"""Any service of the namespace through its gateway, which wakes it: `await gateway.chat("m", messages)`."""
+"""Client of any service of the namespace through its gateway, which wakes it: `await gateway.chat("m",
+messages)`."""
 
 import asyncio
 import json
@@ -17,20 +18,20 @@ from daybreak_runtime.v2.problem import Problem
 from daybreak_runtime.v2.tensor import Array, datatype_of, from_json, texts, to_json
 
 ADDRESS, KEY = "DAYBREAK_GATEWAY", "DAYBREAK_GATEWAY_KEY"
-"""Variables of the pod that say another address, and the API key."""
+"""Variables of the pod with another address, and with the API key."""
 DEFAULT = "http://llm"
-"""The address of the namespace's gateway."""
+"""Address of the namespace's gateway."""
 NOT_BEGUN = (425, 429, 503)
-"""Answers to a request that nobody has begun: it is sent again when they say so."""
+"""Status codes of requests that no server has begun: they are sent again after the response's delay."""
 _PAUSE_SECONDS = 1.0
 
 
 class Gateway:
-    """Asks services by HTTP. What a request needs to wake a service is in its time: give it minutes.
+    """HTTP client of services. The time of a request includes a wake of the service, so allow minutes.
 
     Args:
-        url: Address without `/v1`; unset, that of the namespace.
-        key: API key; unset, `DAYBREAK_GATEWAY_KEY` of the environment.
+        url: Address without `/v1`. Defaults to that of the namespace.
+        key: API key. Defaults to `DAYBREAK_GATEWAY_KEY` of the environment.
         within: Seconds for each request, wakes included.
     """
 
@@ -45,7 +46,7 @@ class Gateway:
         return {**self.__dict__, "_session": None}
 
     async def chat(self, model: str, messages: Sequence[Mapping[str, Any]], **parameters: Any) -> str:
-        """The answer of an LLM. Raises Problem with the status that the gateway gave."""
+        """Return the answer of an LLM. Raises Problem with the gateway's status."""
         said = await self.post(
             "/v1/chat/completions", {"model": model, "messages": list(messages), **parameters}
         )
@@ -54,7 +55,7 @@ class Gateway:
     async def chat_stream(
         self, model: str, messages: Sequence[Mapping[str, Any]], **parameters: Any
     ) -> AsyncIterator[str]:
-        """The answer of an LLM, piece by piece. Raises Problem, also in the middle."""
+        """Yield the answer of an LLM, piece by piece. Raises Problem, also in the middle."""
         body = {"model": model, "messages": list(messages), **parameters, "stream": True}
         async with self._answered("/v1/chat/completions", body) as response:
             async for line in response.content:
@@ -75,7 +76,8 @@ class Gateway:
     async def infer(
         self, model: str, *, version: str = "", path: str = "", **inputs: Any
     ) -> dict[str, Array]:
-        """Outputs of a V2 model by name, for arrays or lists of texts or numbers; `path` precedes /v2."""
+        """Return outputs of a V2 model by name, for arrays or lists of texts or numbers; `path` precedes
+        /v2."""
         tensors = []
         for name, value in inputs.items():
             array = _array(value)
@@ -90,12 +92,12 @@ class Gateway:
         }
 
     async def post(self, path: str, body: Any) -> Any:
-        """JSON for JSON, at any path of the gateway. Raises Problem."""
+        """Send JSON to any path of the gateway, and return its JSON. Raises Problem."""
         async with self._answered(path, body) as response:
             return json.loads(await response.read())
 
     async def close(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
         if self._session is not None:
             await self._session.close()
             self._session = None

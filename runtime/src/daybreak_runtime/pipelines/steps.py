@@ -1,4 +1,4 @@
-"""Steps of a pipeline that run at once: time-outs, and what came of each."""
+"""Concurrent steps of a pipeline: timeouts, and the result of each."""
 
 import asyncio
 from collections.abc import Awaitable, Collection, Iterator, Mapping
@@ -8,13 +8,13 @@ from daybreak_runtime.v2.problem import Problem
 
 
 class Joined(Mapping[str, Any]):
-    """What came of steps that ran together, by name.
+    """Results of concurrent steps, by name.
 
-    A step that failed is not in it: `"summary" in joined` is false, `joined.get("summary")` is None, and
-    `joined["summary"]` raises the Problem that the client is told.
+    A failed step is not in it: `"summary" in joined` is false, `joined.get("summary")` is None, and
+    `joined["summary"]` raises the Problem that the client receives.
 
     Attributes:
-        errors: By name, of those that failed or took too long.
+        errors: Errors of failed steps and timeouts, by name.
     """
 
     def __init__(self, values: Mapping[str, Any], errors: Mapping[str, Exception]) -> None:
@@ -26,12 +26,12 @@ class Joined(Mapping[str, Any]):
             raise failed(name, self.errors[name])
         return self._values[name]
 
-    # Mapping's own two ask __getitem__, which raises something else than KeyError.
+    # Mapping's own two methods call __getitem__, which raises other errors than KeyError.
     def __contains__(self, name: object) -> bool:
         return name in self._values
 
     def get(self, name: str, default: Any = None) -> Any:
-        """What a step gave, or `default` when it failed."""
+        """Return the result of a step, or `default` if it failed."""
         return self._values.get(name, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -47,20 +47,20 @@ async def together(
     within: float | Mapping[str, float] | None = None,
     needed: Collection[str] | None = None,
 ) -> Joined:
-    """Run steps at once, and join what they give.
+    """Run steps concurrently, and return their results.
 
     Args:
-        steps: By name.
+        steps: Steps by name.
         within: Seconds for all, or for each by name; None for no limit.
-        needed: Those without which there is no answer; None for all. The others may fail: `Joined.errors`.
+        needed: Names of required steps; None for all. The others may fail: `Joined.errors`.
 
     Returns:
-        What they gave, in the order of `steps`.
+        Results in the order of `steps`.
 
     Raises:
-        Problem: One that is needed failed (its own status, or 502) or took too long (504). The others are
-            cancelled then.
-        ValueError: `needed` or `within` names a step that is not there.
+        Problem: A required step failed (its own status, or 502) or took too long (504). The others are
+            canceled then.
+        ValueError: `needed` or `within` names a step that does not exist.
     """
     must = set(steps if needed is None else needed)
     limits = within if isinstance(within, Mapping) else dict.fromkeys(steps, within)
@@ -85,13 +85,13 @@ async def together(
     finally:
         for each in tasks.values():
             each.cancel()
-        # So that nobody is told of an error that nobody asked for.
+        # To avoid warnings about errors that were never retrieved.
         await asyncio.gather(*tasks.values(), return_exceptions=True)
     return Joined({name: task.result() for name, task in tasks.items() if name not in errors}, errors)
 
 
 def failed(name: str, error: Exception) -> Problem:
-    """What the client is told of a step that failed."""
+    """Return the Problem of a failed step for the client."""
     if isinstance(error, TimeoutError):
         return Problem(f"{name} took too long", 504)
     if isinstance(error, Problem):

@@ -1,1 +1,1 @@
-"""What happens around the start of an engine; knows neither Ray nor vLLM."""
+"""Code around the start of an engine; knows neither Ray nor vLLM."""

@@ -1,9 +1,9 @@
 """Permission to use AMX, the matrix unit of newer Intel processors.
 
-Linux gives a process the unit's registers when it has asked for them, once, for all its threads and what is
-forked from it (`Documentation/arch/x86/xstate.rst` of Linux). vLLM's attention on CPUs uses AMX wherever the
-processor has it, and leaves the asking to oneDNN, which asks only where it uses AMX itself. For some models
-and sizes of batches it does not: then vLLM's worker ends with an illegal instruction at the first request.
+Linux gives a process the unit's registers after one request, for all its threads and forked processes
+(`Documentation/arch/x86/xstate.rst` of Linux). vLLM's attention on CPUs uses AMX if the processor has it. It
+leaves the request to oneDNN, which makes it only if it uses AMX itself. For some models and batch sizes it
+does not: then vLLM's worker ends with an illegal instruction at the first request.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ _TILE_DATA = 18
 
 
 def request() -> None:
-    """Ask for it, where the processor has it.
+    """Request the permission if the processor has AMX.
 
     vLLM calls this in each of its processes, as a plugin.
     """
@@ -27,12 +27,12 @@ def request() -> None:
 
 
 def supported() -> bool:
-    """Whether the processor has it, and the kernel lends it."""
+    """Return True if the processor has AMX and the kernel supports it."""
     return _available() and _states(_GET_SUPPORTED)
 
 
 def permitted() -> bool:
-    """Whether this process may use it."""
+    """Return True if this process may use AMX."""
     return _available() and _states(_GET_PERMITTED)
 
 

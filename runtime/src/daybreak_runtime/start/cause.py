@@ -1,7 +1,7 @@
-"""Why an engine did not start: its own words, for the message that Serve shows.
+"""Cause of an engine's failed start, in its own words, for the message that Serve shows.
 
-vLLM's engine core is a process of its own. When it fails, the replica is only told that it failed ("See root
-cause above"); the cause is in what the core has written, which goes to the log file of the replica's process.
+vLLM's engine core is a separate process. When it fails, the replica only learns that it failed ("See root
+cause above"); the cause is in the core's output, which goes to the log file of the replica's process.
 """
 
 import contextlib
@@ -26,12 +26,12 @@ _FRAME = re.compile(r"^(?:Traceback \(|\s|During handling of|The above exception
 
 
 class EngineStartError(RuntimeError):
-    """The engine did not start; the message says why, in the engine's words."""
+    """The engine did not start; the message has the engine's own error."""
 
 
 @contextlib.contextmanager
 def told() -> Iterator[None]:
-    """Give an exception that only points to the log the cause that is there."""
+    """Replace an exception that only points to the log by its cause in the log."""
     starts = {log: log.stat().st_size for log in _own_logs()}
     try:
         yield
@@ -46,7 +46,8 @@ def told() -> Iterator[None]:
 
 
 def cause(written: str, environment: Mapping[str, str]) -> str:
-    """The last exception in a log that is more than a pointer to another one, without secrets; else empty."""
+    """Return the last exception in a log that is not a pointer to another one, without secrets, or
+    nothing."""
     found: list[list[str]] = []
     going_on: str | None = None
     for raw in written.splitlines():
@@ -67,8 +68,8 @@ def cause(written: str, environment: Mapping[str, str]) -> str:
 
 
 def _own_logs() -> list[Path]:
-    """The files that this process and its children write to. vLLM's log goes to the output; what a process
-    prints as it ends, to the errors."""
+    """Return the output files of this process and its children. vLLM's log goes to standard output; the last
+    messages of a process, to standard error."""
     files = (Path(os.readlink(f"/proc/self/fd/{number}")) for number in (1, 2))
     return [path for path in dict.fromkeys(files) if path.is_file()]
 

@@ -1,11 +1,11 @@
-"""Text without the secrets that may stand in it."""
+"""Removal of secrets from text."""
 
 import re
 from collections.abc import Mapping
 
 _SECRET_NAME = re.compile(r"(?i)token|secret|password|passwd|credential|api_?key|access_?key|private_?key")
 _LEAST = 6
-"""Shorter values are words rather than secrets; to blank them would garble the text."""
+"""Minimum length of a secret. Shorter values are words, and blanking them would garble the text."""
 _PATTERNS = (
     (re.compile(r"\bhf_[A-Za-z0-9]{8,}"), "hf_***"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), r"\1 ***"),
@@ -16,7 +16,8 @@ _PATTERNS = (
 
 
 def redacted(text: str, environment: Mapping[str, str]) -> str:
-    """The text without the values of variables that name a secret, and without what looks like one."""
+    """Return the text without the values of variables that name a secret, and without values that look like
+    one."""
     secrets = {
         value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _LEAST
     }

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol V2 over HTTP: tensors, hints, what is on the wire, its paths. Knows no Ray."""
+"""Open Inference Protocol V2 over HTTP: tensors, hints, wire format and paths. Knows no Ray."""
 
 from daybreak_runtime.v2.problem import BadInput, NotFound, Problem
 from daybreak_runtime.v2.request import Request

@@ -1,4 +1,4 @@
-"""Type hints of a model's hooks as tensors: what its metadata says, and what a hook is given and gives."""
+"""Type hints of a model's hooks as tensors: for its metadata, and for the arguments and results of hooks."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -12,20 +12,20 @@ from daybreak_runtime.v2.request import Request
 from daybreak_runtime.v2.tensor import DTYPES, Array, Tensor, texts
 
 OUTPUT = "output"
-"""The name of what a hook gives when its hint does not name it."""
+"""Name of a hook's result if its hint does not name it."""
 _SCALARS: dict[Any, str] = {bool: "BOOL", int: "INT64", float: "FP64", str: "BYTES", bytes: "BYTES"}
 
 
 @dataclass(frozen=True)
 class Field:
-    """A tensor with its name, and what Python calls it.
+    """Tensor with its name and its type in Python.
 
     Attributes:
-        name: Of the tensor and of the parameter.
-        tensor: Its datatype and shape.
-        element: `str`, `float` ... where the hook has a list or a single value instead of an array.
-        single: One value and no list.
-        required: Whether a request has to have it.
+        name: Name of the tensor and of the parameter.
+        tensor: Datatype and shape.
+        element: `str`, `float` ... if the hook has a list or a single value instead of an array.
+        single: True for one value instead of a list.
+        required: True if a request must have it.
     """
 
     name: str
@@ -36,11 +36,11 @@ class Field:
 
     @property
     def rows(self) -> bool:
-        """Whether its first size is the batch."""
+        """True if the first size is the batch."""
         return bool(self.tensor.shape) and self.tensor.shape[0] == -1
 
     def value(self, array: Array) -> Any:
-        """What a hook is given for a tensor. Raises BadInput for text that is no UTF-8."""
+        """Return the argument of a hook for a tensor. Raises BadInput for text that is not UTF-8."""
         if self.element is None:
             return array
         if self.element is str:
@@ -53,7 +53,7 @@ class Field:
         return found[0] if self.single else found
 
     def array(self, value: Any) -> Array:
-        """The tensor of what a hook gave. Raises ValueError when it is not what the hint says."""
+        """Return the tensor of a hook's result. Raises ValueError if it contradicts the hint."""
         if self.single:
             value = [value]
         if self.tensor.datatype == "BYTES":
@@ -69,13 +69,13 @@ class Field:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a hook takes and gives.
+    """Inputs and outputs of a hook.
 
     Attributes:
-        inputs: In the order of its parameters.
-        outputs: More than one by a TypedDict.
-        named: Whether the hook gives a mapping by name.
-        request: The parameter that takes the `Request`, or None.
+        inputs: Inputs in the order of its parameters.
+        outputs: Outputs; more than one with a TypedDict.
+        named: True if the hook returns a mapping by name.
+        request: Parameter for the `Request`, or None.
     """
 
     inputs: tuple[Field, ...]
@@ -85,15 +85,15 @@ class Signature:
 
 
 def signature(hook: Callable[..., Any], *, inputs: bool = True, outputs: bool = True) -> Signature:
-    """That of a hook, by its hints.
+    """Return the signature of a hook, from its hints.
 
     Args:
-        hook: Bound, so without `self`.
-        inputs: Whether what it takes are tensors.
-        outputs: Whether what it gives are tensors.
+        hook: Bound method, so without `self`.
+        inputs: True if its arguments are tensors.
+        outputs: True if its result is tensors.
 
     Raises:
-        TypeError: A parameter or the result has no hint, or one that is no tensor.
+        TypeError: A parameter or the result has no hint, or one that is not a tensor.
     """
     hints = get_type_hints(hook, include_extras=True)
     taken, request = [], None
@@ -117,7 +117,7 @@ def signature(hook: Callable[..., Any], *, inputs: bool = True, outputs: bool = 
 
 
 def outputs_of(fields: tuple[Field, ...], named: bool, given: Any) -> dict[str, Array]:
-    """The tensors of what a hook gave. Raises ValueError when it is not what its hints say."""
+    """Return the tensors of a hook's result. Raises ValueError if it contradicts the hints."""
     if not named:
         return {fields[0].name: fields[0].array(given)}
     if not isinstance(given, Mapping) or set(given) != {each.name for each in fields}:

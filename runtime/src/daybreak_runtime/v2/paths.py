@@ -1,4 +1,4 @@
-"""Paths of the Open Inference Protocol V2, and what each asks for."""
+"""Paths of the Open Inference Protocol V2, and their actions."""
 
 import re
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ _PATHS = tuple(
 
 @dataclass(frozen=True)
 class Path:
-    """What is asked for.
+    """Action of a request.
 
     Attributes:
         what: `infer`, `explain`, `metadata` ...
-        model: Its name, or "".
-        version: Its name, or None when the path names none.
+        model: Model name, or "".
+        version: Version name, or None if the path names none.
     """
 
     what: str
@@ -41,7 +41,7 @@ class Path:
 
 
 def find(method: str, path: str) -> Path:
-    """What a request asks for. Raises NotFound, or Problem with 405 where the method is another."""
+    """Return the action of a request. Raises NotFound, or Problem with 405 for another method."""
     allowed = []
     for each, pattern, what in _PATHS:
         found = pattern.fullmatch(path)

@@ -1,12 +1,12 @@
-"""What a request can be refused with."""
+"""Errors of requests."""
 
 
 class Problem(Exception):
-    """An answer other than 200.
+    """Response with a status other than 200.
 
     Args:
-        message: What is wrong, for who asked.
-        status: Of HTTP.
+        message: Description of the error, for the client.
+        status: HTTP status.
     """
 
     def __init__(self, message: str, status: int = 500) -> None:
@@ -15,19 +15,19 @@ class Problem(Exception):
         self.status = status
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Through Serve's handles it arrives as what it was.
+        # Serve's handles pickle it, and it arrives with its own class.
         return type(self), (self.message, self.status)
 
 
 class BadInput(Problem):
-    """400: the request is wrong, and would be however often it is sent. A model may raise it too."""
+    """Status 400: the request is wrong, and a retry does not help. A model may raise it too."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message, status)
 
 
 class NotFound(Problem):
-    """404: no such path, model or version."""
+    """Status 404: no such path, model or version."""
 
     def __init__(self, message: str, status: int = 404) -> None:
         super().__init__(message, status)

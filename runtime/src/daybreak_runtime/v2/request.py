@@ -1,4 +1,4 @@
-"""A request as a model may see it."""
+"""Request metadata for a model."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Request:
-    """What came beside the tensors. A hook with a parameter of this type is given it.
+    """Data of a request in addition to its tensors, for a hook with a parameter of this type.
 
     Attributes:
-        id: As the client named it, or "".
-        parameters: Of the whole request.
-        headers: Of HTTP, names in lower case; empty when it came by a handle.
+        id: Id from the client, or "".
+        parameters: Parameters of the whole request.
+        headers: HTTP headers, names in lower case; empty if the request came by a handle.
     """
 
     id: str = ""

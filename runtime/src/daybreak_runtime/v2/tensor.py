@@ -20,13 +20,13 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "FP64": np.dtype(np.float64),
     "BYTES": np.dtype(object),
 }
-"""By datatype. BYTES are objects of `bytes`; BF16 has no type of numpy's, and is refused."""
+"""Types of numpy by datatype. BYTES are objects of `bytes`; BF16 has no type in numpy, and is rejected."""
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Tensor:
-    """What a tensor has to be: `Annotated[np.ndarray, Tensor("FP32", -1, 4)]` is any number of rows of four.
+    """Type of a tensor: `Annotated[np.ndarray, Tensor("FP32", -1, 4)]` is any number of rows of four.
 
     Args:
         datatype: A key of `DTYPES`.
@@ -48,7 +48,7 @@ class Tensor:
         return f"{self.datatype}{list(self.shape)}"
 
     def fits(self, datatype: str, shape: Sequence[int]) -> bool:
-        """Whether a tensor is one of these."""
+        """Return True if a tensor of this datatype and shape fits."""
         return (
             datatype == self.datatype
             and len(shape) == len(self.shape)
@@ -57,7 +57,7 @@ class Tensor:
 
 
 def datatype_of(array: Array) -> str:
-    """The datatype of an array: text and bytes are BYTES. Raises ValueError for what has none."""
+    """Return the datatype of an array: text and bytes are BYTES. Raises ValueError if it has none."""
     if array.dtype.kind in "OSU":
         return "BYTES"
     for name, dtype in DTYPES.items():
@@ -67,7 +67,7 @@ def datatype_of(array: Array) -> str:
 
 
 def from_json(name: str, datatype: str, shape: Sequence[int], data: Any) -> Array:
-    """An array of the JSON form, flat or nested. Raises BadInput for data that are something else."""
+    """Return an array from the JSON form, flat or nested. Raises BadInput for other data."""
     if datatype == "BYTES":
         return _texts(name, shape, data)
     try:
@@ -86,7 +86,7 @@ def from_json(name: str, datatype: str, shape: Sequence[int], data: Any) -> Arra
 
 
 def from_bytes(name: str, datatype: str, shape: Sequence[int], data: memoryview) -> Array:
-    """An array of the binary form: little-endian, row by row. Raises BadInput."""
+    """Return an array from the binary form: little-endian, row by row. Raises BadInput."""
     count = math.prod(shape)
     if datatype == "BYTES":
         return _shaped(name, _elements(name, data), shape, False)
@@ -95,12 +95,12 @@ def from_bytes(name: str, datatype: str, shape: Sequence[int], data: memoryview)
         raise BadInput(
             f"input {name}: {list(shape)} of {datatype} is {count * dtype.itemsize} bytes, not {len(data)}"
         )
-    # A copy, which the model may write into, as it may with what came as JSON.
+    # A copy, which the model may modify, as with data from JSON.
     return _shaped(name, np.frombuffer(bytearray(data), dtype), shape, False)
 
 
 def to_json(array: Array) -> list[Any]:
-    """The JSON form, flat. Raises UnicodeDecodeError where BYTES are no UTF-8."""
+    """Return the JSON form, flat. Raises UnicodeDecodeError if BYTES are not UTF-8."""
     if array.dtype.kind in "OSU":
         return [each.decode() if isinstance(each, bytes) else str(each) for each in array.reshape(-1)]
     found: list[Any] = array.reshape(-1).tolist()
@@ -108,7 +108,7 @@ def to_json(array: Array) -> list[Any]:
 
 
 def to_bytes(array: Array) -> bytes:
-    """The binary form."""
+    """Return the binary form."""
     if array.dtype.kind not in "OSU":
         return array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).tobytes()
     parts = []
@@ -119,7 +119,7 @@ def to_bytes(array: Array) -> bytes:
 
 
 def texts(values: Sequence[bytes | str], shape: Sequence[int] | None = None) -> Array:
-    """BYTES of texts."""
+    """Return texts as an array of BYTES."""
     found = np.empty(len(values), dtype=object)
     for place, value in enumerate(values):
         found[place] = value.encode() if isinstance(value, str) else value

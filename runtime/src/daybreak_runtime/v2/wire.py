@@ -1,4 +1,4 @@
-"""What is on the wire: JSON, and tensors behind it as bytes (the binary tensor data extension)."""
+"""Wire format: JSON, followed by tensors as bytes (the binary tensor data extension)."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -19,14 +19,14 @@ BINARY = "application/octet-stream"
 
 @dataclass(frozen=True)
 class Asked:
-    """An inference request, read.
+    """Parsed inference request.
 
     Attributes:
-        id: Or "".
-        parameters: Of the whole request.
-        tensors: By name.
-        outputs: Those that are wanted with "as bytes", or None for all.
-        binary: Whether outputs go as bytes where nothing else is said.
+        id: Id of the request, or "".
+        parameters: Parameters of the whole request.
+        tensors: Tensors by name.
+        outputs: Requested outputs with "as bytes", or None for all.
+        binary: True if outputs are sent as bytes by default.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Asked:
 
 
 def read(body: bytes, header_length: str | None) -> Asked:
-    """Read a request. Raises BadInput when it is not one."""
+    """Parse a request. Raises BadInput if it is invalid."""
     length = len(body)
     if header_length is not None:
         if not header_length.isdecimal() or int(header_length) > len(body):
@@ -76,7 +76,7 @@ def read(body: bytes, header_length: str | None) -> Asked:
 
 
 def values(fields: Sequence[Field], tensors: Mapping[str, Array]) -> dict[str, Any]:
-    """What a hook is given. Raises BadInput for a name, datatype or shape that the model does not have."""
+    """Return the arguments of a hook. Raises BadInput for an unknown name, or a wrong datatype or shape."""
     unknown = [name for name in tensors if name not in {each.name for each in fields}]
     if unknown:
         takes = ", ".join(each.name for each in fields)
@@ -100,7 +100,7 @@ def values(fields: Sequence[Field], tensors: Mapping[str, Array]) -> dict[str, A
 def answer(
     head: Mapping[str, Any], tensors: Mapping[str, Array], asked: Asked
 ) -> tuple[bytes, dict[str, str]]:
-    """Body and headers of an answer; `head` is what it says besides its outputs. Raises BadInput."""
+    """Return body and headers of a response; `head` has its fields besides the outputs. Raises BadInput."""
     outputs: list[dict[str, Any]] = []
     parts: list[bytes] = []
     names = tensors if asked.outputs is None else asked.outputs

@@ -283,4 +283,4 @@ class Odd(StrEnum):
 def test_a_reason_that_the_kind_does_not_know_is_none(said: str, reason: StrEnum) -> None:
     found = verdict.failed(JobWords("Failed", final=True, reason=said), Odd)
     assert (found.phase, found.reason, found.stalled) == (JobPhase.FAILED, reason, True)
-    assert found.message == "the job gives no reason"
+    assert found.message == "the job reported no reason"

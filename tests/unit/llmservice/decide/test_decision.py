@@ -67,7 +67,7 @@ def test_at_first_nothing_is_known() -> None:
             manifest(),
             {"kuberay_installed": False},
             "KubeRayNotInstalled",
-            "the API server knows no RayService (ray.io/v1): install KubeRay, or its CRDs",
+            "the API server does not serve RayService (ray.io/v1): install KubeRay or its CRDs",
             id="no KubeRay",
         ),
         pytest.param(
@@ -135,17 +135,17 @@ def test_a_spec_that_turns_bad_leaves_what_runs() -> None:
     assert decision.status.observed_generation == 2
     assert conditions(decision)["Ready"] == "False/InvalidSpec"
     assert [model.name for model in decision.status.models] == ["tiny"]
-    answered = decision.status.models[0].probed_configuration_hash
+    answered = decision.status.models[0].probed_configuration
     world.edit(manifest())
     decision = world.step()
     assert conditions(decision)["Ready"] == "True/Serving"
-    assert decision.status.models[0].probed_configuration_hash == answered
+    assert decision.status.models[0].probed_configuration == answered
 
 
 def test_an_answer_to_no_question_counts_for_nothing() -> None:
     world = World(refusal="Service chat: no")
     decision = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
-    assert decision.status.models[0].probed_configuration_hash is None
+    assert decision.status.models[0].probed_configuration is None
     assert world.step(refusal="").ask == ("tiny",)
 
 
@@ -153,7 +153,7 @@ def test_a_bad_spec_that_can_be_read_says_that_the_rest_stays() -> None:
     world = World()
     started(world)
     world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_model_length": 1}}}))
-    assert message(world.step()).endswith("; what was applied before stays as it is")
+    assert message(world.step()).endswith("; objects that were applied before stay unchanged")
 
 
 def test_nodes_may_be_unknown_or_not_asked_about() -> None:

@@ -145,6 +145,6 @@ def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
     ],
 )
 def test_reconciling(now: SleepState, expected: Any) -> None:
-    models: Said = ("True", Reason.UPDATING, "a change is being carried out")
+    models: Said = ("True", Reason.UPDATING, "a change is in progress")
     found = view_of(observed("True", now, HEARD))
     assert conditions.reconciling(found, {"tiny": now}, UP, models)[:2] == expected

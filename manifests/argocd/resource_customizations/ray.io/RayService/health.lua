@@ -1,4 +1,4 @@
--- Health of a KubeRay RayService (1.6 and newer): its conditions, and the Serve applications that they leave out.
+-- Health of a KubeRay RayService (1.6 and newer): conditions, and Serve applications, which conditions omit.
 local function health(status, message)
   return { status = status, message = message }
 end
@@ -18,7 +18,7 @@ local function is(kind, status)
   return conditions[kind] ~= nil and conditions[kind].status == status
 end
 
--- Before the generation: KubeRay leaves observedGeneration behind when it refuses a spec.
+-- Before the generation check: KubeRay does not update observedGeneration if it rejects a spec.
 local ready = conditions.Ready
 if ready ~= nil and (ready.reason == "ValidationFailed" or ready.reason == "InitializingTimeout") then
   return health("Degraded", ready.message)
@@ -30,7 +30,7 @@ if is("Suspended", "True") then
   return health("Suspended", conditions.Suspended.message)
 end
 
--- Ready counts endpoints only: an application can have failed behind them, in the active or in the coming cluster.
+-- Ready counts only endpoints: an application of the active or pending cluster may have failed behind them.
 local function failure(cluster)
   local names = {}
   for name, _ in pairs((cluster or {}).applicationStatuses or {}) do

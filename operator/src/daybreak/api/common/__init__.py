@@ -1,1 +1,1 @@
-"""What every kind uses: names, conditions, sources of weights, engine arguments, and unstructured data."""
+"""Common definitions of all kinds: names, conditions, sources of weights, engine arguments, raw manifests."""

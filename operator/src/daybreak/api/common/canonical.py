@@ -1,4 +1,4 @@
-"""JSON that is equal for equal values, and digests of it."""
+"""Canonical JSON, which is equal for equal values, and digests of it."""
 
 import hashlib
 import json
@@ -6,10 +6,13 @@ from typing import Any
 
 
 def canonical(value: Any) -> str:
-    """A value as JSON: names in order, without white space."""
+    """Return a value as JSON with sorted names and without white space."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def digest(value: Any, length: int = 16) -> str:
-    """Digest of a value, in so many characters: equal for equal values, whatever their order."""
+    """Return a digest of a value with `length` characters.
+
+    Equal values have equal digests, regardless of their order.
+    """
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:length]

@@ -1,4 +1,4 @@
-"""Conditions of a status: what is true now, and since when."""
+"""Conditions of a status, with the time of their last transition."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,34 +9,34 @@ from daybreak.api.common.conditions import Condition, Said, Truth
 from daybreak.api.common.unstructured import mappings, text, written
 
 MESSAGE_LIMIT = 8000
-"""Longest message, in characters."""
+"""Maximum length of a message, in characters."""
 
 
 @dataclass(frozen=True)
 class Made:
-    """A condition as it is now."""
+    """Current state of a condition, without a time."""
 
     type: str
     holds: bool | None
-    """None: that is not known."""
+    """True or False for the status of the condition, or None if it is unknown."""
     reason: str
     message: str
 
 
 def made_of(kind: str, said: Said) -> Made:
-    """Return a condition of a kind, from what is said."""
+    """Return a condition of a kind from its short form."""
     status, reason, message = said
     return Made(kind, None if status == "Unknown" else status == "True", reason, message)
 
 
 def dated(before: Mapping[str, Any], made: Sequence[Made], now: datetime, generation: int) -> list[Condition]:
-    """The conditions, each with the time since when it is as it is.
+    """Return the conditions, each with the time of its last transition.
 
     Args:
-        before: The status before.
-        made: The conditions of now.
-        now: The time.
-        generation: Of the spec that they speak of.
+        before: The previous status.
+        made: The current conditions.
+        now: The current time.
+        generation: Generation of the spec that the conditions describe.
     """
     old = {text(item.get("type")): item for item in mappings(before.get("conditions"))}
     found = []
@@ -58,5 +58,5 @@ def dated(before: Mapping[str, Any], made: Sequence[Made], now: datetime, genera
 
 
 def _shortened(message: str) -> str:
-    """A message within the limit, with a sign where it was cut."""
+    """Return a message within the limit; an ellipsis marks a cut."""
     return message if len(message) <= MESSAGE_LIMIT else f"{message[: MESSAGE_LIMIT - 1]}…"

@@ -1,4 +1,4 @@
-"""Conditions that follow kstatus: their types, and every reason that one can carry."""
+"""Conditions that follow kstatus: their types, and every reason."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -8,117 +8,119 @@ from pydantic import Field
 from daybreak.api.schema.base import ApiModel
 
 MAX_AFTER = 8
-"""Most workloads that a status names as those that come before it where accelerators are scarce."""
+"""Maximum number of workloads that a status lists as ahead of a workload in the accelerator queue."""
 
 
 class ConditionType(StrEnum):
-    """The conditions, in the order in which they are written."""
+    """Types of conditions, in the order in which the operator writes them."""
 
     READY = "Ready"
-    """True: an answer comes. The address routes and every model has answered."""
+    """True if requests are answered: the address is routed, and every model has answered."""
     ACTIVE = "Active"
-    """True: accelerators are held. Outside the Ready set: a sleeping service is ready."""
+    """True if accelerators are allocated. Independent of `Ready`: a sleeping service is ready."""
     SCHEDULABLE = "Schedulable"
-    """False: no node fits a replica; the message has the numbers and the nearest fix."""
+    """False if no node fits a replica; the message has the numbers and the nearest fix."""
     RECONCILING = "Reconciling"
-    """True: on the way (kstatus: in progress)."""
+    """True if a change is in progress (kstatus: in progress)."""
     STALLED = "Stalled"
-    """True: somebody has to act (kstatus: failed). Clears by itself when the cause is gone."""
+    """True if action is required (kstatus: failed). Returns to False when the cause is gone."""
 
 
 class Reason(StrEnum):
-    """Every reason that a condition can carry."""
+    """Every reason that a condition can have."""
 
     SERVING = "Serving"
-    """The address routes and every model has answered."""
+    """The address is routed, and every model has answered."""
     PROGRESSING = "Progressing"
-    """On the way; the message says what is waited for."""
+    """The workload is starting; the message shows what is still missing."""
     UPDATING = "Updating"
-    """A change of the spec is on its way to the running pods."""
+    """A change of the spec is in progress in the running pods."""
     REPLACING = "Replacing"
-    """The pods are being replaced: requests are held until the new ones answer."""
+    """Pods are being replaced: requests are held until the new pods answer."""
     ROLLOUT_BLOCKED = "RolloutBlocked"
-    """A change is not begun, since the strategy cannot make it; the message has the nearest fix."""
+    """A change has not begun, because the strategy does not allow it; the message has the nearest fix."""
     ROLLED_BACK = "RolledBack"
-    """A change could not start, and what answered before runs, or is on its way back."""
+    """A change could not start; the revision that answered before runs, or is being restored."""
     ROLLOUT_FAILED = "RolloutFailed"
-    """A change could not start, and stays, since nothing shall be rolled back or nothing has answered."""
+    """A change could not start, and stays: rollback is disabled, or no revision has answered."""
     PAUSED = "Paused"
-    """A change is not begun: a person has paused rollouts."""
+    """A change has not begun, because a user has paused rollouts."""
     RECONCILED = "Reconciled"
-    """Nothing is left to do."""
+    """No work is left."""
     AWAKE = "Awake"
-    """Accelerators are held."""
+    """Accelerators are allocated."""
     ASLEEP = "Asleep"
-    """Nobody asks, so no accelerators are held."""
+    """No clients send requests, so no accelerators are allocated."""
     WAKING = "Waking"
-    """On the way up from sleep; requests are held until then."""
+    """A model wakes from sleep; requests are held during the wake."""
     WAITING_FOR_ACCELERATORS = "WaitingForAccelerators"
-    """On the way up, and its pods stand on no nodes: others hold the same accelerators, or want them before
-    it; of a model without, the same cores and memory."""
+    """A model is starting, but its pods are not scheduled: others use the same accelerators, or are ahead in
+    the accelerator queue. For a model without accelerators, the same applies to CPUs and memory."""
     WAKE_TIMED_OUT = "WakeTimedOut"
-    """Waking has taken longer than requests are held; the message says what is waited for."""
+    """The wake has exceeded the hold time of requests; the message shows what is still missing."""
     GATEWAY_NOT_REPORTING = "GatewayNotReporting"
-    """No gateway of the namespace is heard, so nothing is known of requests and none may get through."""
+    """No gateway of the namespace reports, so the state of requests is unknown and they may not be
+    forwarded."""
     STARTING = "Starting"
     """Pods or models are starting."""
     NODES_FIT = "NodesFit"
-    """Nodes have room for a replica of every model."""
+    """Nodes have capacity for a replica of every model."""
     NO_NODE_FITS = "NoNodeFits"
-    """No node has room for a replica; the message has the numbers and the nearest fix."""
+    """No node has capacity for a replica; the message has the numbers and the nearest fix."""
     NODES_UNKNOWN = "NodesUnknown"
-    """Nobody has looked: the operator may not see nodes, or the fit check is turned off."""
+    """Nodes are not checked: the operator has no access to nodes, or the fit check is off."""
     INVALID_SPEC = "InvalidSpec"
-    """The spec cannot be built; the message names each field and the nearest fix."""
+    """The spec is invalid; the message names each field and the nearest fix."""
     NAME_CONFLICT = "NameConflict"
-    """An object of a name that Daybreak needs belongs to somebody else."""
+    """An object with a name that Daybreak needs exists and belongs to another owner."""
     KUBERAY_NOT_INSTALLED = "KubeRayNotInstalled"
-    """The API server knows no RayService: KubeRay is not installed."""
+    """The API server has no kind RayService: KubeRay is not installed."""
     LEADER_WORKER_SET_NOT_INSTALLED = "LeaderWorkerSetNotInstalled"
-    """A replica is to have several nodes, and the API server knows no LeaderWorkerSet."""
+    """A replica needs several nodes, and the API server has no kind LeaderWorkerSet."""
     OBJECT_REJECTED = "ObjectRejected"
-    """The API server refused an object; the message is its own."""
+    """The API server rejected an object; the message is that of the API server."""
     CODE_NOT_FOUND = "CodeNotFound"
-    """The ConfigMap with the code of an application is not there."""
+    """The ConfigMap with the code of an application does not exist."""
     FILLING_CACHE = "FillingCache"
-    """A Job copies the weights of a model into its claim; no worker pod is made before it is done."""
+    """A Job copies the weights of a model into its PVC; worker pods are created after it is done."""
     CACHE_FAILED = "CacheFailed"
-    """The weights of a model cannot be copied into its claim; the message says why. It is tried again."""
+    """The weights of a model cannot be copied into its PVC; the message has the cause. The operator
+    retries."""
     MODEL_FAILED = "ModelFailed"
-    """A model cannot start; the message is the engine's own."""
+    """A model cannot start; the message is that of the engine."""
     IMAGE_PULL_FAILED = "ImagePullFailed"
     """An image cannot be pulled."""
     CONTAINER_CONFIG_FAILED = "ContainerConfigFailed"
-    """A container cannot be made, such as for a missing Secret."""
+    """A container cannot be created, for example because of a missing Secret."""
     CONTAINER_CRASHING = "ContainerCrashing"
-    """A container ends again and again."""
+    """A container keeps crashing."""
     UNSCHEDULABLE = "Unschedulable"
-    """Kubernetes finds no place for a pod; the message is the scheduler's own."""
+    """Kubernetes cannot schedule a pod; the message is that of the scheduler."""
     PROBE_FAILED = "ProbeFailed"
-    """Everything runs, but a model does not answer when it is asked."""
+    """All pods run, but a model does not answer the operator's probe."""
     BACKEND_UNREACHABLE = "BackendUnreachable"
-    """Every model answers, but no gateway reaches them: requests are held."""
+    """Every model answers, but no gateway reaches the models: requests are held."""
     TERMINATING = "Terminating"
     """The service is being deleted."""
 
 
 Truth = Literal["True", "False", "Unknown"]
 Said = tuple[Truth, Reason, str]
-"""A condition in short: its status, its reason, its message."""
+"""Short form of a condition: status, reason and message."""
 
 
 class Condition(ApiModel):
-    """A standard Kubernetes condition."""
+    """Standard Kubernetes condition."""
 
     type: Annotated[str, Field(max_length=316)]
     """Type of the condition."""
     status: Truth
-    """Whether it holds."""
+    """Status of the condition: `True`, `False` or `Unknown`."""
     reason: Annotated[str, Field(max_length=1024)]
-    """Why, in one word for programs."""
+    """UpperCamelCase reason for the status, for automation."""
     message: Annotated[str, Field(max_length=32768)]
-    """Why, in a sentence for people, with the numbers and the nearest fix."""
+    """Explanation of the status for display, with the numbers and the nearest fix."""
     last_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-    """When `status` last changed."""
+    """Time at which `status` last changed."""
     observed_generation: Annotated[int, Field(ge=0)] = 0
-    """The generation that the condition speaks of."""
+    """Generation of the spec that the condition describes."""

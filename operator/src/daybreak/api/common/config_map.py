@@ -1,15 +1,16 @@
-"""What is known of a ConfigMap that an object names."""
+"""State of a ConfigMap that an object names."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Content:
-    """What is known of a ConfigMap's content. Nothing at all where the operator may not read it."""
+    """Known state of a ConfigMap's content. All fields keep their defaults if the operator may not read
+    it."""
 
     digest: str = ""
-    """Of its files: labels and annotations do not count. Empty: it is not known."""
+    """Digest of the ConfigMap's files, without labels and annotations. Empty if unknown."""
     missing: bool = False
-    """There is no such ConfigMap."""
+    """True if the ConfigMap does not exist."""
     awaited: bool = False
-    """It has not been looked for yet: in a moment more is known."""
+    """True if the ConfigMap has not been read yet; its state is known shortly after."""

@@ -1,6 +1,6 @@
-"""vLLM's engine arguments as the pinned vLLM has them, and what is wrong with some given ones.
+"""Engine arguments of the pinned vLLM, and validation of arguments against them.
 
-The list is engine_args.json, which scripts/schemas/engine_args.py makes from the installed package.
+The list is engine_args.json, which scripts/schemas/engine_args.py creates from the installed package.
 """
 
 import json
@@ -17,30 +17,30 @@ from daybreak import versions
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument that may stand in `engine.args`."""
+    """Argument that `engine.args` may contain."""
 
     json: frozenset[str]
-    """The JSON types that a value can have; empty when the list does not know."""
+    """JSON types of a value. Empty if the list does not contain them."""
     choices: tuple[Any, ...]
-    """The only values, where they are few and fixed; else empty."""
+    """Only allowed values, if they are few and fixed; otherwise empty."""
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Every argument of the pinned vLLM, and what else Ray Serve LLM takes by name."""
+    """Arguments of the pinned vLLM, and other names that Ray Serve LLM accepts."""
 
     arguments: Mapping[str, Argument]
     owned: Mapping[str, str]
-    """Arguments that Daybreak sets itself: the field to use instead."""
+    """Arguments that Daybreak sets itself, with the field to use instead."""
     refused: Mapping[str, str]
-    """Arguments that do nothing or do harm below Ray Serve: the reason."""
+    """Arguments that have no effect or cause harm under Ray Serve, with the reason."""
     accelerator_types: tuple[str, ...]
-    """Names that Ray has for GPUs."""
+    """Ray's names of GPUs."""
 
 
 @cache
 def catalogue() -> Catalogue:
-    """The list, read once."""
+    """Return the catalog; the list is read once."""
     text = resources.files("daybreak.api.common").joinpath("engine_args.json").read_text(encoding="utf-8")
     document = json.loads(text)
     arguments = {
@@ -56,14 +56,15 @@ def catalogue() -> Catalogue:
 
 
 SUGGESTIONS = 8
-"""For how many unknown arguments of one engine a similar name is looked for: a look takes milliseconds, in
-which the operator does nothing else."""
+"""Maximum number of unknown arguments per engine for which a similar name is searched. A search takes
+milliseconds and blocks the operator."""
 LONGEST_NAME = 64
-"""Characters of a name that a similar one is looked for; no argument of vLLM has as many."""
+"""Maximum length, in characters, of a name for which a similar name is searched. No argument of vLLM is that
+long."""
 
 
 def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str | None:
-    """The known name that is most like this one, if any is."""
+    """Return the known name that is most similar to a name, or None if there is none."""
     if len(name) > LONGEST_NAME:
         return None
     candidates = {_plain(candidate): candidate for candidate in known}
@@ -72,16 +73,19 @@ def nearest(name: str, known: Mapping[str, Any] | tuple[str, ...]) -> str | None
 
 
 def _plain(name: str) -> str:
-    """A name in vLLM's spelling: `--max-model-len` and `maxModelLen` both mean `max_model_len`."""
+    """Return a name in vLLM's spelling.
+
+    `--max-model-len` and `maxModelLen` both mean `max_model_len`.
+    """
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.lstrip("-"))
     return apart.replace("-", "_").lower()
 
 
 def problems(args: Mapping[str, Any], *, other_vllm: bool) -> Iterator[tuple[str, str]]:
-    """Each argument that cannot stand there, and why.
+    """Yield each rejected argument with the cause.
 
-    With `other_vllm`, the image is said to hold another vLLM than the list's: then unknown names and types
-    are left to that vLLM, and only what Daybreak itself must refuse is refused.
+    With `other_vllm`, the image contains another vLLM than that of the list. That vLLM then checks unknown
+    names and types itself, and Daybreak rejects only the arguments that it must reject itself.
     """
     known = catalogue()
     unknown = 0
@@ -100,7 +104,7 @@ def problems(args: Mapping[str, Any], *, other_vllm: bool) -> Iterator[tuple[str
 
 
 def _field(path: str) -> str:
-    """A field's path below its model."""
+    """Return a field's path below its model."""
     return path.removeprefix("spec.models[].")
 
 
@@ -109,7 +113,10 @@ _UNKNOWN = f"vLLM {versions.VLLM} has no such argument"
 
 @lru_cache(maxsize=1024)
 def _unknown(name: str) -> str:
-    """The same name is met at every look at its service."""
+    """Return the problem of an unknown argument.
+
+    The result is cached, because every reconcile of a service checks the same name.
+    """
     known = catalogue()
     near = nearest(name, {**known.arguments, **known.owned})
     if near is None:
@@ -130,10 +137,10 @@ _WORDS = {
 
 
 def _wrong_value(value: Any, argument: Argument) -> str | None:
-    """Why vLLM cannot take the value, or None.
+    """Return the reason for which vLLM rejects the value, or None.
 
-    vLLM reads a number from its text and a whole number from 8192.0, so both pass; a truth value from text
-    does not, since vLLM takes any text as true where it does not look.
+    vLLM parses a number from text and an integer from 8192.0, so both are valid. A boolean from text is
+    invalid, because vLLM treats any text as true if it does not check the text.
     """
     if value is None or not argument.json:
         return None
@@ -141,7 +148,7 @@ def _wrong_value(value: Any, argument: Argument) -> str | None:
         wanted = " or ".join(_WORDS[kind] for kind in sorted(argument.json - {"null"}))
         return f"{_written(value)} is not what vLLM {versions.VLLM} takes: write {wanted}"
     choices = tuple(str(choice) for choice in argument.choices)
-    # vLLM takes some of them in any case, and with '-' for '_'.
+    # For some arguments, vLLM ignores case and accepts '-' for '_'.
     if choices and _plain(str(value)) not in map(_plain, choices):
         near = nearest(str(value), choices)
         hint = f"; did you mean {near}?" if near else ""
@@ -175,6 +182,6 @@ def _is_number(text: str) -> bool:
 
 
 def _written(value: Any) -> str:
-    """The value as in JSON, cut where it is long."""
+    """Return the value as JSON, cut if it is long."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."

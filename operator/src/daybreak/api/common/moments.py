@@ -1,15 +1,15 @@
-"""The present, and the moments on which a decision depends: one expression is threshold and deadline."""
+"""Current time, and the times on which a decision depends: one expression is both threshold and deadline."""
 
 from datetime import datetime, timedelta
 
 
 class Moments:
-    """Compares moments with the present, and keeps the next one that is still to come.
+    """Comparison of times with the current time, which records the next future one.
 
-    A decision that asks `reached` for each of its thresholds knows when time alone may change it.
+    A decision that calls `reached` for each of its thresholds knows when time alone may change it.
 
     Attributes:
-        now: The present.
+        now: The current time.
     """
 
     def __init__(self, now: datetime) -> None:
@@ -17,7 +17,7 @@ class Moments:
         self._next: datetime | None = None
 
     def reached(self, moment: datetime) -> bool:
-        """Return whether a moment is over; if not, the decision is due again then."""
+        """Return True if a time has passed; otherwise, record it as a time to decide again."""
         if moment <= self.now:
             return True
         self._next = moment if self._next is None else min(self._next, moment)
@@ -25,5 +25,5 @@ class Moments:
 
     @property
     def look_again(self) -> timedelta | None:
-        """How long until the next of these moments; None: none is still to come."""
+        """Return the time until the next recorded threshold, or None if there is none."""
         return None if self._next is None else self._next - self.now

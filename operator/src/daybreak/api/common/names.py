@@ -1,5 +1,5 @@
-"""Names and labels of everything that Daybreak makes. Names are put together only here and, for volumes and
-their directories, in `volume_names.py`."""
+"""Names and labels of all objects that Daybreak creates. Names are built only here and, for volumes and their
+directories, in `volume_names.py`."""
 
 import hashlib
 import re
@@ -12,84 +12,90 @@ MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 PART_OF_LABEL = "app.kubernetes.io/part-of"
 MANAGED_BY = "daybreak"
 OWNER_KIND_LABEL = "daybreak.dev/owner-kind"
-"""Kind of the owner of an object, pods included, such as `LLMService`; `Gateway` on objects of a gateway."""
+"""Label with the kind of an object's owner, such as `LLMService`. Pods have the label too; objects of a
+gateway have `Gateway`."""
 OWNER_NAME_LABEL = "daybreak.dev/owner-name"
-"""Name of the owner of an object, pods included. The objects of a gateway have none."""
+"""Label with the name of an object's owner. Pods have the label too; objects of a gateway do not."""
 MODEL_LABEL = "daybreak.dev/model"
-"""On worker pods: the worker group's name; a model's own name may hold characters that a label cannot."""
+"""Label of worker pods with the name of their worker group; a model's own name may contain characters that a
+label cannot."""
 TOLERATIONS_ANNOTATION = "daybreak.dev/tolerations-hash"
-"""On Ray pods that tolerate taints: a digest of what they tolerate."""
+"""Annotation of Ray pods that tolerate taints: digest of the tolerations."""
 FIT_CHECK_ANNOTATION = "daybreak.dev/fit-check"
-"""On an LLMService, ModelServer or ServeApplication: `off` leaves the fit check out, for clusters that add
-nodes when pods ask for them."""
+"""Annotation of an LLMService, ModelServer or ServeApplication: `off` disables the fit check, for clusters
+that add nodes for pending pods."""
 FIT_CHECK_OFF = "off"
 STATE_ANNOTATION = "daybreak.dev/state"
-"""On an LLMService: `Asleep` or `Awake`, as `spec.state`, over which it takes precedence."""
+"""Annotation of an LLMService, ModelServer or ServeApplication: `Asleep` or `Awake`, like `spec.state`, over
+which it takes precedence."""
 ROLLOUT_PAUSED_ANNOTATION = "daybreak.dev/rollout-paused"
-"""On an LLMService, ModelServer or ServeApplication: `true` begins no change, as `spec.rollout.paused`."""
+"""Annotation of an LLMService, ModelServer or ServeApplication: `true` pauses rollouts, like
+`spec.rollout.paused`."""
 ROLLOUT_REVISION_ANNOTATION = "daybreak.dev/rollout-revision"
-"""On an LLMService, ModelServer or ServeApplication: number of an earlier revision that is run, as
-`spec.rollout.revision`, over which it takes precedence."""
+"""Annotation of an LLMService, ModelServer or ServeApplication: number of an earlier revision to run. It
+takes precedence over `spec.rollout.revision`."""
 CONFIGURATION_ANNOTATION = "daybreak.dev/configuration-hash"
-"""On a RayService: digest of what makes replicas restart when it changes."""
+"""Annotation of a RayService: digest of the settings that restart replicas when they change."""
 CONFIGURATION_LABEL = "daybreak.dev/configuration-hash"
-"""On the pods of a ModelServer: digest of what they run."""
+"""Label of the pods of a ModelServer: digest of their configuration."""
 WISHES_ANNOTATION = "daybreak.dev/pod-spec-hash"
-"""On the Deployment or LeaderWorkerSet of a ModelServer, the RayService of a ServeApplication: digest of what
-the spec says of the pods."""
+"""Annotation of a ModelServer's Deployment or LeaderWorkerSet, or a ServeApplication's RayService: digest of
+the pod settings in the spec."""
 BUILT_WITH_ANNOTATION = "daybreak.dev/built-with"
-"""On a RayService: with which defaults of the operator it was built, and for which wishes, as JSON."""
+"""Annotation of a RayService: operator defaults and digests of the spec from which it was built, as JSON."""
 CODE_ANNOTATION = "daybreak.dev/code-hash"
-"""On the RayService of a ServeApplication and its pods: digest of the ConfigMap with its code."""
+"""Annotation of a ServeApplication's RayService and its pods: digest of the ConfigMap with the code."""
 CACHE_ANNOTATION = "daybreak.dev/cache"
-"""On a Job that fills a cache: claim and directory, as `claim/directory`."""
+"""Annotation of a Job that fills a cache: PVC and directory, as `claim/directory`."""
 GATEWAY = "daybreak-gateway"
-"""Name of a namespace's gateway: of its Deployment and of everything that goes with it."""
+"""Name of a namespace's gateway: of its Deployment and of all related objects."""
 GATEWAY_COMPONENT = "gateway"
-"""Component label of a gateway's objects and pods, and the name of HAProxy's container in them."""
+"""Component label of a gateway's objects and pods, and name of the HAProxy container in the pods."""
 GATEWAY_AGENT = "agent"
-"""Name of the container with its agent."""
+"""Name of the container with the gateway's agent."""
 GATEWAY_PORTS = (20000, 21023)
-"""The gateway's ports for services, first and last: each service has one."""
+"""First and last port of the gateway for services; each service has one port."""
 GATEWAY_ROUTE_PORTS = (19000, 19255)
-"""Its ports for LLMRoutes with an address of their own, first and last."""
+"""First and last port of the gateway for LLMRoutes with a dedicated address."""
 GATEWAY_ROUTER_PORT = 19999
-"""The gateway's port for all models of the namespace."""
+"""Port of the gateway for all models of the namespace."""
 ROUTER = "llm"
-"""Name of the Service that leads there, so no LLMService may have it."""
+"""Name of the Service for the router port. No LLMService may have this name."""
 GATEWAY_HTTP_PORT = 9180
-"""Where a gateway's agent tells of its state and metrics."""
+"""Port on which a gateway's agent serves its state and metrics."""
 GATEWAY_HEALTH_PORT = 9181
-"""Where a gateway's supervisor is asked by the kubelet."""
+"""Port on which a gateway's supervisor answers the kubelet's probes."""
 GATEWAY_STREAM_SECONDS = 3600
-"""For how long a model may be silent while it answers: an answer may take as long at least."""
+"""Maximum time, in seconds, in which a model may send no data during a response. A response may take at least
+as long."""
 GATEWAY_PROOF_HEADER = "X-Daybreak-Token"
-"""In the head of a gateway's stream of states: by whose account it speaks."""
+"""Header of a gateway's state stream with the token of its ServiceAccount."""
 OPERATOR_AUDIENCE = "daybreak-operator"
-"""For whom that token is."""
+"""Audience of the gateway's token."""
 GATEWAY_PROOF_FOLDER = "/run/daybreak-token"
-"""Where a gateway finds it, as `token`."""
+"""Directory with the gateway's token, in the file `token`."""
 GATEWAY_PROOF_VOLUME = "token"
-"""Name of the volume there."""
+"""Name of the volume with the gateway's token."""
 GATEWAY_FOLDER = "/run/daybreak-gateway"
-"""Where HAProxy and agent of a gateway have their sockets and the configuration, in memory."""
+"""In-memory directory with the sockets and the configuration of a gateway's HAProxy and agent."""
 GATEWAY_KEYS_FOLDER = "/run/daybreak-keys"
-"""Below it, each Secret with API keys appears."""
+"""Directory below which each Secret with API keys is mounted."""
 SHARED_KEYS = "daybreak-api-keys"
-"""The Secret that a gateway always has, whether it is there or not: new keys in it need no new pods."""
+"""Name of the Secret that every gateway mounts, even if it does not exist. New keys in it need no new
+pods."""
 GATEWAY_RUN_VOLUME = "run"
-"""Name of the volume at GATEWAY_FOLDER."""
+"""Name of the volume at `GATEWAY_FOLDER`."""
 GATEWAY_KEYS_VOLUME_PREFIX = "keys-"
-"""With it begin the names of the volumes with keys."""
+"""Prefix of the names of volumes with keys."""
 
 BENCHMARK_ANNOTATION = "daybreak.dev/benchmark-hash"
-"""On a Job: digest of the part of its LLMBenchmark's spec that may not change once it has begun."""
+"""Annotation of a Job: digest of the part of an LLMBenchmark's spec that may not change after the start."""
 MEASURED_ANNOTATION = "daybreak.dev/engine-hash"
-"""On a Job of an LLMBenchmark: digest of the engine that it measures."""
+"""Annotation of an LLMBenchmark's Job: digest of the engine that the Job measures."""
 BATCH_ANNOTATION = "daybreak.dev/batch-hash"
-"""On a RayJob: digest of the part of its LLMBatch's spec that may not change once the batch has begun."""
+"""Annotation of a RayJob: digest of the part of an LLMBatch's spec that may not change after the start."""
 RAY_CLUSTER_ANNOTATION = "daybreak.dev/ray-cluster-hash"
-"""On a RayJob, and the RayService of a ServeApplication: digest of its Ray cluster's configuration."""
+"""Annotation of a RayJob or a ServeApplication's RayService: digest of the Ray cluster's configuration."""
 OWNER_PREFIXES = {
     "LLMBatch": "batch.",
     "LLMBenchmark": "benchmark.",
@@ -97,39 +103,41 @@ OWNER_PREFIXES = {
     "ServeApplication": "application.",
     "LLMRoute": "route.",
 }
-"""Beginning of an owner's name in labels, in names of its objects and towards gateways, by kind.
+"""Prefix of an owner's name in labels, in names of its objects and in the gateway's data, by kind.
 
-An LLMService has none, and a name without a dot, so objects of two kinds may have one name."""
+An LLMService has no prefix, and its name has no dot. Objects of two kinds may therefore have the same
+name."""
 _SERVICE_KIND = "LLMService"
 GATEWAY_KIND = "Gateway"
-"""Kind of the gateway of a namespace, as the owner of its objects. There is no object of that kind."""
+"""Kind of a namespace's gateway as the owner of its objects. No object of that kind exists."""
 SERVE_APPLICATION = "app"
-"""Name of the Ray Serve application of a ServeApplication, that of its own import path."""
+"""Name of the Ray Serve application for a ServeApplication's own import path."""
 SERVER_COMPONENT = "server"
 """Component label of a ModelServer's objects and pods."""
 SERVER_WORKER_COMPONENT = "server-worker"
-"""The same of the pods of a replica on several nodes that take no requests."""
+"""Component label of the pods of a multi-node replica that receive no requests."""
 
 RAY_CLUSTER_LABEL = "ray.io/cluster"
 RAY_NODE_TYPE_LABEL = "ray.io/node-type"
 RAY_GROUP_LABEL = "ray.io/group"
 RAY_SERVE_LABEL = "ray.io/serve"
 POD_GROUP_LABEL = "leaderworkerset.sigs.k8s.io/group-index"
-"""LeaderWorkerSet's: which replica a pod belongs to."""
+"""Label of LeaderWorkerSet: the replica that a pod belongs to."""
 
 FIELD_MANAGER = "daybreak-operator"
 APPLICATION = "llm"
-"""Name of the one Ray Serve application of a service."""
+"""Name of a service's only Ray Serve application."""
 GROUP_NAME_LIMIT = 40
-"""Longest worker group name: with the cluster's name it must stay readable in a pod's name."""
+"""Maximum length of a worker group's name, in characters. A pod's name contains it after the cluster's name,
+and must stay readable."""
 JOB_NAME_LABEL = "batch.kubernetes.io/job-name"
-"""Kubernetes' label of a Job's pods."""
+"""Label of Kubernetes for the pods of a Job."""
 ACCELERATOR_CLAIM = "daybreak-accelerators"
-"""Name of a worker pod's claim on its accelerators (DRA)."""
+"""Name of a worker pod's ResourceClaim for accelerators (DRA)."""
 
 
 def labels(service: str, component: str) -> dict[str, str]:
-    """Labels of an object of the LLMService `service`."""
+    """Return the labels of an object of the owner `service`, as in `of_owner`."""
     return {
         NAME_LABEL: _kind_of(service),
         INSTANCE_LABEL: service,
@@ -152,7 +160,7 @@ def owner_selector(owner: str) -> str:
 
 
 def labelled_owner(labels: Mapping[str, str] | None) -> str | None:
-    """Return the owner that an object's labels identify, as in `of_owner`, or None if they do not."""
+    """Return the owner that an object's labels identify, as in `of_owner`, or None without them."""
     if not labels or OWNER_KIND_LABEL not in labels:
         return None
     kind, name = labels[OWNER_KIND_LABEL], labels.get(OWNER_NAME_LABEL, "")
@@ -160,12 +168,12 @@ def labelled_owner(labels: Mapping[str, str] | None) -> str | None:
 
 
 def _kind_of(owner: str) -> str:
-    """The kind, in lower case, of what this stands for."""
+    """Return the kind, in lower case, that an owner label encodes."""
     return kind_and_name(owner)[0].lower()
 
 
 def kind_and_name(owner: str) -> tuple[str, str]:
-    """Kind and name of the object of ours that this stands for; empty: a gateway."""
+    """Return the kind and name that an owner label encodes; an empty label is that of a gateway."""
     if not owner:
         return GATEWAY_KIND, ""
     for kind, prefix in OWNER_PREFIXES.items():
@@ -175,45 +183,46 @@ def kind_and_name(owner: str) -> tuple[str, str]:
 
 
 def of_owner(kind: str, name: str) -> str:
-    """What stands, in labels and names of objects, for an object of ours of that kind."""
+    """Return the owner label of a Daybreak object, which is also used in names of its objects."""
     return f"{OWNER_PREFIXES.get(kind, '')}{name}"
 
 
 def benchmark_job(benchmark: str) -> str:
-    """Name of the Job of an LLMBenchmark."""
+    """Return the name of an LLMBenchmark's Job."""
     return f"{benchmark}-benchmark"
 
 
 def benchmark_report(benchmark: str) -> str:
-    """Name of the ConfigMap with the report of an LLMBenchmark."""
+    """Return the name of the ConfigMap with an LLMBenchmark's report."""
     return f"{benchmark}-report"
 
 
 def benchmark_manager(benchmark: str, uid: str) -> str:
-    """Field manager of what an LLMBenchmark writes into an LLMService.
+    """Return the field manager for the fields that an LLMBenchmark writes into an LLMService.
 
-    Each has its own: with one for all, an apply would take back what another benchmark had written.
+    Each LLMBenchmark has its own manager: with a shared one, an apply would revert the fields of another
+    benchmark.
     """
     return f"daybreak-benchmark-{benchmark}-{uid[:8]}"
 
 
 def server_deployment(server: str) -> str:
-    """Name of the Deployment of a ModelServer, or of its LeaderWorkerSet."""
+    """Return the name of a ModelServer's Deployment or LeaderWorkerSet."""
     return f"{server}-server"
 
 
 def ray_job(batch: str) -> str:
-    """Name of the RayJob: the LLMBatch's own."""
+    """Return the name of an LLMBatch's RayJob, which is that of the LLMBatch."""
     return batch
 
 
 def prepare_resource(model: str) -> str:
-    """Ray resource of the pods of this model's worker group, for what runs beside the engine."""
+    """Return the Ray resource of a model's worker group for processes alongside the engine."""
     return f"prepare-{worker_group(model)}"
 
 
 def gateway_labels() -> dict[str, str]:
-    """Labels of the objects and pods of a namespace's gateway."""
+    """Return the labels of the objects and pods of a namespace's gateway."""
     return {
         NAME_LABEL: GATEWAY,
         COMPONENT_LABEL: GATEWAY_COMPONENT,
@@ -224,69 +233,70 @@ def gateway_labels() -> dict[str, str]:
 
 
 def operator_selector() -> dict[str, str]:
-    """What Daybreak's operator is known by in NetworkPolicies, in its namespace."""
+    """Return the labels that NetworkPolicies use to select the operator in its namespace."""
     return {COMPONENT_LABEL: "operator", PART_OF_LABEL: "daybreak"}
 
 
 def gateway_selector() -> dict[str, str]:
-    """What the gateway pods of a namespace are selected by."""
+    """Return the labels that select the gateway pods of a namespace."""
     return {NAME_LABEL: GATEWAY, COMPONENT_LABEL: GATEWAY_COMPONENT}
 
 
 def revision(service: str, digest: str) -> str:
-    """Name of the ControllerRevision of a service with this content; `digest` has 10 characters at most."""
+    """Return the name of a service's ControllerRevision; `digest` has at most 10 characters."""
     return f"{service}-{digest}"
 
 
 def ray_service(service: str) -> str:
-    """Name of the RayService: the LLMService's own."""
+    """Return the name of an LLMService's RayService, which is that of the LLMService."""
     return service
 
 
 def front_service(service: str) -> str:
-    """Name of the Service that clients use: the LLMService's own."""
+    """Return the name of the Service for clients, which is that of the LLMService."""
     return service
 
 
 def service_account(service: str) -> str:
-    """Name of the ServiceAccount of the Ray pods.
+    """Return the name of the Ray pods' ServiceAccount.
 
-    At most 50 characters, for KubeRay cuts the head's ServiceAccount name down to its last 50.
+    The name has at most 50 characters, because KubeRay cuts the head's ServiceAccount name to its last 50.
     """
     return f"{service}-sa"
 
 
 def network_policy(service: str) -> str:
-    """Name of the NetworkPolicy that closes the Ray ports."""
+    """Return the name of the NetworkPolicy that closes the Ray ports."""
     return f"{service}-ray"
 
 
 def disruption_budget(service: str) -> str:
-    """Name of the PodDisruptionBudget of the Ray pods."""
+    """Return the name of the Ray pods' PodDisruptionBudget."""
     return f"{service}-ray"
 
 
 INGRESS_DEPLOYMENT = "OpenAiIngress"
-"""Name that Ray Serve LLM gives the deployment that speaks OpenAI's API."""
+"""Ray Serve LLM's name for the deployment with the OpenAI API."""
 HEAD_RESOURCE = "daybreak-head"
-"""Ray resource that only the head has: what asks for it runs there."""
+"""Ray resource of the head only: actors that request it run on the head."""
 
 
 def model_resource(model: str) -> str:
-    """Ray resource that only the pods of this model's worker group have."""
+    """Return the Ray resource that only the pods of a model's worker group have."""
     return f"model-{worker_group(model)}"
 
 
 def serve_deployment(model: str) -> str:
-    """Name that Ray Serve LLM gives the model's deployment (it replaces `/` and `.`)."""
+    """Return Ray Serve LLM's name for a model's deployment (it replaces `/` and `.`)."""
     return f"LLMServer:{model.replace('/', '--').replace('.', '_')}"
 
 
 def worker_group(model: str) -> str:
-    """Name of a model's worker group: a DNS label, the model's name where it is one already.
+    """Return the name of a model's worker group, which is a DNS label.
 
-    Any other name is written in lower-case letters, digits and `-`, with a short digest of the
-    original, so that two different models never meet in one group.
+    If the model's name is such a label already, and not too long, it is the name of the group. Any other name
+    is converted to lower-case letters, digits and `-`, with a short digest of the original. Two different
+    models therefore never share a group.
     """
     plain = re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")
     if plain == model and len(plain) <= GROUP_NAME_LIMIT:
@@ -296,20 +306,20 @@ def worker_group(model: str) -> str:
 
 
 def address(service: str, namespace: str) -> str:
-    """Base URL inside the cluster of what speaks any protocol."""
+    """Return the base URL, inside the cluster, of a service with any protocol."""
     return f"http://{front_service(service)}.{namespace}.svc"
 
 
 def route_application(prefix: str) -> str:
-    """Name of the Ray Serve application at a route of a ServeApplication."""
+    """Return the name of the Ray Serve application at a route of a ServeApplication."""
     return f"{SERVE_APPLICATION}-{worker_group(prefix.strip('/'))}"
 
 
 def group_resource(group: str) -> str:
-    """Ray resource that only the pods of this worker group have."""
+    """Return the Ray resource that only the pods of a worker group have."""
     return f"group-{group}"
 
 
 def url(service: str, namespace: str) -> str:
-    """Base URL for an OpenAI client inside the cluster."""
+    """Return the base URL for an OpenAI client inside the cluster."""
     return f"http://{front_service(service)}.{namespace}.svc/v1"

@@ -1,4 +1,4 @@
-"""Metadata of the objects that belong to an object of ours, and go with it."""
+"""Metadata of objects that belong to a Daybreak object, and are deleted with it."""
 
 from typing import Any, Protocol
 
@@ -7,28 +7,29 @@ from daybreak.api.schema.resource import API_VERSION
 
 
 class Identified(Protocol):
-    """An object of a kind of ours, as far as its own objects name it."""
+    """Identity of a Daybreak object, as its owned objects need it."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the object."""
         ...
 
     @property
     def namespace(self) -> str:
-        """Where it is, and they are."""
+        """Namespace of the object and of its owned objects."""
         ...
 
     @property
     def uid(self) -> str:
-        """Which of that name it is."""
+        """UID of the object, which distinguishes it from others of the same name."""
         ...
 
 
 def owned_metadata(kind: str, owner: Identified, name: str, component: str) -> dict[str, Any]:
-    """Names, labels and owner of an object that belongs to `owner`, of that kind of ours.
+    """Return the metadata of an object that belongs to `owner`, of the Daybreak kind `kind`.
 
-    The controller reference has Kubernetes' garbage collector remove it with its owner.
+    The metadata has the name, the labels and the owner reference. Because of the controller reference,
+    Kubernetes' garbage collector deletes the object with its owner.
     """
     return {
         "name": name,

@@ -1,4 +1,4 @@
-"""Where a model's weights come from: one URL, read into its parts."""
+"""Sources of a model's weights: one URL, parsed into its parts."""
 
 import re
 from dataclasses import dataclass
@@ -11,11 +11,11 @@ from daybreak.api.schema.base import Rule
 from daybreak.api.schema.scalars import DNS_SUBDOMAIN, VALIDATIONS
 
 SOURCE_LENGTH = 1024
-"""Longest source, in characters."""
+"""Maximum length of a source, in characters."""
 
 
 class Scheme(StrEnum):
-    """The places that weights can come from."""
+    """Schemes of sources for weights."""
 
     HUGGING_FACE = "hf"
     S3 = "s3"
@@ -31,15 +31,15 @@ SOURCE_PATTERN = rf"^({'|'.join(Scheme)})://[!-~]+$"
 
 @dataclass(frozen=True)
 class Form:
-    """How a source of one scheme is written."""
+    """Syntax of a source with one scheme."""
 
     pattern: str
-    """What follows `scheme://`; for Python's and for Go's regular expressions."""
+    """Pattern of the part after `scheme://`, for the regular expressions of Python and Go."""
     wanted: str
-    """The form in words, as a message ends."""
+    """Description of the form, which ends a message."""
 
 
-# Printable ASCII, so that Python's and Go's idea of white space cannot differ.
+# Printable ASCII only, because Python and Go define white space differently.
 _ANY = "[!-~]"
 _SEGMENT = "[A-Za-z0-9][A-Za-z0-9._-]*"
 _BUCKET = rf"[A-Za-z0-9][!-.0-~]*(/{_ANY}*)?"
@@ -54,20 +54,21 @@ FORMS = {
     ),
     Scheme.FILE: Form(rf"/+[!-.0-~]{_ANY}*", "a path in the Ray image is written file:///path"),
 }
-"""The form of each scheme. An image's path follows `#`, since `/` and `:` belong to the image reference."""
+"""Form of each scheme. The path in an image follows `#`, because `/` and `:` are part of an image
+reference."""
 
 _WITH_PATH = (Scheme.CLAIM, Scheme.IMAGE, Scheme.FILE)
 _PARENT = r"(^|[/#])\.\.(/|$)"
-_NO_PARENT = "'..' may not stand in a path"
+_NO_PARENT = "a path must not contain '..'"
 
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model source in its parts.
+    """Model source in its parts.
 
-    `reference` is the repository (`hf`), the bucket URI (`s3`, `gs`), the claim's name (`pvc`), the
-    image reference (`image`) or empty (`file`); `path` is the directory inside the claim, the image
-    or the pod's file system, empty where there is none.
+    `reference` is the repository (`hf`), the bucket URI (`s3`, `gs`), the name of the PVC (`pvc`), the image
+    reference (`image`) or empty (`file`). `path` is the directory inside the PVC, the image or the pod's file
+    system. It is empty if there is none.
     """
 
     scheme: Scheme
@@ -76,10 +77,12 @@ class ModelSource:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `hf://org/name`, `s3://bucket/prefix`, `gs://bucket/prefix`, `pvc://claim/path`,
-        `image://registry/name:tag#path` or `file:///path`.
+        """Parse a source.
 
-        Raises ValueError, saying which form is expected.
+        The forms are `hf://org/name`, `s3://bucket/prefix`, `gs://bucket/prefix`, `pvc://claim/path`,
+        `image://registry/name:tag#path` and `file:///path`.
+
+        Raises ValueError with the expected form.
         """
         scheme_text, separator, rest = text.partition("://")
         if not separator or scheme_text not in list(Scheme):
@@ -112,7 +115,7 @@ def _checked_source(text: str) -> str:
 
 
 def _cel_rules() -> list[JsonValue]:
-    """The same forms for the API server."""
+    """Return CEL rules with which the API server checks the same forms."""
     known = rf"self.matches('^({'|'.join(Scheme)})://')"
     rules: list[JsonValue] = [{"rule": known, "message": USE_ONE_OF}]
     for scheme, form in FORMS.items():
@@ -135,7 +138,7 @@ Source = Annotated[
         }
     ),
 ]
-"""A model source as it is written."""
+"""Model source in its written form."""
 
 OF_THE_HUB = (
     Rule(
@@ -149,4 +152,4 @@ OF_THE_HUB = (
         lambda self: self.revision is None or self.source.startswith("hf://"),
     ),
 )
-"""Rules of every type that has a `source` with a `token` and a `revision`."""
+"""Rules of every type with a `source`, a `token` and a `revision`."""

@@ -1,10 +1,10 @@
-"""Tasks of models: the APIs by which an engine answers."""
+"""Tasks of models: the APIs of an engine."""
 
 from enum import StrEnum
 
 
 class Task(StrEnum):
-    """API of a model, by which the operator probes it."""
+    """API of a model, with which the operator probes the model."""
 
     COMPLETIONS = "Completions"
     """`/v1/completions`."""

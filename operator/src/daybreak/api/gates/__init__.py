@@ -1,1 +1,1 @@
-"""What people ask for of a workload behind a gateway: sleep, held requests, access; and its status."""
+"""API types of every workload behind a gateway: sleep, held requests, access and status."""

@@ -1,4 +1,4 @@
-"""Who may use a workload behind a gateway."""
+"""Access to a workload behind a gateway."""
 
 from typing import Annotated
 
@@ -16,47 +16,49 @@ EXPIRES = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2
 
 
 class KeyLimits(ApiModel):
-    """What may be done with a key, at each gateway pod by itself."""
+    """Limits of an API key. Each gateway pod applies them separately."""
 
     requests_per_minute: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
-    """Requests within a minute, those included that are refused. Unset: any number."""
+    """Maximum number of requests per minute, including rejected ones. Defaults to no limit."""
     max_in_flight: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    """Requests at a time, those that are held included. Unset: any number."""
+    """Maximum number of concurrent requests, including held ones. Defaults to no limit."""
     max_held: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    """Requests of a model that are held at a time while it sleeps or wakes. Unset: its fair share of
-    `hold.maxRequests` where the service has several keys."""
+    """Maximum number of held requests per model while the model sleeps or wakes. Defaults to a fair share of
+    `hold.maxRequests` if the service has several keys."""
 
 
 class ApiKey(ApiModel):
-    """An API key, in a Secret of the service's namespace."""
+    """API key in a Secret of the service's namespace."""
 
     name: Annotated[str, Field(max_length=63, pattern=f"^{DNS_LABEL}$")] | None = None
-    """Name of the key, which models receive in the header `x-daybreak-key-name`. Defaults to the names of the
-    Secret and of the key inside it, `SECRET/KEY`."""
+    """Name of the key, which models receive in the header `x-daybreak-key-name`. Defaults to `SECRET/KEY`:
+    the name of the Secret and the key inside it."""
     secret_ref: KeySelector
-    """The Secret's key. It is mounted into the gateway; the operator never reads it."""
+    """Key of the Secret that contains the API key. The Secret is mounted into the gateway; the operator never
+    reads it."""
     expires: (
         Annotated[str, Field(pattern=EXPIRES, max_length=25, json_schema_extra={"format": "date-time"})]
         | None
     ) = None
-    """When the key opens nothing any more, such as `2027-01-31T00:00:00Z`. Unset: never."""
+    """Expiry time of the key, such as `2027-01-31T00:00:00Z`. From then on, the gateway rejects the key. If
+    unset, the key never expires."""
     models: Annotated[list[Annotated[str, Field(min_length=1, max_length=253)]], Field(max_length=64)] = (
         Field(default_factory=list)
     )
-    """Names of models and adapters that the key may ask for. None: all of the service. A key with names asks
-    with JSON only, and says the model in the first 28 KiB of a body."""
+    """Names of models and adapters that the key may use. If empty, the key may use all of the service. A key
+    with names requires JSON requests with the model in the first 28 KiB of the body."""
     limits: KeyLimits | None = None
-    """How much may be asked with it. Unset: as much as the service takes."""
+    """Limits of requests with the key. If unset, only the limits of the service apply."""
 
 
 class Access(ApiModel):
-    """Who may use the service."""
+    """Access to the service."""
 
     rules = (
         Rule(
             "!has(self.apiKeys) || self.apiKeys.all(k, !has(k.name) || "
             "self.apiKeys.exists_one(o, has(o.name) && o.name == k.name))",
-            "every API key that has a name needs one of its own",
+            "names of API keys must be unique",
             lambda self: (
                 len({key.name for key in self.api_keys if key.name})
                 == sum(key.name is not None for key in self.api_keys)
@@ -65,16 +67,16 @@ class Access(ApiModel):
     )
 
     api_keys: Annotated[list[ApiKey], Field(max_length=32)] = Field(default_factory=list)
-    """Keys, each of which opens the service, sent as `Authorization: Bearer KEY` or `x-api-key: KEY`. None:
-    it is open to everybody who can reach its address."""
+    """API keys of the service, sent as `Authorization: Bearer KEY` or `x-api-key: KEY`. Each of them gives
+    access. If empty, the service is open to every client that can reach its address."""
     cors_origins: Annotated[
         list[Annotated[str, Field(pattern=ORIGIN, max_length=253)]], Field(max_length=32)
     ] = Field(default_factory=list)
-    """Origins, such as `https://chat.example.com`, whose pages may read the service's answers in a browser;
-    `*`: those of every site. None: no page may."""
+    """Origins, such as `https://chat.example.com`, from which pages may read the service's answers in a
+    browser. `*` allows every origin. If empty, no page may read them."""
     extra_fields: Annotated[
         list[Annotated[str, Field(pattern=FIELD_NAME, max_length=63)]], Field(max_length=32)
     ] = Field(default_factory=list)
-    """Fields of a request's body that pass to the engine though Daybreak rejects them as dangerous, on every
-    path. Such as `priority`, `vllm_xargs`, `kv_transfer_params`, or `chat_template`. Every client of the
-    service may then set them. Other fields always pass."""
+    """Fields of request bodies that the gateway forwards to the engine although Daybreak rejects them as
+    dangerous, on every path. Examples are `priority`, `vllm_xargs`, `kv_transfer_params` and `chat_template`.
+    Every client of the service may then set these fields. Other fields are always forwarded."""

@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of every kind with a gate."""
+"""Columns that `kubectl get` shows for every kind with a gate."""
 
 from daybreak.api.schema.structural import Schema
 
@@ -6,12 +6,13 @@ _QUEUE = ".status.gate.models[*].acceleratorQueue"
 
 
 def queue_columns() -> list[Schema]:
-    """Its place among those that wait for accelerators, and when it may expect room; with `-o wide`.
+    """Return the columns of the accelerator queue, which are shown with `-o wide`.
 
-    Of several models that wait, those of the first one; empty where none does.
+    They are the position in the queue and the expected time. If several models wait, the columns show the
+    first of them. They are empty if no model waits.
     """
     return [
         {"name": "Queue", "type": "integer", "jsonPath": f"{_QUEUE}.position", "priority": 1},
-        # No date: kubectl shows those as an age, and has none for what is to come.
+        # The type is not date: kubectl shows a date as an age, and has no age for a time in the future.
         {"name": "Expected", "type": "string", "jsonPath": f"{_QUEUE}.expectedTime", "priority": 1},
     ]

@@ -1,14 +1,14 @@
-"""The state of a gate, in the words of the status: the gateway goes by it."""
+"""State of a gate, as the status reports it and the gateway applies it."""
 
 from enum import StrEnum
 
 
 class GateState(StrEnum):
-    """What the gateway does with a request that arrives."""
+    """Action of the gateway for a request that arrives."""
 
     OPEN = "Open"
-    """It goes to the models."""
+    """Requests are forwarded to the models."""
     CLOSED = "Closed"
-    """It is held until the gate opens."""
+    """Requests are held until the gate opens."""
     FAILED = "Failed"
-    """It is refused with the reason, and so are requests that are held."""
+    """Requests, including held ones, are rejected with the reason."""

@@ -1,4 +1,4 @@
-"""What the status says of a workload's gate, its sleep and its wakes."""
+"""Status of a workload's gates, of its sleep and of its wakes."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -13,179 +13,188 @@ from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.schema.base import ApiModel
 
 MAX_GATES = 32
-"""Most gates of a service: for the models of a spec, and of the one before."""
+"""Maximum number of gates of a service: for the models of the current spec and of the previous one."""
 
 
 class Phase(StrEnum):
-    """One word on the service, for people; programs read the conditions."""
+    """Summary phase of a service or of a model, for display. Automation must use the conditions."""
 
     ASLEEP = "Asleep"
-    """No accelerators are held; the service answers as soon as it is woken."""
+    """No accelerators are allocated; the service answers after a wake."""
     WAKING = "Waking"
-    """On the way up, for the first time or from sleep."""
+    """The service is starting, for the first time or from sleep."""
     AWAKE = "Awake"
     """Every model answers."""
     DRAINING = "Draining"
-    """On the way down: requests in progress finish."""
+    """The service is going to sleep: requests in progress end."""
     UPDATING = "Updating"
-    """A change of the spec is on its way to the running pods."""
+    """A change of the spec is in progress in the running pods."""
     REPLACING = "Replacing"
-    """Its pods are being replaced: requests are held until the new ones answer."""
+    """Pods are being replaced: requests are held until the new pods answer."""
     FAILED = "Failed"
-    """Somebody has to act; `Stalled` says on what."""
+    """Action is required; the condition `Stalled` has the cause."""
 
 
 class KeptAwake(StrEnum):
-    """Reason for which an awake model does not yield its accelerators, whatever its traffic."""
+    """Reason for which an awake model does not yield its accelerators, regardless of its traffic."""
 
     UPDATE = "Update"
-    """A change of the spec is in progress, and nothing prevents it. It counts for at most two hours."""
+    """A change of the spec is in progress and nothing prevents it. This reason applies for at most two
+    hours."""
     NO_ANSWER = "NoAnswer"
     """The model does not answer."""
 
 
 class WakePhases(ApiModel):
-    """When the steps of a wake were done, in seconds after `startedAt`, at which the first request was held.
+    """Times of the steps of a wake, in whole seconds after `startTime`.
 
-    They are written as they are done. What was there already took 0; what left no trace is left out."""
+    The operator writes each step when it is done. A step that was done before the wake is 0; a step that left
+    no trace is absent."""
 
     objects: int | None = None
-    """The head pod was made."""
+    """Creation of the head pod."""
     head_ready: int | None = None
-    """The head pod was ready."""
+    """Readiness of the head pod."""
     worker_scheduled: int | None = None
-    """Every model had the worker pods of one replica on nodes."""
+    """Scheduling of all worker pods of one replica onto nodes."""
     worker_ready: int | None = None
-    """The same pods were ready: Ray runs in them. The engines load in them from here on, or already."""
+    """Readiness of all worker pods of one replica, in which Ray then runs. The engine loads in these pods
+    from then on, or earlier."""
     engine_started: int | None = None
-    """Every engine ran: Ray Serve's word, as KubeRay hands it on every 2 seconds, or an answer that came
-    sooner."""
+    """Start of the engine: the report of Ray Serve, which KubeRay forwards every 2 seconds, or an earlier
+    answer."""
     first_token: int | None = None
-    """Every model had given an answer, and the gate opened."""
+    """First answer of the model, with which the gate opened."""
 
 
 class WakeStatus(ApiModel):
-    """What waking from sleep has taken."""
+    """Durations and steps of a model's wakes from sleep."""
 
     depth: SleepDepth
-    """What had been given back."""
+    """Depth of the sleep before the last wake."""
     start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-    """When the last wake began: with the first held request, or by order or schedule."""
+    """Time at which the last wake began: with the first held request, by a forced state or by a schedule."""
     phases: WakePhases | None = None
-    """Its steps, as far as they are done."""
+    """Completed steps of the last wake."""
     seconds: int | None = None
-    """How long it took; absent while it goes on."""
+    """Duration of the last wake, in seconds. Absent while the wake is in progress."""
     failed: bool | None = None
-    """True when requests were refused on the way, until somebody had acted. How long such a wake took says
-    nothing of others, so it is not among `recent`."""
+    """True if requests were rejected during the wake until an administrator had fixed the problem. The
+    duration of such a wake does not predict other wakes, so `recent` omits it."""
     recent: Annotated[list[int], Field(max_length=20)] = Field(default_factory=list)
-    """How long the recent wakes took, in seconds, the last one at the end."""
+    """Durations of recent wakes, in seconds, with the latest at the end."""
     p50_seconds: int | None = None
-    """Their median."""
+    """Median of `recent`, in seconds."""
     p95_seconds: int | None = None
-    """The time that 95 % of them did not exceed. Twice this is how long requests are held by default."""
+    """Time, in seconds, that 95 % of the wakes in `recent` did not exceed. By default, requests are held for
+    twice this time."""
 
     @property
     def under_way(self) -> bool:
-        """Whether requests have not been let through since it began."""
+        """Return True if the gate has not opened since the wake began."""
         return self.seconds is None
 
 
 class RoomStatus(ApiModel):
-    """How a model waits for accelerators that others hold, and what such waits have taken."""
+    """Position of a model in the accelerator queue, and its previous waits."""
 
     position: Annotated[int, Field(ge=1)] | None = None
-    """Its place among those that wait for the same accelerators, 1 for the one that comes first; absent: it
-    does not wait."""
+    """Position of the model in the accelerator queue; 1 is the first. Absent if the model does not wait."""
     expected_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When it may expect room: as long after the one before it as such a wait took in the median, by what all
-    services that take these accelerators have measured. Absent: fewer than three have been, or the one that
-    comes first has waited longer than any."""
+    """Expected time at which the model gets accelerators. Each position adds the median of the waits that all
+    services with the same accelerators have measured. Absent if fewer than three waits have been measured, or
+    if the first model in the queue has waited longer than all of them."""
     held_by: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
-    """Workloads that hold what it waits for, as `namespace/name`, with the model behind it where a workload
-    has several that take the same accelerators. The first ones, where there are many."""
+    """Workloads, as `namespace/name`, that use the accelerators for which the model waits. If several models
+    of a workload use these accelerators, the model's name follows. Lists the first 8 workloads."""
     head_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """Since when it has come first; absent: it does not."""
+    """Time since which the model has been first in the accelerator queue. Absent if it is not first."""
     overdue_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """Since when it lets the others try: it had come first for as long as its requests may be held, and found
-    no room. Three times as long after it, it has its place again. Absent: it does not."""
+    """Time since which the model lets other queued models start first. Before that, it was first for the
+    whole hold time of its requests and could not be scheduled. After three times the hold time, it has its
+    position again. Absent if the model keeps its position."""
     oldest_request_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """Since when the oldest request has been held that waits for it: by that it has its place, also when that
-    one has been refused meanwhile, as long as others are held. Absent: none is, or gateways do not tell."""
+    """Time since which the oldest request for the model has been held, which determines its position in the
+    queue. If the gateway rejects that request, the time stays while other requests are held. Absent if no
+    request is held, or if gateways do not report the time."""
     recent_wait_seconds: Annotated[list[int], Field(max_length=10)] = Field(default_factory=list)
-    """How long it took, from when it came first until it had room, in seconds, the last time at the end."""
+    """Durations of recent waits, in seconds, from the first position in the queue to scheduled pods. The
+    latest is at the end."""
 
 
 class ModelGate(ApiModel):
-    """The gate of one model, and its sleep."""
+    """Gate of one model, and the state of its sleep."""
 
     name: Annotated[str, Field(max_length=253)]
-    """The model."""
+    """Name of the model."""
     state: GateState
-    """What happens to a request that arrives for it."""
+    """Action of the gateway for a request for the model."""
     epoch: Annotated[int, Field(ge=0)]
-    """Number of the gate's last change; gateways tell back which one they have carried out."""
+    """Number of the gate's last change. Gateways report the number that they have applied."""
     hold_seconds: Annotated[int, Field(ge=1)]
-    """How long a request is held before it is answered with 503."""
+    """Maximum time, in seconds, for which a request is held before it receives 503."""
     adapters: Annotated[list[str], Field(max_length=64)] | None = None
-    """LoRA adapters of the model that can be asked for: those of the spec, without refused ones."""
+    """LoRA adapters of the model that accept requests: the adapters of the spec without rejected ones."""
     reason: Annotated[str, Field(max_length=1024)] | None = None
-    """Why requests are refused, in words for clients."""
+    """Cause of rejected requests, for clients."""
     phase: Phase
-    """One word on the model's sleep."""
+    """Summary phase of the model's sleep, for display."""
     phase_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-    """When the phase began."""
+    """Time at which the phase began."""
     sleep_depth: SleepDepth | None = None
-    """What is given back of it at present; absent: nothing."""
+    """Depth of the current sleep. Absent if no resources of the model are released."""
     kept_awake: KeptAwake | None = None
-    """Reason for which the model does not yield its accelerators while it is awake; absent: none."""
+    """Reason for which the awake model does not yield its accelerators. Absent if there is none."""
     queued_behind: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
-    """On the way up, or asked in its sleep: services, as `namespace/name`, that wait for the same
-    accelerators and come before it. It makes no pods until they have room. The first ones, where there are
-    many."""
+    """Services, as `namespace/name`, that are ahead of this model in the accelerator queue. Set while the
+    model wakes, or sleeps with held requests. The model creates no pods until these services are scheduled.
+    Lists the first 8 services."""
     yielded_to: Annotated[str, Field(max_length=317)] | None = None
-    """The workload, as `namespace/name`, for whose sake it drains, or was put to sleep; absent: it sleeps by
-    its own clock or by order, or does not."""
+    """Workload, as `namespace/name`, to which the model yields: it drains, or was put to sleep, for that
+    workload. Absent if the model does not sleep, or sleeps after its own idle time or by a forced state."""
     accelerator_queue: RoomStatus | None = None
-    """How it waits for accelerators that others hold; absent: it never did."""
+    """Position in the accelerator queue, and previous waits. Absent if the model has never waited."""
     wake: WakeStatus | None = None
-    """What waking from sleep has taken."""
+    """Durations and steps of wakes from sleep."""
     idle: IdleStatus | None = None
-    """The pauses between its requests, and after which idle time it should sleep, by these and its wakes."""
+    """Pauses between the model's requests, and the idle time recommended from these pauses and from its
+    wakes."""
 
 
 class GateBackend(ApiModel):
-    """Pods that requests go to: those of a Ray cluster, or of a ModelServer."""
+    """Pods that receive requests: those of a Ray cluster, or of a ModelServer."""
 
     cluster: Annotated[str, Field(max_length=253)]
-    """The RayCluster, or what stands for the ModelServer in the label `app.kubernetes.io/instance`."""
+    """Name of the RayCluster, or value of the label `app.kubernetes.io/instance` on the pods of a
+    ModelServer."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """Where its pods take requests; absent: where Ray pods do."""
+    """Port on which the pods accept requests. Defaults to the port of Ray pods."""
     health_path: Annotated[str, Field(max_length=256)] | None = None
-    """Path at which its pods answer 200 when they are well; absent: that of Ray pods."""
+    """Path on which healthy pods answer with 200. Defaults to the path of Ray pods."""
     configuration_hash: Annotated[str, Field(max_length=63)] | None = None
-    """What its pods have in the label `daybreak.dev/configuration-hash`; absent: anything."""
+    """Value of the label `daybreak.dev/configuration-hash` on the pods. If absent, any value matches."""
     models: Annotated[list[str], Field(max_length=MAX_GATES)] | None = None
-    """The models that it serves; absent: all."""
+    """Models that the pods serve. Defaults to all models."""
     weight: Annotated[int, Field(ge=0, le=100)] = 100
-    """Its share of the requests, compared with other backends of the same model; at 0 it gets none."""
+    """Share of requests, relative to other backends of the same model. At 0, the backend receives no
+    requests. Defaults to 100."""
 
 
 class GateStatus(ApiModel):
-    """How the gateway is to treat requests to the service: the gateway reads it here."""
+    """Instructions for the gateway about requests to the service. The gateway reads them here."""
 
     port: Annotated[int, Field(ge=1, le=65535)]
-    """The gateway's port for this service; the front Service leads to it."""
+    """Port of the gateway for this service. The Kubernetes Service for clients forwards to it."""
     protocol: Protocol | None = None
-    """What passes there; absent: OpenAI's API."""
+    """Protocol of requests on the port. Defaults to the OpenAI API."""
     backends: Annotated[list[GateBackend], Field(max_length=8)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["cluster"]},
     )
-    """Where requests go; empty while there is nothing."""
+    """Backends that receive requests. Empty if there are none."""
     models: Annotated[list[ModelGate], Field(max_length=MAX_GATES)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    """A gate for each model that can be asked for: those of the spec, and while a change of them is on its
-    way to a service that is awake, those from before."""
+    """Gates of all models that accept requests. These are the models of the spec and, while a change of the
+    models is in progress in an awake service, the previous models."""

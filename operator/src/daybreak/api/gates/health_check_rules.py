@@ -1,4 +1,4 @@
-"""Health checks of clients (`sleep.healthChecks`): what is wrong with them."""
+"""Validation of the health checks of clients (`sleep.healthChecks`)."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from daybreak.api.gates.sleep import Sleep
 
 
 def problems(sleep: Sleep | None, access: Access | None) -> Iterator[str]:
-    """Yield a sentence for each key that the workload does not have, beginning with the field's path."""
+    """Yield each key that the workload does not have, as a sentence with the field's path first."""
     keys = access.api_keys if access is not None else ()
     known = [key.name or f"{key.secret_ref.name}/{key.secret_ref.key}" for key in keys]
     for number, name in enumerate(sleep.health_checks.keys if sleep is not None else ()):

@@ -1,4 +1,4 @@
-"""What the status says of the pauses between requests, and of the idle time that follows from them."""
+"""Status of the pauses between requests, and of the idle time that is derived from them."""
 
 from typing import Annotated
 
@@ -7,31 +7,32 @@ from pydantic import Field
 from daybreak.api.schema.base import ApiModel
 
 PAUSE_CLASSES = 23
-"""Classes of length by which pauses are remembered: up to a day and a half."""
+"""Number of length classes for recorded pauses; the last class begins at about a day and a half."""
 
 _Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
 class IdleStatus(ApiModel):
-    """The pauses between a model's requests, of a minute or longer, and when it should sleep in the next."""
+    """Pauses of at least one minute between a model's requests, and the idle time recommended from them."""
 
     start_time: _Time | None = None
-    """When the pause began in which it was put to sleep; absent when that has ended."""
+    """Time at which the pause began in which the model was put to sleep. Absent after the pause has ended."""
     last_end_time: _Time | None = None
-    """When the last pause ended that is among `pauses`."""
+    """Time at which the last pause in `pauses` ended."""
     pauses: Annotated[
         list[Annotated[float, Field(ge=0)]],
         Field(max_length=PAUSE_CLASSES),
     ] = Field(default_factory=list)
-    """How many pauses were of each length: the first of 1 to 1.4 minutes, and each further one √2 times as
-    long. A pause counts 1 when it ends, and takes a 64th of what is there before it."""
+    """Weighted number of pauses in each length class. The first class is 1 to 1.4 minutes, and each further
+    class is √2 times as long. When a pause ends, all counts decrease by 1/64, and the count of its class
+    increases by 1."""
     break_even_seconds: Annotated[int, Field(ge=0)] | None = None
-    """The pause in which holding the accelerators costs as much as giving them back and waking: the median of
-    its own wakes. Absent before the first one was measured."""
+    """Pause, in seconds, for which keeping the accelerators costs as much as releasing them and waking. The
+    value is the median of the model's own wakes. Absent until a wake has been measured."""
     recommended_after_idle: Annotated[str, Field(max_length=32)] | None = None
-    """The `sleep.afterIdle` that costs least over these pauses, between the bounds of `sleep.auto`. Absent
-    while too little is known."""
+    """Value of `sleep.afterIdle` with the lowest cost over these pauses, within the bounds of `sleep.auto`.
+    Absent while too few pauses or no wakes are known."""
     after_idle: Annotated[str, Field(max_length=32)] | None = None
-    """With `sleep.afterIdle: Auto`: what it is at present."""
+    """Current idle time with `sleep.afterIdle: Auto`."""
     reason: Annotated[str, Field(max_length=512)] | None = None
-    """Why so."""
+    """Explanation of the recommended idle time, or of its absence."""

@@ -1,14 +1,14 @@
-"""What a workload behind a gateway speaks."""
+"""Protocols of workloads behind a gateway."""
 
 from enum import StrEnum
 
 
 class Protocol(StrEnum):
-    """What it speaks, which says what the gateway lets through."""
+    """Protocol of a workload, which determines the requests that the gateway forwards."""
 
     ANY = "Any"
     """Any method, path and body."""
     V2 = "V2"
-    """The Open Inference Protocol: the same below `/v2`."""
+    """Open Inference Protocol: any method, path and body below `/v2`."""
     OPENAI = "OpenAI"
-    """OpenAI's API: its paths, and the names of models."""
+    """OpenAI API: its paths, and the names of models."""

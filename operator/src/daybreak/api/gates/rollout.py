@@ -1,4 +1,4 @@
-"""How a change of a workload reaches what runs, and what the status says of it."""
+"""Rollouts of changes to running workloads, and their status."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -13,102 +13,109 @@ _WORDS_LIMIT = 4096
 
 
 class RolloutStrategy(StrEnum):
-    """How a change that restarts replicas is rolled out."""
+    """Strategy for a change that restarts replicas."""
 
     AUTO = "Auto"
-    """`InPlace` where it can be, `BlueGreen` where room is free now for all of it, else `Replace`."""
+    """`InPlace` if possible; `BlueGreen` if there is free capacity for all new pods now; otherwise
+    `Replace`."""
     IN_PLACE = "InPlace"
-    """Ray Serve replaces the replicas, in the same pods."""
+    """Ray Serve replaces the replicas in the same pods."""
     BLUE_GREEN = "BlueGreen"
-    """A second Ray cluster beside the first, which takes over when it answers."""
+    """A second Ray cluster runs alongside the first, and takes over when it answers."""
     REPLACE = "Replace"
-    """Requests are held, those that run end, the Ray cluster goes, and another one comes."""
+    """Requests are held, requests in progress end, the Ray cluster is deleted, and a new one is created."""
 
 
 class OnFailure(StrEnum):
-    """What comes of a change that cannot start."""
+    """Action for a change that cannot start."""
 
     ROLL_BACK = "RollBack"
-    """What answered last comes back."""
+    """The revision that answered last is restored."""
     PAUSE = "Pause"
-    """It stays, and is told."""
+    """The failed change stays, and the status reports it."""
 
 
 class Rollout(ApiModel):
-    """How changes reach running pods. Numbers of replicas, limits of requests, `sleep` and `hold` are always
-    changed in place, and nothing is restarted."""
+    """Rollout of changes to running pods. Replica numbers, request limits, `sleep` and `hold` always change
+    in place without a restart."""
 
     strategy: RolloutStrategy = RolloutStrategy.AUTO
-    """`InPlace`: Ray Serve replaces the replicas in their pods; refused where the change needs new pods.
-    `BlueGreen`: a second Ray cluster, to which requests move when it answers; needs the accelerators twice.
-    `Replace`: requests are held, those in progress end, then the pods are replaced; needs no spare
-    accelerator. `Auto`: `InPlace` where it can be, `BlueGreen` where room is free now for all of it, else
-    `Replace`."""
+    """Strategy for changes that restart replicas. `InPlace`: Ray Serve replaces the replicas in their pods;
+    rejected if the change needs new pods. `BlueGreen`: requests move to a second Ray cluster when it answers;
+    needs the accelerators twice. `Replace`: requests are held, requests in progress end, then the pods are
+    replaced; needs no spare accelerators. `Auto`: `InPlace` if possible; `BlueGreen` if there is free
+    capacity for all new pods now; otherwise `Replace`. Defaults to `Auto`."""
     on_failure: OnFailure = OnFailure.ROLL_BACK
-    """What comes of a change that cannot start: `RollBack` to the last revision that answered, or `Pause`."""
+    """Action for a change that cannot start: `RollBack` to the last revision that answered, or `Pause`.
+    Defaults to `RollBack`."""
     deadline: AutoOrDuration = "Auto"
-    """How long a change may take from its first pod to its first answer; what takes longer has failed.
-    `Auto`: three times what nearly every start took, between 15 minutes and 2 hours; 30 minutes without
-    one."""
+    """Maximum time of a change from its first pod to its first answer; a change that takes longer fails.
+    `Auto` is three times the 95th percentile of measured starts, between 15 minutes and 2 hours. Before the
+    first measurement, it is 30 minutes. Defaults to `Auto`."""
     drain_timeout: PositiveDuration = "1h"
-    """How long the first Ray cluster lives on at most after traffic has moved to a second one: requests that
-    it had begun go on there, and are cut when the time is up. It goes as soon as gateways count none, and
-    with it its accelerators. It holds for the next change: KubeRay reads it when traffic moves."""
+    """Maximum lifetime of the first Ray cluster after traffic has moved to a second one. Requests in progress
+    continue on the first cluster, and are cut off when the time ends. The cluster and its accelerators are
+    released as soon as gateways count no requests there. A changed value applies to the next rollout: KubeRay
+    reads it when traffic moves. Defaults to 1h."""
     paused: bool = False
-    """Begins no change of what runs. The annotation `daybreak.dev/rollout-paused` does the same."""
+    """True pauses rollouts: no change of running pods begins. The annotation `daybreak.dev/rollout-paused`
+    has the same effect. Defaults to false."""
     revision: Annotated[int, Field(ge=1)] | None = None
-    """Number of an earlier revision that is run instead of what the spec says of models, code and pods. The
-    annotation `daybreak.dev/rollout-revision` does the same and takes precedence. Unset: what the spec
-    says."""
+    """Number of an earlier revision to run instead of the models, code and pods of the spec. The annotation
+    `daybreak.dev/rollout-revision` has the same effect and takes precedence. Defaults to the revision of the
+    spec."""
     revision_history_limit: Annotated[int, Field(ge=1, le=100)] = 10
-    """How many revisions are kept that are not in use."""
+    """Maximum number of unused revisions to keep. Defaults to 10."""
 
 
 class RolloutPhase(StrEnum):
-    """How far a change is."""
+    """Progress of a rollout."""
 
     PROGRESSING = "Progressing"
-    """On its way."""
+    """The change is in progress."""
     PREPARING = "Preparing"
-    """Weights are being copied for it, before what runs is disturbed."""
+    """Weights are being copied for the change, before running pods are affected."""
     COMPLETE = "Complete"
-    """What is asked for runs, and has answered."""
+    """The requested revision runs and has answered."""
     BLOCKED = "Blocked"
-    """It is not begun: the strategy cannot make it, or it fits nowhere. What ran before goes on."""
+    """The change has not begun: the strategy does not allow it, or its pods fit on no node. The previous
+    revision continues to run."""
     PAUSED = "Paused"
-    """It is not begun, since a person has paused it. What ran before goes on."""
+    """The change has not begun, because a user has paused it. The previous revision continues to run."""
     ROLLING_BACK = "RollingBack"
-    """It could not start; what answered last is on its way back."""
+    """The change could not start; the revision that answered last is being restored."""
     ROLLED_BACK = "RolledBack"
-    """It could not start; what answered before runs again."""
+    """The change could not start; the revision that answered before runs again."""
     FAILED = "Failed"
-    """It could not start, and stays."""
+    """The change could not start, and stays."""
 
 
 class RolloutStatus(ApiModel):
-    """The last change of what runs, and the revision that runs. A revision is a ControllerRevision with what
-    the spec said of models, code and pods."""
+    """Last change of the running pods, and the revision that runs. A revision is a ControllerRevision with
+    the models, code and pods of a spec."""
 
     phase: RolloutPhase
-    """How far it is."""
+    """Progress of the rollout."""
     strategy: RolloutStrategy | None = None
-    """How it is, or was, rolled out; of one that waits in `Paused` or `Preparing`, how it would be at this
-    moment. Absent: nothing ran that it could disturb, or it is blocked."""
+    """Strategy of the rollout. In the phases `Paused` and `Preparing`, the strategy that the operator would
+    use now. Absent if no running pods could be affected, or if the rollout is blocked."""
     reason: Annotated[str, Field(max_length=_WORDS_LIMIT)] | None = None
-    """Why so."""
+    """Explanation of the strategy, or of its absence."""
     current_revision_number: Annotated[int, Field(ge=0)] = 0
-    """Number of the revision that the Ray cluster is made of."""
+    """Number of the revision from which the workload is built."""
     current_revision: Annotated[str, Field(max_length=_NAME_LIMIT)]
-    """Its name."""
+    """Name of the revision from which the workload is built."""
     target_revision: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
-    """Name of the revision that waits to take its place; absent: none."""
+    """Name of the revision that waits to replace the current one. Absent if there is none."""
     last_successful_revision: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
-    """Name of the revision that answered last; absent: none has."""
+    """Name of the revision that answered last. Absent if no revision has answered."""
     failed_revision: Annotated[str, Field(max_length=_NAME_LIMIT)] | None = None
-    """Name of the revision that could not start. It is not tried again until it is changed."""
+    """Name of the revision that could not start. The operator does not retry it until another revision is
+    requested."""
     message: Annotated[str, Field(max_length=_WORDS_LIMIT)] | None = None
-    """What it waits for, or why it failed."""
+    """Condition that the rollout waits for, or cause of its failure."""
     start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When its pods, or its replicas, were asked for."""
+    """Time at which the pods or replicas of the revision were requested."""
     deadline_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When it has failed unless it has answered; absent: nothing is on its way, or it sleeps."""
+    """Time at which the change fails unless it has answered. Absent if no change is in progress, or if the
+    workload sleeps."""

@@ -1,4 +1,4 @@
-"""What the status says of the accelerators that a workload has held, and of those that sleep has saved."""
+"""Status of the accelerators that a workload uses, and of those that sleep saves."""
 
 from typing import Annotated
 
@@ -7,32 +7,34 @@ from pydantic import Field
 from daybreak.api.schema.base import ApiModel
 
 Seconds = Annotated[float, Field(ge=0)]
-"""Accelerators times seconds."""
+"""Number of accelerators multiplied by seconds."""
 Count = Annotated[int, Field(ge=0)]
 
 
 class SavingsStatus(ApiModel):
-    """Accelerator seconds, counted when the number of accelerators changes: for those of this moment, add the
-    numbers of now times the seconds since `until`."""
+    """Accelerator-seconds, updated when the number of accelerators changes. For a current sum, add the
+    current number multiplied by the seconds since `updateTime`."""
 
     start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-    """When the count began."""
+    """Time at which the count began."""
     update_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-    """Until when the sums are counted."""
+    """Time up to which the sums are counted."""
     awake_seconds: Seconds = 0.0
-    """While awake, whether somebody asked or not."""
+    """Accelerator-seconds of awake models, with or without requests."""
     waking_seconds: Seconds = 0.0
-    """On the way up, before the first answer: what sleep costs."""
+    """Accelerator-seconds of waking models before their first answer: the cost of sleep."""
     saved_seconds: Seconds = 0.0
-    """What it would have held if it had not slept."""
+    """Accelerator-seconds that the workload would have used without sleep."""
     contended_seconds: Seconds | None = None
-    """Of `held`: as many accelerators as pods of others wanted that found no room meanwhile. Where several
-    services hold what one waits for, each counts it. Absent: nobody has waited yet."""
+    """Part of `awakeSeconds` for which unschedulable pods of other workloads waited. If several services use
+    the accelerators that one workload waits for, each service counts the wait. Absent if no workload has
+    waited yet."""
     awake: Count = 0
-    """Accelerators held awake since `until`."""
+    """Number of accelerators of awake models since `updateTime`."""
     waking: Count = 0
-    """Accelerators held on the way up since `until`."""
+    """Number of accelerators of waking models since `updateTime`."""
     saved: Count = 0
-    """Accelerators given back since `until`."""
+    """Number of accelerators released by sleep since `updateTime`."""
     contended: Count | None = None
-    """Accelerators held since `until` that others wait for; absent: nobody waits."""
+    """Number of accelerators, in use since `updateTime`, for which other workloads wait. Absent if no
+    workload waits."""

@@ -1,8 +1,8 @@
-"""Schedules (`sleep.schedule`, `schedule` of a benchmark): when one begins next, and what is wrong with it.
+"""Schedules (`sleep.schedule`, `schedule` of a benchmark): next start, and validation.
 
-A start that the clocks skip in spring comes as soon as they have been put forward; one that they show twice
-in autumn comes the first time only. What recurs within the day (a star in the minutes or hours) goes by the
-time that passes. This is how Debian's cron does it.
+If clocks skip a start in spring, it comes immediately after the clock change. If clocks show a start twice in
+autumn, only the first one counts. A start that recurs within the day (a star in the minutes or hours) follows
+elapsed time. Debian's cron works in the same way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,27 +18,27 @@ from daybreak.api.common import engine_args
 _FIELDS = 5
 _WRITE_CRON = "write minute, hour, day of month, month and day of week, such as 0 8 * * MON-FRI"
 _ANY_TIME = datetime(2026, 1, 1, tzinfo=UTC)
-"""From where a start is looked for, to see whether there is any."""
+"""Time from which the check looks for a start, to detect a schedule without any."""
 
 
 class Recurring(Protocol):
-    """What begins again and again."""
+    """Schedule with recurring starts."""
 
     @property
     def start(self) -> str:
-        """When: a cron expression of five fields."""
+        """Cron expression of five fields."""
         ...
 
     @property
     def time_zone(self) -> str:
-        """The time zone of that."""
+        """Time zone of `start`."""
         ...
 
 
 def next_start(window: Recurring, after: datetime) -> datetime | None:
-    """When it begins first after this time, in UTC; None: not within fifty years.
+    """Return the first start after a time, in UTC, or None if there is none within fifty years.
 
-    Raises ValueError, with a sentence for people, when its start or its time zone cannot be read.
+    Raises ValueError, with a sentence for users, if the start or its time zone cannot be parsed.
     """
     if len(window.start.split()) != _FIELDS:
         raise ValueError(
@@ -49,20 +49,20 @@ def next_start(window: Recurring, after: datetime) -> datetime | None:
     except CronSimError as error:
         raise ValueError(f"{window.start} has a {str(error).lower()}; {_WRITE_CRON}") from error
     for start in starts:
-        # In the hour that clocks show twice, the first one's starts are offered in the second again.
+        # In the hour that clocks show twice, CronSim offers the starts of the first pass again in the second.
         if start.astimezone(UTC) > after:
             return start.astimezone(UTC)
     return None
 
 
 def problems(path: str, windows: Sequence[Recurring]) -> Iterator[str]:
-    """What is wrong with them, each as one sentence that begins with the field's path."""
+    """Yield each problem of the schedules as one sentence that begins with the field's path."""
     for number, window in enumerate(windows):
         yield from problems_of(f"{path}[{number}]", window)
 
 
 def problems_of(path: str, one: Recurring) -> Iterator[str]:
-    """The same of a single one."""
+    """Yield each problem of a single schedule as one sentence that begins with the field's path."""
     try:
         _zone(one.time_zone)
     except ValueError as error:
@@ -78,7 +78,7 @@ def problems_of(path: str, one: Recurring) -> Iterator[str]:
 def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
-    # A folder's name (`Europe`) or one that leads elsewhere (`../x`) gives errors of other kinds.
+    # The name of a directory (`Europe`) or a path out of it (`../x`) raises errors of other types.
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         near = engine_args.nearest(name, _zones())
         hint = f"did you mean {near}?" if near else "write one such as Europe/Berlin or UTC"

@@ -1,4 +1,4 @@
-"""Which models a workload behind a gateway serves, as its manifest says it."""
+"""Models that a workload behind a gateway serves, read from its manifest."""
 
 from collections.abc import Iterator
 
@@ -7,27 +7,33 @@ from daybreak.api.gates.protocol import Protocol
 
 
 def protocol(workload: Manifest) -> str:
-    """What a workload speaks that does not speak OpenAI's API; empty: it does, or nothing is said yet."""
+    """Return a workload's protocol, or an empty text if it is the OpenAI API or unknown."""
     said = text(at(workload, "status", "gate").get("protocol")) or text(at(workload, "spec").get("protocol"))
     return "" if said == Protocol.OPENAI else said
 
 
 def of_spec(spec: Manifest) -> list[str]:
-    """The names of models in a spec: the one of a ModelServer, or several, alone or with more about each."""
+    """Return the names of models in a spec.
+
+    The spec has one model, as in a ModelServer, or a list of names or objects.
+    """
     called = (text(each) or text(mapping(each).get("name")) for each in _models(spec))
     return [name for name in called if name]
 
 
 def of_gate(entry: Manifest) -> list[str]:
-    """The names by which a model of `status.gate.models` is asked: its own, and those of its adapters."""
+    """Return the request names of a model in `status.gate.models`: its own and its adapters'."""
     adapters = entry.get("adapters")
     names = (entry.get("name"), *(adapters if isinstance(adapters, list) else ()))
     return [text(name) for name in names if text(name)]
 
 
 def served(workload: Manifest) -> list[str]:
-    """Every name by which a model of a workload can be asked, now or as soon as its change has reached the
-    pods: LoRA adapters are among them. None where it does not speak OpenAI's API: requests name no model.
+    """Return every name that requests to a workload may use.
+
+    These are the current names, those that a change will bring when it has reached the pods, and LoRA
+    adapters. The list is empty if the workload does not use the OpenAI API, because its requests name no
+    model.
     """
     if protocol(workload):
         return []

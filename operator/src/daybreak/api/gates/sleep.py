@@ -1,4 +1,4 @@
-"""What a person asks for of a workload that may sleep: when it sleeps, and how requests wait for it."""
+"""Settings of a workload that may sleep: times of sleep, and requests held until a wake."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -19,43 +19,44 @@ PATH = "^/[!-~]*$"
 
 
 class SleepDepth(StrEnum):
-    """What is given back in sleep: the model's workers, or the whole Ray cluster."""
+    """Resources released in sleep: the workers of the model, or the whole Ray cluster."""
 
     WORKERS = "Workers"
     CLUSTER = "Cluster"
 
 
 class State(StrEnum):
-    """What a service is kept at, whatever the traffic."""
+    """Forced state of a service, regardless of traffic."""
 
     ASLEEP = "Asleep"
     AWAKE = "Awake"
 
 
 class Yield(StrEnum):
-    """Whether a model that is awake gives its accelerators to another one that finds none."""
+    """Conditions in which an awake model yields its accelerators to another model that cannot be
+    scheduled."""
 
     WHEN_IDLE = "WhenIdle"
-    """When nobody asks it."""
+    """The model yields only without requests."""
     ALWAYS = "Always"
-    """Also when it is asked, after `minAwake`: requests are held, what runs is finished, and it waits for its
-    next turn."""
+    """The model also yields under load, after `minAwake`. New requests are held, requests in progress end,
+    and the model waits for its next turn in the accelerator queue."""
     NEVER = "Never"
 
 
 class AwakeWindow(ApiModel):
-    """A time in which the service stays awake, again and again: office hours, for instance."""
+    """Recurring time window in which the service stays awake, such as office hours."""
 
     start: Annotated[str, Field(min_length=9, max_length=128)]
-    """When it begins: a cron expression of five fields, such as `0 8 * * MON-FRI`."""
+    """Start of the window: a cron expression of five fields, such as `0 8 * * MON-FRI`."""
     duration: PositiveDuration
-    """How long it lasts."""
+    """Length of the window."""
     time_zone: Annotated[str, Field(min_length=1, max_length=64)] = "UTC"
-    """Time zone of `start`, such as `Europe/Berlin`."""
+    """Time zone of `start`, such as `Europe/Berlin`. Defaults to `UTC`."""
 
 
 class AutoIdle(ApiModel):
-    """How an idle time is found from a model's own pauses and wakes."""
+    """Bounds and cost of an idle time that is computed from a model's own pauses and wakes."""
 
     rules = (
         Rule(
@@ -66,26 +67,27 @@ class AutoIdle(ApiModel):
     )
 
     min: PositiveDuration = "1m"
-    """The shortest idle time."""
+    """Minimum idle time. Defaults to 1m."""
     max: PositiveDuration = "1h"
-    """The longest idle time."""
+    """Maximum idle time. Defaults to 1h."""
     wait_cost: Annotated[int, Field(ge=0, le=100_000)] = 10
-    """What a second is worth for which a client waits for a wake, in seconds of the model's accelerators. The
-    more, the longer the model stays awake; 0: only the accelerators count."""
+    """Cost of each second that a client waits for a wake, in seconds of the model's accelerators. A higher
+    cost keeps the model awake longer; at 0, only the accelerators count. Defaults to 10."""
 
 
 class HealthChecks(ApiModel):
-    """Requests that do not count as activity: they neither wake a model nor keep it awake. A sleeping model's
-    are answered 200 with `{"status": "asleep"}`. So are those with the header `Daybreak-Health-Check`."""
+    """Health checks of clients, which do not count as activity: they neither wake a model nor keep it awake.
+    For a sleeping model, the gateway answers them with 200 and `{"status": "asleep"}`. A request with the
+    header `Daybreak-Health-Check` is always a health check."""
 
     user_agents: Annotated[
         list[Annotated[str, Field(pattern=USER_AGENT, max_length=128)]], Field(max_length=16)
     ] = Field(default_factory=list)
-    """Beginnings of the header `User-Agent`, such as `litellm-internal-health-check`."""
+    """Prefixes of the header `User-Agent`, such as `litellm-internal-health-check`."""
     keys: Annotated[list[Annotated[str, Field(min_length=1, max_length=507)]], Field(max_length=32)] = Field(
         default_factory=list
     )
-    """Names of API keys, as in `access.apiKeys`: `name`, or `SECRET/KEY` of a key without one."""
+    """Names of API keys, as in `access.apiKeys`: `name`, or `SECRET/KEY` for a key without a name."""
     paths: Annotated[list[Annotated[str, Field(pattern=PATH, max_length=253)]], Field(max_length=16)] = Field(
         default_factory=list
     )
@@ -93,12 +95,12 @@ class HealthChecks(ApiModel):
 
 
 class Sleep(ApiModel):
-    """When the service gives its accelerators back."""
+    """Conditions in which the service releases its accelerators."""
 
     rules = (
         Rule(
             "!has(self.clusterAfterIdle) || self.depth == 'Workers'",
-            "sleep.clusterAfterIdle goes with depth Workers: with Cluster all is given back at once",
+            "sleep.clusterAfterIdle requires depth Workers, because Cluster releases everything at once",
             lambda self: self.cluster_after_idle is None or self.depth is SleepDepth.WORKERS,
         ),
         Rule(
@@ -124,35 +126,40 @@ class Sleep(ApiModel):
     )
 
     after_idle: AutoOrPositiveDuration = "15m"
-    """How long nobody must have asked; `Auto`: what costs least by the model's own pauses and wakes, between
-    the bounds of `auto`, and 15 minutes before enough of them are known."""
+    """Idle time before a model sleeps. `Auto` minimizes the cost from the model's own pauses and wakes,
+    within the bounds of `auto`. Until enough of them are known, `Auto` is 15 minutes. Defaults to 15m."""
     auto: AutoIdle = Field(default_factory=AutoIdle)
-    """How `Auto`, and the idle time that the status recommends in any case, is found."""
+    """Settings for `Auto`, and for the idle time that the status always recommends."""
     depth: SleepDepth = SleepDepth.WORKERS
-    """What is given back then: the worker pods, which hold the accelerators, or the whole Ray cluster."""
+    """Resources released in sleep: `Workers`, the worker pods, which use the accelerators; or `Cluster`, the
+    whole Ray cluster. Defaults to `Workers`."""
     cluster_after_idle: PositiveDuration | None = None
-    """How long nobody must have asked before the rest of the Ray cluster is given back as well, after the
-    workers. Unset: it stays, and waking is quicker."""
+    """Idle time before the rest of the Ray cluster is released, after the workers. If unset, the rest of the
+    cluster stays, and wakes are faster."""
     yields: Annotated[Yield, Field(alias="yield")] = Yield.WHEN_IDLE
-    """When the model sleeps early to free accelerators for another model: `WhenIdle`, only without requests;
-    `Always`, also under load, after `minAwake`; `Never`."""
+    """Conditions in which the model sleeps early to free accelerators for another model. `WhenIdle`: only
+    without requests. `Always`: also under load, after `minAwake`. `Never`: not at all. Defaults to
+    `WhenIdle`."""
     priority: Annotated[int, Field(ge=-1000, le=1000)] = 0
-    """Of the models that wait for the same accelerators, the one with the highest comes first; among equals
-    the one whose oldest request has waited longest."""
+    """Priority among models that wait for the same accelerators; the highest is first in the accelerator
+    queue. Among equal priorities, the model with the oldest held request is first. Defaults to 0."""
     min_awake: PositiveDuration = "30s"
-    """How long it stays awake at least before it gives way to another one."""
+    """Minimum time that the model stays awake before it yields to another model. Defaults to 30s."""
     schedule: Annotated[list[AwakeWindow], Field(max_length=16)] = Field(default_factory=list)
-    """Times in which it stays awake even when nobody asks; when one begins, it wakes."""
+    """Time windows in which the model stays awake even without requests. When a window begins, the model
+    wakes."""
     health_checks: HealthChecks = Field(default_factory=HealthChecks)
     """Requests that do not count as activity."""
 
 
 class Hold(ApiModel):
-    """How requests wait while the service wakes."""
+    """Settings for requests that the gateway holds while the service wakes."""
 
     max_requests: Annotated[int, Field(ge=0, le=100_000)] = 1000
-    """Most requests that each of the gateway's pods holds at once; one more is answered with 429."""
+    """Maximum number of held requests per model and gateway pod. Further requests receive 429. Defaults to
+    1000."""
     max_body_bytes: Quantity = "10Mi"
-    """Largest body of a request; a larger one is answered with 413."""
+    """Maximum size of a request's body. Larger requests receive 413. Defaults to 10Mi."""
     timeout: AutoOrDuration = "Auto"
-    """How long a request is held before 503; `Auto`: from the service's own measured wakes."""
+    """Maximum time for which a request is held before it receives 503. `Auto` computes the time from the
+    model's own measured wakes. Defaults to `Auto`."""

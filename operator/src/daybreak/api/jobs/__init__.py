@@ -1,1 +1,1 @@
-"""What the APIs of kinds that become one job share."""
+"""Shared API of the kinds that become one job."""

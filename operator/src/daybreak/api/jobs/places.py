@@ -1,4 +1,4 @@
-"""Where files are that a job reads and writes: a claim, a bucket, or a path in its pod."""
+"""Locations of files that a job reads and writes: a PVC, a bucket, or a path in its pod."""
 
 import re
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from daybreak.api.common import volume_names
 from daybreak.api.schema.scalars import DNS_SUBDOMAIN, VALIDATIONS
 
 PLACE_LENGTH = 1024
-"""Longest place, in characters."""
+"""Maximum length of a location in characters."""
 _CLAIM = "pvc://"
 _CLAIM_FORM = rf"pvc://{DNS_SUBDOMAIN}/[!-~]+"
 _BUCKET_FORM = "(s3|gs)://[A-Za-z0-9][A-Za-z0-9._-]*/[!-~]+"
 _PARENT = r"/\.\.(/|$)"
-_NO_PARENT = "'..' may not stand in a path"
+_NO_PARENT = "a path must not contain '..'"
 
 
 @dataclass(frozen=True)
 class _Form:
-    """How places are written."""
+    """Format of locations."""
 
     holds: str
-    """What they are for, as a message says it."""
+    """Content of the location, as named in messages."""
     pattern: str
     wanted: str
-    """The form in words."""
+    """Accepted forms, for messages."""
 
     def check(self, text: str) -> str:
-        """The place, if it is one. Raises ValueError."""
+        """Return the location if it is valid. Raises ValueError otherwise."""
         if not re.match(self.pattern, text):
             raise ValueError(f"{text!r} is no place for {self.holds}: {self.wanted}")
         if re.search(_PARENT, text):
@@ -37,7 +37,7 @@ class _Form:
         return text
 
     def schema(self) -> dict[str, JsonValue]:
-        """The same for the API server."""
+        """Return the format as a JSON schema with validation rules for the API server."""
         return {
             "pattern": self.pattern,
             VALIDATIONS: [
@@ -62,25 +62,25 @@ PlaceUri = Annotated[
     AfterValidator(_ROWS.check),
     Field(max_length=PLACE_LENGTH, json_schema_extra=_ROWS.schema()),
 ]
-"""Where rows are."""
+"""Location of rows."""
 
 FolderUri = Annotated[
     str,
     AfterValidator(_REPORT.check),
     Field(max_length=PLACE_LENGTH, json_schema_extra=_REPORT.schema()),
 ]
-"""Where a report goes."""
+"""Destination of a report."""
 
 TableUri = Annotated[
     str,
     AfterValidator(_TABLE.check),
     Field(max_length=PLACE_LENGTH, json_schema_extra=_TABLE.schema()),
 ]
-"""Where a table is, one file or a folder of files."""
+"""Location of a table, which is one file or a folder of files."""
 
 
 def claim_of(uri: str) -> tuple[str, str] | None:
-    """Claim and path of a `pvc://` place; None for another one."""
+    """Return the PVC and the path of a `pvc://` location, or None for other locations."""
     if not uri.startswith(_CLAIM):
         return None
     claim, _, path = uri.removeprefix(_CLAIM).partition("/")
@@ -88,6 +88,6 @@ def claim_of(uri: str) -> tuple[str, str] | None:
 
 
 def in_pod(uri: str) -> str:
-    """The place as a pod with its claim sees it."""
+    """Return the location as seen by a pod that mounts the PVC."""
     found = claim_of(uri)
     return uri if found is None else f"file://{volume_names.rows_directory(found[0])}/{found[1].strip('/')}"

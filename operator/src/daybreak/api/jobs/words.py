@@ -1,58 +1,61 @@
-"""Words of their statuses. Each kind has more reasons, and says in its own words what all of them mean."""
+"""Status values of the kinds that become one job.
+
+Each kind has additional reasons, and documents the meaning of all of them.
+"""
 
 from enum import StrEnum
 
 
 class JobPhase(StrEnum):
-    """One word on it. Each kind says in its own words what it means."""
+    """Phase of a job, for display. Each kind documents the meaning of its phases."""
 
     PENDING = "Pending"
-    """Nothing of it runs."""
+    """No part of the job is running."""
     STARTING = "Starting"
-    """Its pods are starting."""
+    """The pods of the job are starting."""
     RUNNING = "Running"
-    """It does what it is for."""
+    """The job is doing its work."""
     SUSPENDED = "Suspended"
-    """It was stopped by `spec.suspend`."""
+    """The job was stopped by `spec.suspend`."""
     SUCCEEDED = "Succeeded"
-    """It has ended with its result."""
+    """The job has ended with its result."""
     FAILED = "Failed"
-    """It has ended without."""
+    """The job has ended without a result."""
 
 
 class JobConditionType(StrEnum):
-    """The conditions, in the order in which they are written."""
+    """Condition types, in the order in which they are written."""
 
     COMPLETE = "Complete"
-    """True: it has ended with its result."""
+    """True if the job has ended with its result."""
     FAILED = "Failed"
-    """True: it has ended without."""
+    """True if the job has ended without a result."""
     RECONCILING = "Reconciling"
-    """True: on the way (kstatus: in progress)."""
+    """True if work is in progress (kstatus: in progress)."""
     STALLED = "Stalled"
-    """True: somebody has to act (kstatus: failed)."""
+    """True if action is required (kstatus: failed)."""
 
 
 class JobReason(StrEnum):
-    """The reasons that every such kind has."""
+    """Reasons that all kinds that become one job have."""
 
     PROGRESSING = "Progressing"
-    """On the way; the message says what is waited for."""
+    """Work is in progress. The message names the awaited step."""
     RUNNING = "Running"
-    """It does what it is for."""
+    """The job is doing its work."""
     SUSPENDED = "Suspended"
-    """`spec.suspend` is true."""
+    """The field `spec.suspend` is true."""
     FINISHED = "Finished"
-    """It has its result."""
+    """The job has its result."""
     INVALID_SPEC = "InvalidSpec"
-    """The spec cannot be built; the message names each field and the nearest fix."""
+    """The spec is invalid. The message names each field and the nearest fix."""
     SPEC_CHANGED = "SpecChanged"
-    """The spec was changed after it had begun: it goes on as it began."""
+    """The spec changed after the start of the job, which continues with its original spec."""
     NAME_CONFLICT = "NameConflict"
-    """An object of a name that Daybreak needs belongs to somebody else."""
+    """An object with a name that Daybreak needs has another owner."""
     OBJECT_REJECTED = "ObjectRejected"
-    """The API server refused an object; the message is its own."""
+    """The API server rejected an object. The message quotes the API server."""
     POD_FAILED = "PodFailed"
-    """A pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
+    """A pod cannot start, for example because of its image or a PVC. The message quotes Kubernetes."""
     JOB_FAILED = "JobFailed"
-    """Its job has failed; the message is the job's own."""
+    """The job failed. The message quotes the job."""

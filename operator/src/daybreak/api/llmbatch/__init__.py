@@ -1,1 +1,1 @@
-"""The kind LLMBatch: a table of prompts in, a table of answers out."""
+"""LLMBatch kind: reads a table of prompts and writes a table of answers."""

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of LLMBatch, made from the models."""
+"""CustomResourceDefinition of LLMBatch, generated from the models."""
 
 from daybreak.api.llmbatch import definition
 from daybreak.api.llmbatch.spec import LLMBatchSpec
@@ -7,7 +7,7 @@ from daybreak.api.schema import custom_resource
 
 CRD = custom_resource.Definition(
     definition.LLM_BATCHES,
-    "A table of prompts in, a table of answers out: a Ray job with vLLM, or through an LLMService.",
+    "Offline inference over a table of prompts, with vLLM in a Ray job or through a running service.",
     definition.NAME_RULES,
     LLMBatchSpec,
     LLMBatchStatus,

@@ -1,4 +1,4 @@
-"""The LLMBatch kind, and how a manifest becomes one."""
+"""LLMBatch kind, and its construction from a manifest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,28 +16,29 @@ PLURAL = "llmbatches"
 LLM_BATCHES = Resource(GROUP, VERSION, KIND, PLURAL)
 
 NAME_LIMIT = 38
-"""Longest name of an LLMBatch: the ServiceAccount of its pods has 50 characters at most, see `names`."""
+"""Maximum length of the name of an LLMBatch. The name of its pods' ServiceAccount has at most 50 characters,
+see `names`."""
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-"""Kueue's label: handed on to the RayJob, which Kueue then admits."""
+"""Label that names the Kueue queue. The RayJob inherits it, and Kueue then admits the RayJob."""
 
 NAME_RULES = (at_most(NAME_LIMIT, "other names are made of it"), dns_label())
 
 
 @dataclass(frozen=True)
 class LLMBatch:
-    """An LLMBatch as the operator works with it: identity and spec, without status."""
+    """LLMBatch as the operator uses it: identity and spec, without status."""
 
     name: str
     namespace: str
     uid: str
     generation: int
     queue: str
-    """Kueue's queue; empty: none."""
+    """Name of the Kueue queue, or empty if there is none."""
     spec: LLMBatchSpec
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read a manifest as the API server gives it. Raises InvalidSpec."""
+        """Parse a manifest from the API server. Raises InvalidSpec."""
         return cls(
             **identity(manifest),
             queue=(manifest["metadata"].get("labels") or {}).get(QUEUE_LABEL, ""),
@@ -46,11 +47,11 @@ class LLMBatch:
 
     @property
     def owner(self) -> str:
-        """What stands for it in labels, and in names of its objects."""
+        """Return the value that identifies the batch in labels and in names of its objects."""
         return names.of_owner(KIND, self.name)
 
     @property
     def workload(self) -> RayWorkload:
-        """What Ray is to run."""
+        """Return the workload that Ray runs for the batch."""
         models = () if self.spec.model is None else (self.spec.model,)
         return RayWorkload(self.owner, models, self.spec.runtime, self.spec.replicas)

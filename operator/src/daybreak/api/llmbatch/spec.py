@@ -1,6 +1,6 @@
-"""What a person asks for: the spec of an LLMBatch.
+"""Spec of an LLMBatch.
 
-As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+As for the other kinds, the models here are the only source of the CRD, the JSON schema and the API page.
 """
 
 from enum import StrEnum
@@ -16,11 +16,12 @@ from daybreak.api.schema.kubernetes_types import SecretKeySource
 from daybreak.api.schema.scalar_types import Duration, ModelName, ObjectName, PositiveDuration
 
 TEMPLATE_LIMIT = 16_384
-"""Longest template, in characters: the whole of a batch is told to its job in one variable of 128 KiB."""
+"""Maximum length of a template in characters. The job receives the whole batch in one environment variable of
+128 KiB."""
 TemplateText = Annotated[str, Field(min_length=1, max_length=TEMPLATE_LIMIT)]
-"""A Jinja2 template."""
+"""Jinja2 template."""
 ColumnName = Annotated[str, Field(min_length=1, max_length=256)]
-"""A column of the input."""
+"""Name of a column of the input."""
 JsonSchema = Annotated[
     dict[Annotated[str, Field(min_length=1)], Any],
     Field(max_length=64),
@@ -32,142 +33,147 @@ JsonSchema = Annotated[
         }
     ),
 ]
-"""A JSON schema."""
+"""JSON schema."""
 
 
 class Task(StrEnum):
-    """What the model does with a row."""
+    """Task of the model for each row."""
 
     GENERATE = "generate"
-    """It writes an answer."""
+    """The model writes an answer."""
     EMBED = "embed"
-    """It makes a vector of it."""
+    """The model returns an embedding vector of the row."""
     CLASSIFY = "classify"
-    """It gives the probabilities of its classes, as a vector."""
+    """The model returns the probabilities of its classes as a vector."""
     SCORE = "score"
-    """It gives one number: a model with one label, such as a reward model."""
+    """The model returns one number. It must be a model with one label, such as a reward model."""
 
 
 class InputFormat(StrEnum):
-    """How rows are written."""
+    """Format of the input."""
 
     AUTO = "Auto"
-    """By the end of each file's name."""
+    """The suffix of each file's name determines the format."""
     JSONL = "JSONL"
-    """A JSON object in each line."""
+    """One JSON object per line."""
     PARQUET = "Parquet"
     CSV = "CSV"
-    """With the names of the columns in the first line."""
+    """CSV with the column names in the first line."""
     OPENAI = "OpenAI"
-    """A request in each line: custom_id, method, url, body."""
+    """One request per line with `custom_id`, `method`, `url` and `body`, as in OpenAI batch files."""
 
 
 class OutputFormat(StrEnum):
-    """How answers are written."""
+    """Format of the output."""
 
     JSONL = "JSONL"
     PARQUET = "Parquet"
     CSV = "CSV"
     OPENAI = "OpenAI"
-    """Two files at the end: `output.jsonl` and, where rows have failed, `errors.jsonl`."""
+    """Two files at the end: `output.jsonl` and, if rows have failed, `errors.jsonl`."""
 
 
 class OnRowError(StrEnum):
-    """What a row that cannot be answered means."""
+    """Effect of a row that cannot be answered."""
 
     RECORD = "Record"
-    """Its error stands in the output, and the batch goes on."""
+    """The output contains the error of the row, and the batch continues."""
     FAIL = "Fail"
-    """The batch ends. What was answered is kept."""
+    """The batch ends. Answered rows are kept."""
 
 
 class BatchInput(ApiModel):
-    """Where the rows are."""
+    """Location and format of the rows."""
 
     uri: PlaceUri
-    """A file, or a folder of files: `pvc://claim/path`, `s3://bucket/prefix`, `gs://bucket/prefix`, or
-    `file:///path` in the head pod (with `runtime.head.volumes`). Names that begin with `.` or `_` are passed
-    over. It must not change while the batch runs."""
+    """File or folder of files: `pvc://claim/path`, `s3://bucket/prefix`, `gs://bucket/prefix`, or
+    `file:///path` in the head pod (with `runtime.head.volumes`). Names that begin with `.` or `_` are
+    ignored. The input must not change while the batch runs."""
     format: InputFormat = InputFormat.AUTO
-    """`JSONL`, `Parquet`, `CSV`, or `OpenAI` for a batch file of OpenAI's; `Auto`: by the files' names."""
+    """Format of the input: `JSONL`, `Parquet`, `CSV`, or `OpenAI` for an OpenAI batch file. `Auto` selects
+    the format by the names of the files."""
 
 
 class BatchOutput(ApiModel):
-    """Where the answers go."""
+    """Location and format of the answers."""
 
     uri: PlaceUri
-    """A folder or prefix, in the same forms as the input's. It must be empty when the batch begins, and is
-    written by this batch alone."""
+    """Folder or prefix, in the same forms as `input.uri`. It must be empty when the batch starts, and no
+    other program may write to it."""
     format: OutputFormat = OutputFormat.JSONL
-    """`JSONL`, `Parquet` or `CSV`: the columns of the input, and `row_id`, `response`, `error`,
-    `prompt_tokens` and `completion_tokens`. `OpenAI`: a result file and an error file."""
+    """Format of the output. `JSONL`, `Parquet` and `CSV` have the columns of the input, and `row_id`,
+    `response`, `error`, `prompt_tokens` and `completion_tokens`. `OpenAI` is a result file and an error
+    file."""
 
 
 class PromptMessage(ApiModel):
     """One message of a prompt."""
 
     role: Annotated[str, Field(min_length=1, max_length=64)]
-    """Who says it, such as `system`, `user` or `assistant`."""
+    """Role of the author, such as `system`, `user` or `assistant`."""
     content: TemplateText
-    """What is said: a Jinja2 template over the row's columns."""
+    """Content of the message: a Jinja2 template over the columns of the row."""
 
 
 class ServiceKind(StrEnum):
-    """What may answer instead of a model of the batch's own."""
+    """Kinds of objects that can answer instead of a dedicated model of the batch."""
 
     LLM_SERVICE = "LLMService"
     """An LLMService."""
     LLM_ROUTE = "LLMRoute"
-    """An LLMRoute: its backends share the rows as they share all requests."""
+    """An LLMRoute. Its backends share the rows like all other requests."""
     MODEL_SERVER = "ModelServer"
-    """A ModelServer that speaks OpenAI's API."""
+    """A ModelServer that implements the OpenAI API."""
 
 
 class ServiceRef(ApiModel):
-    """Who answers."""
+    """Object that answers the rows."""
 
     kind: ServiceKind = ServiceKind.LLM_SERVICE
-    """What `name` is: `LLMService`, `LLMRoute`, or `ModelServer`, which must speak OpenAI's API."""
+    """Kind of the object: `LLMService`, `LLMRoute`, or `ModelServer`. A ModelServer must implement the OpenAI
+    API."""
     name: ObjectName
-    """Its name, in the batch's own namespace. It is woken where it sleeps."""
+    """Name of the object in the namespace of the batch. If it sleeps, the batch wakes it."""
     model: ModelName | None = None
-    """Which of its models or adapters, or of the names of a route. Unset: the one that is called as it is."""
+    """Name of a model or adapter of the service, or one of the names of the route. Defaults to `name`."""
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
-    """Requests at a time."""
+    """Number of concurrent requests."""
     api_key: SecretKeySource | None = None
-    """The key that its `access` wants, from a Secret; with a route, those of the models that it leads to."""
+    """API key that the service's `access` requires, from a Secret. For a route, a key of the models that it
+    leads to."""
 
     @property
     def asked(self) -> str:
-        """The name by which requests ask for a model."""
+        """Return the model name that requests contain."""
         return self.model or self.name
 
 
 class Stages(ApiModel):
-    """What happens to a row before the engine and after it, beside the engine and on the same nodes."""
+    """Processing of a row before and after the engine, in separate processes on the same nodes."""
 
     chat_template: bool = True
-    """Whether the model's chat template is applied. False: the prompt is completed as it is."""
+    """If true, the model's chat template is applied. If false, the model completes the prompt unchanged."""
     chat_template_text: TemplateText | None = None
-    """A chat template instead of the model's own."""
+    """Chat template that replaces the one of the model."""
     chat_template_kwargs: EngineArgs = Field(default_factory=dict)
-    """More variables for the chat template, such as `enable_thinking`."""
+    """Additional variables for the chat template, such as `enable_thinking`."""
     tokenize: bool = True
-    """Whether prompts become tokens beside the engine. False: in the engine's own process."""
+    """If true, prompts are tokenized in separate processes next to the engine. If false, the engine's own
+    process tokenizes them."""
     concurrency: Annotated[int, Field(ge=1, le=256)] = 1
-    """Most processes that apply templates and tokenize."""
+    """Maximum number of processes that apply templates and tokenize."""
     batch_size: Annotated[int, Field(ge=1, le=4096)] = 16
-    """Rows that go from stage to stage together."""
+    """Number of rows that pass through the stages together."""
 
 
 class LLMBatchSpec(ApiModel):
-    """A table of prompts in, a table of answers out. Once it has begun, only
-    `suspend`, `yield`, `minRunDuration`, `activeDeadline` and `ttlAfterFinished` may change."""
+    """Table of prompts as input, and table of answers as output. After the start, only `suspend`,
+    `preemptible`, `minRunDuration`, `activeDeadline` and `ttlAfterFinished` may change."""
 
     rules = (
         Rule(
             "has(self.model) != has(self.serviceRef)",
-            "a batch has either a model of its own or a serviceRef",
+            "a batch needs either model or serviceRef",
             lambda self: (self.model is None) != (self.service_ref is None),
         ),
         Rule(
@@ -189,58 +195,63 @@ class LLMBatchSpec(ApiModel):
     )
 
     model: Model | None = None
-    """A model of the batch's own, in the same words as in an LLMService; its `replicas` move between `min`
-    and `max` while there are rows."""
+    """Dedicated model of the batch, with the fields of a model of an LLMService. The number of its `replicas`
+    varies between `min` and `max` while there are rows."""
     service_ref: ServiceRef | None = None
-    """An LLMService, LLMRoute or ModelServer that answers instead, through the gateway."""
+    """LLMService, LLMRoute or ModelServer that answers instead, through the gateway."""
     replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Engines, a fixed number. Unset: `model.replicas`."""
+    """Fixed number of engines. Defaults to the range of `model.replicas`."""
     input: BatchInput
-    """Where the rows are."""
+    """Location and format of the rows."""
     output: BatchOutput
-    """Where the answers go."""
+    """Location and format of the answers."""
     task: Task = Task.GENERATE
-    """`generate`, `embed`, `classify` or `score`."""
+    """Task of the model: `generate`, `embed`, `classify` or `score`."""
     prompt: TemplateText | None = None
-    """Jinja2 template of the prompt over the row's columns, such as `Translate: {{ text }}`; `row` is all of
-    them. It runs in a sandbox, and a column that is not there is the row's error."""
+    """Jinja2 template of the prompt over the columns of the row, such as `Translate: {{ text }}`. The
+    variable `row` contains all columns. The template runs in a sandbox, and a missing column is an error of
+    the row."""
     messages: Annotated[list[PromptMessage], Field(min_length=1, max_length=32)] | None = None
     """Messages of a chat, with templates, instead of `prompt`."""
     messages_column: ColumnName | None = None
-    """A column with messages in OpenAI's form, instead of `prompt`."""
+    """Name of a column with messages in OpenAI's form, instead of `prompt`."""
     images: Annotated[list[ColumnName], Field(max_length=16)] = Field(default_factory=list)
-    """Columns with an image each, as bytes, in base64 or as a `data:` URL, for models that see. They lead the
-    last message of the user."""
+    """Names of columns with one image each, as bytes, in base64 or as a `data:` URL, for vision models. The
+    images precede the rest of the last user message."""
     sampling_params: EngineArgs = Field(default_factory=dict)
-    """vLLM's sampling parameters, such as `max_tokens` and `temperature`."""
+    """Sampling parameters of vLLM, such as `max_tokens` and `temperature`."""
     sampling_params_column: ColumnName | None = None
-    """A column with an object of parameters for its row alone, above those of `samplingParams`."""
+    """Name of a column with an object of sampling parameters for its row only. They override
+    `samplingParams`."""
     guided_json: JsonSchema | None = None
-    """A JSON schema that every answer follows."""
+    """JSON schema that every answer follows."""
     adapter: ModelName | None = None
-    """The LoRA adapter of `model.lora.adapters` that answers. Unset: the model itself."""
+    """LoRA adapter of `model.lora.adapters` that answers. If unset, the base model answers."""
     stages: Stages = Field(default_factory=Stages)
-    """What happens to a row before the engine."""
+    """Processing of a row before and after the engine."""
     on_row_error: OnRowError = OnRowError.RECORD
-    """What a row means that cannot be answered: `Record` its error, or `Fail` the batch."""
+    """Effect of a row that cannot be answered: `Record` its error, or `Fail` the batch."""
     max_failed_rows: Annotated[int, Field(ge=0, le=1_000_000_000)] | None = None
-    """Most rows that may fail before the batch does. Unset: any number."""
+    """Maximum number of rows that may fail before the batch fails. If unset, any number may fail."""
     resume: bool = True
-    """Whether a batch that was interrupted goes on where it stopped. False: from the beginning."""
+    """If true, an interrupted batch continues from the point of interruption. If false, it restarts from the
+    beginning."""
     preemptible: bool = True
-    """Whether it gives its accelerators back when an LLMService finds none, and goes on where it stopped when
-    that one has found room. A batch without `resume` does not, nor does one with a queue of Kueue's, which
-    decides itself."""
+    """If true, the batch releases its accelerators when an LLMService cannot be scheduled, and continues once
+    that service is scheduled. It has no effect without `resume`. With a Kueue queue, Kueue decides
+    instead."""
     min_run_duration: PositiveDuration = "1m"
-    """How long it runs at least before it gives them back."""
+    """Minimum run time of the batch before it releases its accelerators."""
     suspend: bool = False
-    """Gives everything back and keeps what is answered, until it is false again."""
+    """If true, the batch releases all its resources and keeps the answered rows. It continues when the field
+    is false again."""
     active_deadline: PositiveDuration | None = None
-    """How long it may run in one go. Unset: any time."""
+    """Maximum duration of one uninterrupted run. If unset, there is no limit."""
     backoff_limit: Annotated[int, Field(ge=0, le=100)] = 3
-    """How often a job that has failed is begun anew, each time with a Ray cluster of its own. The loss of
-    pods is no such failure."""
+    """Maximum number of restarts of a failed job, each with a new Ray cluster. The loss of pods does not
+    count as a failure."""
     ttl_after_finished: Duration = "0s"
-    """How long the pods, with their logs, are kept after the end."""
+    """Time for which the pods and their logs are kept after the end."""
     runtime: Runtime = Field(default_factory=Runtime)
-    """The Ray pods. The label `kueue.x-k8s.io/queue-name` of the LLMBatch is that of its RayJob."""
+    """Configuration of the Ray pods. The RayJob inherits the label `kueue.x-k8s.io/queue-name` of the
+    LLMBatch."""

@@ -1,4 +1,4 @@
-"""What the operator says of an LLMBatch."""
+"""Status of an LLMBatch, written by the operator."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,144 +10,147 @@ from daybreak.api.schema.base import ApiModel
 
 
 class BatchPhase(StrEnum):
-    """One word on a batch."""
+    """Phase of a batch, for display."""
 
     PENDING = "Pending"
-    """Nothing of it runs."""
+    """No part of the batch is running."""
     STARTING = "Starting"
-    """Its pods or engines are starting."""
+    """The pods or engines of the batch are starting."""
     RUNNING = "Running"
-    """Rows are being answered."""
+    """The model is answering rows."""
     SUSPENDED = "Suspended"
-    """It was stopped by `spec.suspend`, and goes on when that is false."""
+    """The batch was stopped by `spec.suspend` and continues when the field is false."""
     SUCCEEDED = "Succeeded"
-    """Every row is in the output, with an answer or its error, and one at least with an answer."""
+    """Every row is in the output with an answer or an error, and at least one has an answer."""
     FAILED = "Failed"
-    """It has ended before that, or every row has failed; what was answered is kept."""
+    """The batch ended before every row was in the output, or every row failed. Answered rows are kept."""
 
 
 class BatchConditionType(StrEnum):
-    """The conditions, in the order in which they are written."""
+    """Condition types, in the order in which they are written."""
 
     COMPLETE = "Complete"
-    """True: every row is in the output."""
+    """True if every row is in the output."""
     FAILED = "Failed"
-    """True: it has ended before that."""
+    """True if the batch ended before every row was in the output."""
     RECONCILING = "Reconciling"
-    """True: on the way (kstatus: in progress)."""
+    """True if work is in progress (kstatus: in progress)."""
     STALLED = "Stalled"
-    """True: somebody has to act (kstatus: failed)."""
+    """True if action is required (kstatus: failed)."""
 
 
 class BatchReason(StrEnum):
-    """Every reason that a condition of an LLMBatch can carry."""
+    """Reasons that a condition of an LLMBatch can have."""
 
     PROGRESSING = "Progressing"
-    """On the way; the message says what is waited for."""
+    """Work is in progress. The message names the awaited step."""
     RUNNING = "Running"
-    """Rows are being answered."""
+    """The model is answering rows."""
     SUSPENDED = "Suspended"
-    """`spec.suspend` is true."""
+    """The field `spec.suspend` is true."""
     QUEUED = "Queued"
-    """Kueue has not admitted it yet."""
+    """Kueue has not admitted the batch yet."""
     WAITING_FOR_ACCELERATORS = "WaitingForAccelerators"
-    """LLMServices that wait for the same accelerators, or cores, come before it; what is answered is kept."""
+    """LLMServices that need the same accelerators or CPUs are ahead of the batch in the accelerator queue.
+    Answered rows are kept."""
     FINISHED = "Finished"
     """Every row is in the output."""
     INVALID_SPEC = "InvalidSpec"
-    """The spec cannot be built; the message names each field and the nearest fix."""
+    """The spec is invalid. The message names each field and the nearest fix."""
     SPEC_CHANGED = "SpecChanged"
-    """The spec was changed after the batch had begun: it goes on as it began."""
+    """The spec changed after the start of the batch, which continues with its original spec."""
     NAME_CONFLICT = "NameConflict"
-    """An object of a name that Daybreak needs belongs to somebody else."""
+    """An object with a name that Daybreak needs has another owner."""
     KUBERAY_NOT_INSTALLED = "KubeRayNotInstalled"
-    """The API server knows no RayJob: KubeRay is not installed."""
+    """KubeRay is not installed: the API server has no RayJob resource."""
     OBJECT_REJECTED = "ObjectRejected"
-    """The API server refused an object; the message is its own."""
+    """The API server rejected an object. The message quotes the API server."""
     POD_FAILED = "PodFailed"
-    """A pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
+    """A pod cannot start, for example because of its image or a PVC. The message quotes Kubernetes."""
     INPUT_NOT_FOUND = "InputNotFound"
-    """The input is not there, or is empty."""
+    """The input does not exist or is empty."""
     INPUT_INVALID = "InputInvalid"
-    """The input cannot be read as what it is said to be."""
+    """The input does not have the format of `input.format` or of its file names."""
     INPUT_CHANGED = "InputChanged"
-    """The input is another one than when the batch began."""
+    """The input has changed since the start of the batch."""
     OUTPUT_NOT_EMPTY = "OutputNotEmpty"
-    """The output holds something that is not of this batch."""
+    """The output contains data that does not belong to this batch."""
     TEMPLATE_INVALID = "TemplateInvalid"
-    """A template is not one; the message says where."""
+    """A template is invalid. The message states the position."""
     COLUMN_NOT_FOUND = "ColumnNotFound"
-    """No row of the input has a column that requests are made of; the message names those that there are."""
+    """No row of the input has a column that the requests need. The message names the available columns."""
     ACCESS_DENIED = "AccessDenied"
-    """The pods have no right to the input or the output."""
+    """The pods have no permission to access the input or the output."""
     SERVICE_NOT_FOUND = "ServiceNotFound"
-    """`serviceRef` names what is not there, or a name that it does not answer to. It goes on by itself."""
+    """`serviceRef` names a missing object, or a model that the object does not serve. The batch continues
+    automatically once the name exists."""
     SERVICE_REJECTED = "ServiceRejected"
-    """The service of `serviceRef` refuses the batch as a whole, such as for a missing API key."""
+    """The service of `serviceRef` rejects the whole batch, for example because an API key is missing."""
     TOO_MANY_ERRORS = "TooManyErrors"
-    """More rows have failed than may, or all of them."""
+    """More rows have failed than the spec allows, or all rows have failed."""
     DEADLINE_EXCEEDED = "DeadlineExceeded"
-    """It has run longer than `spec.activeDeadline`."""
+    """The batch ran longer than `spec.activeDeadline`."""
     JOB_FAILED = "JobFailed"
-    """Its job has failed more often than `spec.backoffLimit`; the message is the job's own."""
+    """The job of the batch failed more often than `spec.backoffLimit` allows. The message quotes the job."""
 
 
 class RowCounts(ApiModel):
-    """Rows."""
+    """Numbers of rows."""
 
     total: Annotated[int, Field(ge=0)] = 0
-    """Rows of the input."""
+    """Number of rows in the input."""
     done: Annotated[int, Field(ge=0)] = 0
-    """Rows that are in the output, with an answer or an error."""
+    """Number of rows in the output, with an answer or an error."""
     failed: Annotated[int, Field(ge=0)] = 0
-    """Those of them that have an error."""
+    """Number of rows in the output with an error."""
 
 
 class TokenCounts(ApiModel):
-    """Tokens of the rows that are in the output."""
+    """Numbers of tokens of the rows that are in the output."""
 
     prompt: Annotated[int, Field(ge=0)] = 0
-    """Tokens of prompts."""
+    """Number of prompt tokens."""
     completion: Annotated[int, Field(ge=0)] = 0
-    """Tokens of answers."""
+    """Number of answer tokens."""
 
 
 class LLMBatchStatus(ApiModel):
-    """What the operator has seen and done."""
+    """Observed state of the LLMBatch."""
 
     observed_generation: int = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that this status describes."""
     phase: BatchPhase | None = None
-    """One word on the batch."""
+    """Phase of the batch, for display."""
     progress: Annotated[str, Field(max_length=64)] | None = None
-    """How far it is, such as `1250/2000`."""
+    """Progress of the batch for display, such as `1250/2000`."""
     rows: RowCounts | None = None
-    """Rows."""
+    """Numbers of rows in the input and the output."""
     tokens: TokenCounts | None = None
-    """Tokens."""
+    """Numbers of tokens of the rows that are in the output."""
     rows_per_second: float | None = None
-    """Rows written in each second, over the last minute."""
+    """Number of rows written per second, over the last minute."""
     tokens_per_second: float | None = None
-    """Tokens of prompts and answers in each second, over the last minute."""
+    """Number of prompt and answer tokens per second, over the last minute."""
     expected_completion_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When it is done, at this rate."""
+    """Expected time of completion at the current rate."""
     start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When its first job was made."""
+    """Time when the first job of the batch was created."""
     completion_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When it ended."""
+    """Time when the batch ended."""
     accelerators: Annotated[int, Field(ge=0)] = 0
-    """Accelerators that its pods hold."""
+    """Number of accelerators that the pods of the batch have allocated."""
     accelerator_seconds: Annotated[float, Field(ge=0)] = 0.0
-    """What it has cost: the sum over its accelerators of the seconds that they were held."""
+    """Cost of the batch in accelerator-seconds: for each accelerator, the seconds for which it was allocated,
+    summed."""
     accelerator_seconds_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """Until when that is counted."""
+    """Time up to which `acceleratorSeconds` is counted."""
     errors: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=3)] | None = None
-    """Why the first rows have failed."""
+    """Errors of the first rows that failed."""
     queued_behind: Annotated[list[str], Field(max_length=MAX_AFTER)] | None = None
-    """Workloads, as `namespace/name`, that wait for the same accelerators and come before it: it has given
-    back what it held, and goes on when they have room."""
+    """Workloads, as `namespace/name`, that are ahead of the batch in the accelerator queue. The batch has
+    released its accelerators and continues when these workloads are scheduled."""
     job_hash: Annotated[str, Field(max_length=64)] | None = None
-    """Digest of what the batch began with."""
+    """Digest of the spec with which the batch started, without fields that may change."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},

@@ -1,4 +1,4 @@
-"""What is wrong with a batch of the right form: rules across fields that CEL cannot say."""
+"""Rules across fields of an LLMBatch that CEL cannot express."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ from daybreak.api.llmbatch.spec import InputFormat, Task
 
 _IN_PODS = (Scheme.FILE, Scheme.CLAIM, Scheme.IMAGE)
 ACCOUNT_NAME_LIMIT = 50
-"""Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""
+"""Maximum length of a ServiceAccount name that KubeRay 1.6 does not truncate."""
 
 
 def problems(batch: LLMBatch) -> tuple[str, ...]:
-    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    """Return the problems that make the spec unusable, each as one sentence; empty if there are none."""
     return (*_engine(batch), *_adapter(batch), *_places(batch), *_prompts(batch), *_rest(batch))
 
 
@@ -52,9 +52,9 @@ def _prompts(batch: LLMBatch) -> Iterator[str]:
     spec = batch.spec
     if spec.input.format is InputFormat.OPENAI:
         if spec.images:
-            yield "spec.images: with input.format OpenAI images stand in the messages, as image_url"
+            yield "spec.images: with input.format OpenAI, images are in the messages, as image_url"
         if spec.sampling_params_column is not None:
-            yield "spec.samplingParamsColumn: with input.format OpenAI parameters stand in each body"
+            yield "spec.samplingParamsColumn: with input.format OpenAI, parameters are in each body"
     chat = spec.messages is not None or spec.messages_column is not None
     if chat and spec.model is not None and not spec.stages.chat_template:
         yield "spec.stages.chatTemplate: without it messages make no prompt; give spec.prompt instead"

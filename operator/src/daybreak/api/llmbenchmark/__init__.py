@@ -1,1 +1,1 @@
-"""The kind LLMBenchmark: the best settings of an engine, found under load."""
+"""LLMBenchmark kind: finds the best settings of an engine under load."""

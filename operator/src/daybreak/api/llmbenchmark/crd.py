@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of LLMBenchmark, made from the models."""
+"""CustomResourceDefinition of LLMBenchmark, generated from the models."""
 
 from daybreak.api.llmbenchmark import definition
 from daybreak.api.llmbenchmark.spec import LLMBenchmarkSpec
@@ -7,7 +7,7 @@ from daybreak.api.schema import custom_resource
 
 CRD = custom_resource.Definition(
     definition.LLM_BENCHMARKS,
-    "A load on an engine, and the engine arguments with which it answers most.",
+    "Load test of an engine, and search for the engine arguments with the highest throughput.",
     definition.NAME_RULES,
     LLMBenchmarkSpec,
     LLMBenchmarkStatus,

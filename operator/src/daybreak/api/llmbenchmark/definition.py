@@ -1,4 +1,4 @@
-"""The LLMBenchmark kind, and how a manifest becomes one."""
+"""LLMBenchmark kind, and its construction from a manifest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,13 +16,14 @@ SHORT_NAME = "llmbench"
 LLM_BENCHMARKS = Resource(GROUP, VERSION, KIND, PLURAL)
 
 NAME_LIMIT = 40
-"""Longest name of an LLMBenchmark: labels of 63 characters and other names are made of it, see `names`."""
+"""Maximum length of the name of an LLMBenchmark. Labels of 63 characters and other names contain it, see
+`names`."""
 NAME_RULES = (at_most(NAME_LIMIT, "other names are made of it"), dns_label())
 
 
 @dataclass(frozen=True)
 class LLMBenchmark:
-    """An LLMBenchmark as the operator works with it: identity and spec, without status."""
+    """LLMBenchmark as the operator uses it: identity and spec, without status."""
 
     name: str
     namespace: str
@@ -32,7 +33,7 @@ class LLMBenchmark:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read a manifest as the API server gives it. Raises InvalidSpec."""
+        """Parse a manifest from the API server. Raises InvalidSpec."""
         return cls(
             **identity(manifest),
             spec=read_spec(manifest, NAME_RULES, LLMBenchmarkSpec),
@@ -40,5 +41,5 @@ class LLMBenchmark:
 
     @property
     def owner(self) -> str:
-        """What stands for it in labels, and in names of its objects."""
+        """Return the value that identifies the benchmark in labels and in names of its objects."""
         return names.of_owner(KIND, self.name)

@@ -1,4 +1,4 @@
-"""What a benchmark asks, how often, and how lengths are distributed."""
+"""Load of a benchmark: requests, their rate, and the distribution of their lengths."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -14,22 +14,22 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Distribution(StrEnum):
-    """How lengths are distributed."""
+    """Distribution of lengths."""
 
     FIXED = "Fixed"
-    """All are `mean`."""
+    """All lengths are `mean`."""
     UNIFORM = "Uniform"
-    """Each from `min` to `max` as often as another."""
+    """All lengths from `min` to `max` are equally likely."""
     LOG_NORMAL = "LogNormal"
-    """Many short ones, few long ones, as people write."""
+    """Many short and few long lengths, as in text written by people."""
 
 
 class Lengths(ApiModel):
-    """Lengths in tokens."""
+    """Distribution of lengths in tokens."""
 
     rules = (
         Rule(
-            # The API server tries the rule on the default of the whole, in which the fields are not yet.
+            # The API server evaluates the rule on the default of the object, before its fields have defaults.
             "!has(self.max) || !has(self.min) || self.max >= self.min",
             "lengths: max must not be below min",
             lambda self: self.max >= self.min,
@@ -37,50 +37,50 @@ class Lengths(ApiModel):
     )
 
     distribution: Distribution = Distribution.LOG_NORMAL
-    """`Fixed`, `Uniform` or `LogNormal`."""
+    """Type of the distribution: `Fixed`, `Uniform` or `LogNormal`."""
     mean: Annotated[float, Field(ge=1, le=1_000_000)] = 200
-    """Mean of `Fixed` and `LogNormal`."""
+    """Mean of `Fixed` and `LogNormal` in tokens."""
     sigma: Annotated[float, Field(ge=0, le=3)] = 0.7
     """Standard deviation of the logarithm, with `LogNormal`."""
     min: Tokens = 4
-    """Shortest."""
+    """Minimum length in tokens."""
     max: Tokens = 1024
-    """Longest. Prompt and answer together must fit into the model's context."""
+    """Maximum length in tokens. Prompt and answer together must fit into the model's context."""
 
 
 class RecordedLengths(ApiModel):
-    """Lengths of one request that was recorded."""
+    """Lengths of one recorded request."""
 
     prompt: Tokens
-    """Tokens of its prompt."""
+    """Number of prompt tokens."""
     output: Tokens
-    """Tokens of its answer."""
+    """Number of answer tokens."""
 
 
 class TableFormat(StrEnum):
-    """How a table is written."""
+    """Format of a table."""
 
     AUTO = "Auto"
-    """By the end of each file's name: `.jsonl`, `.parquet`, `.csv`."""
+    """The suffix of each file's name determines the format: `.jsonl`, `.parquet` or `.csv`."""
     JSONL = "JSONL"
-    """A JSON object in each line."""
+    """One JSON object per line."""
     PARQUET = "Parquet"
     CSV = "CSV"
-    """With the names of the columns in the first line."""
+    """CSV with the column names in the first line."""
 
 
 class ConfigMapKey(ApiModel):
-    """A key of a ConfigMap in the benchmark's own namespace."""
+    """Key of a ConfigMap in the namespace of the benchmark."""
 
     name: ObjectName
     """Name of the ConfigMap."""
     key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-a-zA-Z0-9][-._a-zA-Z0-9]*$")]
-    """Key inside it, such as `lengths.csv`."""
+    """Key in the ConfigMap, such as `lengths.csv`."""
 
 
 class RecordedFrom(ApiModel):
-    """A table with the lengths of requests that were recorded, each row one request. It is read when the
-    benchmark begins. A row that is not two whole numbers of tokens ends it, and is named."""
+    """Table with the lengths of recorded requests, one request per row. The benchmark reads it when it
+    starts. A row without two whole numbers of tokens ends the benchmark, and the message names the row."""
 
     rules = (
         Rule(
@@ -91,29 +91,30 @@ class RecordedFrom(ApiModel):
     )
 
     uri: TableUri | None = None
-    """A file, or a folder of files: `pvc://claim/path`, `s3://bucket/prefix` or `gs://bucket/prefix`. Of more
-    than 100,000 rows so many are drawn, by `seed`."""
+    """File or folder of files: `pvc://claim/path`, `s3://bucket/prefix` or `gs://bucket/prefix`. If there are
+    more than 100,000 rows, 100,000 are sampled by `seed`."""
     config_map_key_ref: ConfigMapKey | None = None
-    """A key of a ConfigMap, for a small one."""
+    """Key of a ConfigMap with a small table."""
     format: TableFormat = TableFormat.AUTO
-    """`JSONL`, `Parquet` or `CSV`; `Auto`: by the names of the files, or of the key."""
+    """Format of the table: `JSONL`, `Parquet` or `CSV`. `Auto` selects the format by the names of the files
+    or of the key."""
     prompt_column: ColumnName = "prompt"
-    """The column with the tokens of prompts."""
+    """Name of the column with the number of prompt tokens."""
     output_column: ColumnName = "output"
-    """The column with the tokens of answers."""
+    """Name of the column with the number of answer tokens."""
 
 
 class SharedPrefix(ApiModel):
-    """Prompts that begin alike, such as with a system prompt."""
+    """Common prefix of prompts, such as a system prompt."""
 
     tokens: Tokens
-    """Tokens of the common beginning; they count among the prompt's."""
+    """Length of the prefix in tokens, which counts as part of the prompt."""
     count: Annotated[int, Field(ge=1, le=10_000)] = 1
-    """How many different beginnings there are."""
+    """Number of different prefixes."""
 
 
 class Load(ApiModel):
-    """What is asked, and how often."""
+    """Requests of a benchmark and their rate."""
 
     rules = (
         Rule(
@@ -131,29 +132,31 @@ class Load(ApiModel):
     clients: (
         Annotated[list[Annotated[int, Field(ge=1, le=4096)]], Field(min_length=1, max_length=16)] | None
     ) = None
-    """Closed loop: numbers of clients, each of which asks again as soon as it is answered. Each number is a
-    step."""
+    """Numbers of clients in a closed loop. Each client sends its next request as soon as it receives an
+    answer. Each number is a step."""
     rates: (
         Annotated[list[Annotated[float, Field(gt=0, le=10_000)]], Field(min_length=1, max_length=16)] | None
     ) = None
-    """Open loop: requests in each second, whether others are answered or not. Each rate is a step."""
+    """Requests per second in an open loop, regardless of whether earlier requests are answered. Each rate is
+    a step."""
     burstiness: Annotated[float, Field(gt=0, le=100)] = 1
-    """How evenly requests of an open loop come: 1 is a Poisson process, less is burstier."""
+    """Regularity of the requests in an open loop. With 1 the requests are a Poisson process; lower values are
+    burstier."""
     prompt_tokens: Lengths = Field(default_factory=Lengths)
     """Lengths of prompts."""
     output_tokens: Lengths = Field(default_factory=Lengths)
-    """Lengths of answers: each is exactly as long as drawn."""
+    """Lengths of answers. Each answer has exactly the sampled length."""
     trace: Annotated[list[RecordedLengths], Field(max_length=1000)] = Field(default_factory=list)
-    """Lengths that were recorded, instead of the two distributions; each as often as another."""
+    """Recorded lengths, used instead of `promptTokens` and `outputTokens`. All of them are equally likely."""
     trace_from: RecordedFrom | None = None
-    """The same from a table: more than a spec has room for. Unset: none."""
+    """Table with recorded lengths, for more requests than fit into a spec. If unset, no table is read."""
     shared_prefix: SharedPrefix | None = None
-    """Prompts that begin alike. Unset: no two do."""
+    """Common prefix of prompts. If unset, no two prompts share a prefix."""
     window_duration: PositiveDuration = "20s"
-    """How long one measurement takes."""
+    """Duration of one measurement."""
     window_count: Annotated[int, Field(ge=1, le=20)] = 3
-    """Measurements of each step, one after another; how they differ is the noise."""
+    """Number of consecutive measurements of each step. Their differences are the noise."""
     warmup_duration: Duration = "5s"
-    """Of the same load before the first of them, not counted."""
+    """Duration of the same load before the first measurement, which is not counted."""
     seed: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """The same seed asks the same."""
+    """Seed of the load. The same seed produces the same requests."""

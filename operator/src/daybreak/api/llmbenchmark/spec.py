@@ -1,6 +1,6 @@
-"""What a person asks for: the spec of an LLMBenchmark.
+"""Spec of an LLMBenchmark.
 
-As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+As for the other kinds, the models here are the only source of the CRD, the JSON schema and the API page.
 """
 
 from enum import StrEnum
@@ -17,130 +17,135 @@ from daybreak.api.schema.kubernetes_types import SecretKeySource, list_by
 from daybreak.api.schema.scalar_types import Duration, ModelName, ObjectName, PositiveDuration
 
 Value = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
-"""A value of any JSON type."""
+"""Value of any JSON type."""
 
 
 class Metric(StrEnum):
-    """What is to be as high as can be."""
+    """Metric that the search maximizes."""
 
     REQUESTS = "RequestsPerSecond"
-    """Requests answered in each second."""
+    """Number of requests answered per second."""
     TOKENS = "TokensPerSecond"
-    """Tokens of answers in each second."""
+    """Number of answer tokens per second."""
 
 
 class Where(StrEnum):
-    """On what a service is measured."""
+    """Target of the measurement of a service."""
 
     COPY = "Copy"
-    """On a pod like one of its replicas, with accelerators of its own."""
+    """A pod like one of the service's replicas, with separate accelerators."""
     SERVICE = "Service"
-    """On the service itself, through its gateway, beside everybody's requests."""
+    """The service itself, through its gateway, together with the requests of its clients."""
 
 
 class ApplyTo(StrEnum):
-    """What becomes of the best settings."""
+    """Use of the best settings."""
 
     RECOMMEND = "Recommend"
-    """They stand in the status."""
+    """The best settings are in the status."""
     PATCH = "Patch"
-    """They are written into the LLMService, once."""
+    """The best settings are written into the LLMService, once."""
 
 
 class BenchmarkServiceRef(ApiModel):
-    """An LLMService that is measured."""
+    """LLMService that is measured."""
 
     name: ObjectName
-    """Its name, in the benchmark's own namespace."""
+    """Name of the LLMService in the namespace of the benchmark."""
     model: ModelName | None = None
-    """Which of its models. Unset: its first."""
+    """Name of the measured model. Defaults to the first model of the LLMService."""
     mode: Where = Where.COPY
-    """`Copy`: on a pod like one of its replicas, which disturbs nobody. `Service`: on the service itself,
-    which it wakes; then there is no sweep, and others wait longer meanwhile."""
+    """Target of the measurement. `Copy`: a pod like one of the service's replicas, without effect on clients.
+    `Service`: the service itself, which the benchmark wakes. With `Service` there is no sweep, and other
+    requests wait longer during the measurement."""
     api_key: SecretKeySource | None = None
-    """The key that its `access` wants, from a Secret, with `mode: Service`."""
+    """API key that the service's `access` requires, from a Secret, with `mode: Service`."""
 
 
 class Sweep(ApiModel):
-    """One engine argument that is tried with several values."""
+    """Engine argument that is tried with several values."""
 
     argument: Annotated[str, Field(min_length=1, max_length=128)]
-    """Its name, as in `engine.args`, such as `max_num_seqs`."""
+    """Name of the argument as in `engine.args`, such as `max_num_seqs`."""
     values: Annotated[list[Value], Field(min_length=1, max_length=16)]
-    """Its values in order, such as 1, 2, 4, 8, 16: the search goes up them, and stops where it gets worse.
-    With three arguments and more it chooses among all of them at once."""
+    """Values of the argument in order, such as 1, 2, 4, 8, 16. The search goes through them from the first on
+    and stops when results become worse. With three or more arguments, the search varies all arguments at
+    once."""
 
 
 class Objective(ApiModel):
-    """What is best. A step that exceeds a limit is never the best."""
+    """Objective of the search. A step that exceeds a limit is never the best."""
 
     maximize: Metric = Metric.REQUESTS
-    """`RequestsPerSecond`, or `TokensPerSecond` of answers."""
+    """Metric that the search maximizes: `RequestsPerSecond`, or `TokensPerSecond` of answers."""
     ttft_p99: PositiveDuration | None = None
-    """Longest time to the first token, of 99 in 100 requests. Unset: any."""
+    """Maximum P99 time to the first token. If unset, there is no limit."""
     tpot_p99: PositiveDuration | None = None
-    """Longest time for each further token, of 99 in 100 requests, such as `50ms`. Unset: any."""
+    """Maximum P99 time per further token, such as `50ms`. If unset, there is no limit."""
     error_rate: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """Largest share of requests that may fail."""
+    """Maximum fraction of requests that may fail, from 0 to 1."""
 
 
 class Stop(ApiModel):
-    """When the search leaves an argument."""
+    """Criteria for the end of the search over an argument."""
 
     patience: Annotated[int, Field(ge=1, le=16)] = 1
-    """After how many values in a row that are no better, beyond noise, than the best; with three arguments
-    and more, after six times as many settings."""
+    """Number of consecutive values, none better than the best beyond noise, after which the search over an
+    argument ends. With three or more arguments, six times as many settings."""
     noise_factor: Annotated[float, Field(ge=0, le=10)] = 2
-    """How many standard errors of a difference count as noise."""
+    """Number of standard errors of a difference that count as noise."""
     min_noise: Annotated[float, Field(ge=0, le=1)] = 0.02
-    """Share below which a difference always counts as noise: engines differ from start to start."""
+    """Fraction below which a difference always counts as noise, because engines differ from start to
+    start."""
 
 
 class Budget(ApiModel):
-    """What it may cost. It ends before the step that would exceed it, with the best so far."""
+    """Limits on the cost of a benchmark. The benchmark ends before the step that would exceed one of them,
+    with the best result so far."""
 
     time: PositiveDuration | None = None
-    """How long it may run. Unset: any time."""
+    """Maximum duration of the benchmark. If unset, there is no limit."""
     accelerator_seconds: Annotated[float, Field(gt=0)] | None = None
-    """Seconds of accelerators. Unset: any number."""
+    """Maximum number of accelerator-seconds. If unset, there is no limit."""
     engine_starts: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """How many engines may be started. Unset: as many as the sweep needs."""
+    """Maximum number of engine starts. Defaults to the number that the sweep needs."""
 
 
 class BenchmarkOutput(ApiModel):
-    """Where the report goes."""
+    """Destination of the report."""
 
     uri: FolderUri
-    """A folder or prefix: `pvc://claim/path`, `s3://bucket/prefix` or `gs://bucket/prefix`. `report.html`,
-    `curve.svg`, `curve.png` and `results.json` are written there at the end."""
+    """Folder or prefix: `pvc://claim/path`, `s3://bucket/prefix` or `gs://bucket/prefix`. At the end,
+    `report.html`, `curve.svg`, `curve.png` and `results.json` are written there."""
 
 
 class BenchmarkSchedule(ApiModel):
-    """When it runs, again and again: at night, for instance."""
+    """Times of repeated runs, for example every night."""
 
     start: Annotated[str, Field(min_length=9, max_length=128)]
-    """When a run begins: a cron expression of five fields, such as `0 2 * * *`."""
+    """Start times of runs: a cron expression of five fields, such as `0 2 * * *`."""
     time_zone: Annotated[str, Field(min_length=1, max_length=64)] = "UTC"
     """Time zone of `start`, such as `Europe/Berlin`."""
     starting_deadline: PositiveDuration = "1h"
-    """How much later a run may begin that could not at its time, since the operator or the service was away.
-    What is later than that is left out, and so is a start during a run."""
+    """Maximum delay of a run that could not begin at its time because the operator or the service was
+    unavailable. Runs that would begin later are skipped, and so are starts during a run."""
 
 
 class LLMBenchmarkSpec(ApiModel):
-    """A load, and what is tried under it. Once it has begun, only `suspend`, `schedule`, `applyMode` and
-    `ttlAfterFinished` may change; with a `schedule` everything may between two runs."""
+    """Load on an engine, and the engine arguments that are tried under it. After the start, only `suspend`,
+    `schedule`, `applyMode` and `ttlAfterFinished` may change. With a `schedule`, all fields may change
+    between two runs."""
 
     rules = (
         Rule(
             "has(self.model) != has(self.serviceRef)",
-            "a benchmark has either a model of its own or a serviceRef",
+            "a benchmark needs either model or serviceRef",
             lambda self: (self.model is None) != (self.service_ref is None),
         ),
         Rule(
             "!has(self.serviceRef) || self.serviceRef.mode != 'Service' || !has(self.sweep)"
             " || self.sweep.size() == 0",
-            "a sweep starts engines anew: leave it out, or use serviceRef.mode Copy",
+            "a sweep restarts engines: remove it, or use serviceRef.mode Copy",
             lambda self: self.service_ref is None or self.service_ref.mode is Where.COPY or not self.sweep,
         ),
         Rule(
@@ -159,33 +164,35 @@ class LLMBenchmarkSpec(ApiModel):
     )
 
     model: Model | None = None
-    """A model of the benchmark's own, in the same words as in an LLMService. It has one replica."""
+    """Dedicated model of the benchmark, with the fields of a model of an LLMService. It has one replica."""
     service_ref: BenchmarkServiceRef | None = None
-    """An LLMService whose model is measured instead."""
+    """LLMService whose model is measured instead."""
     load: Load
-    """What is asked, and how often."""
+    """Requests of the benchmark and their rate."""
     sweep: Annotated[list[Sweep], Field(max_length=4, json_schema_extra=list_by("argument"))] = Field(
         default_factory=list
     )
-    """Engine arguments to try. Unset: none, which is a load test of what is there."""
+    """Engine arguments to try. If unset, the benchmark is a load test of the existing arguments."""
     objective: Objective = Field(default_factory=Objective)
-    """What is best."""
+    """Objective of the search."""
     stop: Stop = Field(default_factory=Stop)
-    """When the search leaves an argument."""
+    """Criteria for the end of the search over an argument."""
     budget: Budget = Field(default_factory=Budget)
-    """What it may cost."""
+    """Limits on the cost of the benchmark."""
     apply_mode: ApplyTo = ApplyTo.RECOMMEND
-    """`Recommend`: the best settings stand in the status. `Patch`: they are also written into the LLMService,
-    once, where they are better beyond noise and the model is still the one that was measured; only arguments
-    of `sweep` are. The chart's value `benchmarks.patchServices` must allow it."""
+    """Use of the best settings. `Recommend`: they are in the status. `Patch`: the operator also writes them
+    into the LLMService, once, and only arguments of `sweep`. It does so if they are better beyond noise, or
+    if the existing arguments exceed a limit at every load. The model must still be the measured one. The
+    chart value `benchmarks.patchServices` must allow it."""
     output: BenchmarkOutput | None = None
-    """Where the report goes beside the ConfigMap that `status.report` names. Unset: nowhere else."""
+    """Destination of the report in addition to the ConfigMap in `status.report`. If unset, there is no other
+    destination."""
     schedule: BenchmarkSchedule | None = None
-    """When it runs, again and again. Unset: at once, and once."""
+    """Schedule of repeated runs. If unset, the benchmark runs once, immediately."""
     suspend: bool = False
-    """Gives everything back. When it is false again the benchmark begins anew; with a `schedule`, at the next
-    start."""
+    """If true, the benchmark releases all its resources. When the field is false again, the benchmark
+    restarts; with a `schedule`, it does so at the next start."""
     ttl_after_finished: Duration = "0s"
-    """How long the pod, with its log, is kept after the end."""
+    """Time for which the pod and its log are kept after the end."""
     runtime: Runtime = Field(default_factory=Runtime)
-    """The pod. On a copy of a service its own `runtime` counts instead."""
+    """Configuration of the pod. For a copy of a service, the service's own `runtime` is used instead."""

@@ -1,4 +1,4 @@
-"""What the operator says of an LLMBenchmark."""
+"""Status of an LLMBenchmark, written by the operator."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -10,300 +10,303 @@ from daybreak.api.ray.model import EngineArgs
 from daybreak.api.schema.base import ApiModel
 
 STEP_LIMIT = 256
-"""Most steps of a benchmark."""
+"""Maximum number of steps of a benchmark."""
 RUN_LIMIT = 10
-"""Most runs of a schedule that are remembered."""
+"""Maximum number of runs of a schedule that are recorded."""
 Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
 class BenchmarkPhase(StrEnum):
-    """One word on a benchmark."""
+    """Phase of a benchmark, for display."""
 
     PENDING = "Pending"
-    """Nothing of it runs."""
+    """No part of the benchmark is running."""
     STARTING = "Starting"
-    """Its pod is starting."""
+    """The pod of the benchmark is starting."""
     RUNNING = "Running"
-    """Engines are started and loads are measured."""
+    """The benchmark is starting engines and measuring loads."""
     SUSPENDED = "Suspended"
-    """It was stopped by `spec.suspend`, and begins anew when that is false."""
+    """The benchmark was stopped by `spec.suspend` and restarts when the field is false."""
     SUCCEEDED = "Succeeded"
-    """It has ended; the steps and the best are in the status."""
+    """The benchmark has ended. The steps and the best one are in the status."""
     FAILED = "Failed"
-    """It has ended without a result."""
+    """The benchmark has ended without a result."""
 
 
 class BenchmarkConditionType(StrEnum):
-    """The conditions, in the order in which they are written."""
+    """Condition types, in the order in which they are written."""
 
     COMPLETE = "Complete"
-    """True: it has ended with a result."""
+    """True if the benchmark has ended with a result."""
     FAILED = "Failed"
-    """True: it has ended without one."""
+    """True if the benchmark has ended without a result."""
     RECONCILING = "Reconciling"
-    """True: on the way (kstatus: in progress)."""
+    """True if work is in progress (kstatus: in progress)."""
     STALLED = "Stalled"
-    """True: somebody has to act (kstatus: failed)."""
+    """True if action is required (kstatus: failed)."""
     APPLIED = "Applied"
-    """True: the LLMService runs with the best settings, which `applyMode: Patch` has written. Absent without
-    it."""
+    """True if the LLMService runs with the best settings, which `applyMode: Patch` has written. Absent
+    without `applyMode: Patch`."""
 
 
 class PatchState(StrEnum):
-    """How far it is with writing the best settings into the LLMService."""
+    """State of the patch that writes the best settings into the LLMService."""
 
     WRITING = "Writing"
-    """They are about to be written."""
+    """The operator is about to write the settings."""
     ROLLING_OUT = "RollingOut"
-    """They are written; the service rolls them out by its own strategy."""
+    """The settings are written, and the service rolls them out with its own strategy."""
     ROLLED_OUT = "RolledOut"
-    """The service runs with them, and has answered."""
+    """The service runs with the settings and has answered."""
     ROLLED_BACK = "RolledBack"
-    """The service could not start with them, and runs as before."""
+    """The service could not start with the settings and runs with the previous ones."""
     ROLLOUT_FAILED = "RolloutFailed"
-    """The service could not start with them, and its rollout does not go back."""
+    """The service could not start with the settings, and its rollout is not rolled back."""
     OVERWRITTEN = "Overwritten"
-    """Somebody else has written other values since."""
+    """Another client has since written other values."""
     NOT_WRITTEN = "NotWritten"
-    """There was nothing to write; the message says why."""
+    """No settings were written. The message states the reason."""
     PATCH_REJECTED = "PatchRejected"
-    """The API server has refused it; the message is its own."""
+    """The API server rejected the patch. The message quotes the API server."""
 
 
 UNDER_WAY = (PatchState.WRITING, PatchState.ROLLING_OUT)
-"""The states that are not the last."""
+"""States that are not final."""
 
 
 class BenchmarkReason(StrEnum):
-    """Every reason that a condition of an LLMBenchmark can carry."""
+    """Reasons that a condition of an LLMBenchmark can have."""
 
     PROGRESSING = "Progressing"
-    """On the way; the message says what is waited for."""
+    """Work is in progress. The message names the awaited step."""
     RUNNING = "Running"
-    """Loads are being measured."""
+    """The benchmark is measuring loads."""
     SUSPENDED = "Suspended"
-    """`spec.suspend` is true."""
+    """The field `spec.suspend` is true."""
     SCHEDULED = "Scheduled"
-    """The next run waits for its time."""
+    """The next run waits for its start time."""
     FINISHED = "Finished"
-    """The steps are in the status; the message says what came of them."""
+    """The steps are in the status. The message summarizes the result."""
     INVALID_SPEC = "InvalidSpec"
-    """The spec cannot be built; the message names each field and the nearest fix."""
+    """The spec is invalid. The message names each field and the nearest fix."""
     SPEC_CHANGED = "SpecChanged"
-    """The spec was changed after the benchmark had begun: it goes on as it began."""
+    """The spec changed after the start of the benchmark, which continues with its original spec."""
     SERVICE_NOT_FOUND = "ServiceNotFound"
-    """The LLMService of `serviceRef`, or its model, is not there."""
+    """The LLMService of `serviceRef` or its model does not exist."""
     NAME_CONFLICT = "NameConflict"
-    """An object of a name that Daybreak needs belongs to somebody else."""
+    """An object with a name that Daybreak needs has another owner."""
     OBJECT_REJECTED = "ObjectRejected"
-    """The API server refused an object; the message is its own."""
+    """The API server rejected an object. The message quotes the API server."""
     POD_FAILED = "PodFailed"
-    """The pod cannot start, such as for an image or a claim; the message is Kubernetes' own."""
+    """The pod cannot start, for example because of its image or a PVC. The message quotes Kubernetes."""
     ENGINE_FAILED = "EngineFailed"
-    """No engine started with the settings; the message has the engine's words."""
+    """No engine started with the settings. The message quotes the engine."""
     NO_ANSWER = "NoAnswer"
-    """No request was answered; the message has the first error."""
+    """No request was answered. The message contains the first error."""
     INPUT_NOT_FOUND = "InputNotFound"
-    """The table of `load.traceFrom` is not there."""
+    """The table of `load.traceFrom` does not exist."""
     INPUT_INVALID = "InputInvalid"
-    """It is no table with two columns of whole numbers; the message names the row and what it holds."""
+    """The table of `load.traceFrom` does not have two columns of whole numbers. The message names the row and
+    its content."""
     ACCESS_DENIED = "AccessDenied"
-    """The pod has no right to the place of the report, or of the table of `load.traceFrom`."""
+    """The pod has no permission to access the destination of the report or the table of `load.traceFrom`."""
     JOB_FAILED = "JobFailed"
-    """Its Job has failed; the message is Kubernetes' own."""
+    """The Job of the benchmark failed. The message quotes Kubernetes."""
     WRITING = PatchState.WRITING.value
-    """The best settings are about to be written into the LLMService."""
+    """The operator is about to write the best settings into the LLMService."""
     ROLLING_OUT = PatchState.ROLLING_OUT.value
-    """They are written; the LLMService rolls them out."""
+    """The best settings are written, and the LLMService rolls them out."""
     ROLLED_OUT = PatchState.ROLLED_OUT.value
-    """The LLMService runs with them."""
+    """The LLMService runs with the best settings."""
     ROLLED_BACK = PatchState.ROLLED_BACK.value
-    """The LLMService could not start with them, and runs as before."""
+    """The LLMService could not start with the best settings and runs with the previous ones."""
     ROLLOUT_FAILED = PatchState.ROLLOUT_FAILED.value
-    """The LLMService could not start with them, and does not go back by itself."""
+    """The LLMService could not start with the best settings and is not rolled back automatically."""
     OVERWRITTEN = PatchState.OVERWRITTEN.value
-    """Somebody else has written other values since."""
+    """Another client has since written other values."""
     NOT_WRITTEN = PatchState.NOT_WRITTEN.value
-    """Nothing was written into the LLMService; the message says why."""
+    """No settings were written into the LLMService. The message states the reason."""
     PATCH_REFUSED = PatchState.PATCH_REJECTED.value
-    """The API server has refused to change the LLMService; the message is its own."""
+    """The API server rejected the change of the LLMService. The message quotes the API server."""
 
 
 class Percentiles(ApiModel):
-    """Of a time, in milliseconds."""
+    """Percentiles of a time in milliseconds."""
 
     p50: float = 0
-    """Half of the requests were not slower."""
+    """Median: half of the requests were not slower."""
     p95: float = 0
-    """95 in 100 were not slower."""
+    """95th percentile: 95 % of the requests were not slower."""
     p99: float = 0
-    """99 in 100 were not slower."""
+    """99th percentile: 99 % of the requests were not slower."""
 
 
 class StepStatus(ApiModel):
-    """One load on one engine."""
+    """Result of one load on one engine."""
 
     settings: EngineArgs = Field(default_factory=dict)
-    """Engine arguments that differ from the baseline's; empty: the baseline."""
+    """Engine arguments that differ from the baseline. Empty for the baseline."""
     clients: int | None = None
-    """Clients of a closed loop."""
+    """Number of clients in a closed loop."""
     rate: float | None = None
-    """Requests in each second of an open loop."""
+    """Requests per second in an open loop."""
     requests_per_second: float = 0
-    """Requests answered in each second."""
+    """Number of requests answered per second."""
     tokens_per_second: float = 0
-    """Tokens of answers in each second."""
+    """Number of answer tokens per second."""
     requests: int = 0
-    """Requests that were answered."""
+    """Number of answered requests."""
     errors: int = 0
-    """Requests that failed."""
+    """Number of failed requests."""
     ttft: Percentiles | None = None
     """Time to the first token."""
     tpot: Percentiles | None = None
-    """Time for each further token."""
+    """Time per further token."""
     latency: Percentiles | None = None
-    """Time for the whole answer."""
+    """Time to the end of the answer."""
     kv_cache: float | None = None
-    """Share of the KV cache that was in use, at most."""
+    """Maximum fraction of the KV cache that was in use, from 0 to 1."""
     running: float | None = None
-    """Requests that the engine ran at a time, on average."""
+    """Mean number of requests that the engine ran concurrently."""
     waiting: float | None = None
-    """Requests that waited in the engine, on average."""
+    """Mean number of requests that waited in the engine."""
     preemptions: int | None = None
-    """Requests that the engine put back for want of KV cache."""
+    """Number of requests that the engine preempted because the KV cache was too small."""
     engine_ttft: float | None = None
-    """Mean time to the first token by the engine's own clock, in milliseconds."""
+    """Mean time to the first token in milliseconds, measured by the engine."""
     engine_tpot: float | None = None
-    """Mean time for each further token by the engine's own clock, in milliseconds."""
+    """Mean time per further token in milliseconds, measured by the engine."""
     failure: Annotated[str, Field(max_length=500)] | None = None
-    """Why there is no measurement, or which limit was exceeded."""
+    """Reason for a missing measurement, or the limit that was exceeded."""
 
 
 class GainStatus(ApiModel):
-    """The best beside the baseline."""
+    """Comparison of the best step with the baseline."""
 
     ratio: float
-    """How many times as much as the baseline."""
+    """Ratio of the best step to the baseline."""
     noise: float
-    """What of that could be noise."""
+    """Maximum difference between `ratio` and 1 that could be noise."""
     significant: bool
-    """Whether it is better beyond noise."""
+    """True if the best step is better than the baseline beyond noise."""
 
 
 class PatchStatus(ApiModel):
-    """What `applyMode: Patch` has written."""
+    """Change that `applyMode: Patch` has written."""
 
     state: PatchState
-    """How far it is."""
+    """State of the patch."""
     service: Annotated[str, Field(max_length=253)]
-    """The LLMService."""
+    """Name of the LLMService."""
     uid: Annotated[str, Field(max_length=64)] | None = None
-    """Which of that name."""
+    """UID of the LLMService."""
     model: Annotated[str, Field(max_length=253)] | None = None
-    """Which of its models."""
+    """Name of the model in the LLMService."""
     args: EngineArgs = Field(default_factory=dict)
-    """What is written into its `engine.args`."""
+    """Arguments that are written into the model's `engine.args`."""
     previous_args: EngineArgs = Field(default_factory=dict)
-    """What these were before; one that is not here was not set."""
+    """Previous values of the arguments. An argument that is missing here was not set."""
     generation: int | None = None
-    """Generation of the LLMService with it."""
+    """Generation of the LLMService that contains the arguments."""
     start_time: Moment | None = None
-    """When that began."""
+    """Time when the patch began."""
     message: Annotated[str, Field(max_length=2000)] | None = None
-    """How it is."""
+    """Outcome of the patch, for display."""
 
 
 class ReportStatus(ApiModel):
-    """Where the report is kept in the cluster."""
+    """Location of the report in the cluster."""
 
     config_map: Annotated[str, Field(max_length=253)] | None = None
-    """The ConfigMap that has it, which goes with the benchmark; absent: it could not be kept."""
+    """Name of the ConfigMap that contains the report, which is deleted with the benchmark. Absent if the
+    report could not be kept."""
     files: Annotated[list[Annotated[str, Field(max_length=64)]], Field(max_length=8)] = Field(
         default_factory=list
     )
-    """Its keys: `report.html`, `curve.png`, `results.json`, as far as there is room for them."""
+    """Keys of the ConfigMap: `report.html`, `curve.png` and `results.json`, as far as they fit."""
     message: Annotated[str, Field(max_length=1024)] | None = None
-    """What was not kept, and why."""
+    """Files that were not kept, and the reason."""
 
 
 class RunStatus(ApiModel):
-    """A run of the schedule that has ended."""
+    """Completed run of the schedule."""
 
     schedule_time: Moment | None = None
-    """The start that it went by."""
+    """Scheduled start time of the run."""
     start_time: Moment | None = None
-    """When its Job was made."""
+    """Time when the Job of the run was created."""
     completion_time: Moment | None = None
-    """When it ended."""
+    """Time when the run ended."""
     phase: BenchmarkPhase
-    """`Succeeded` or `Failed`."""
+    """Phase of the run: `Succeeded` or `Failed`."""
     reason: Annotated[str, Field(max_length=64)]
-    """Of its condition."""
+    """Reason of the run's condition."""
     message: Annotated[str, Field(max_length=500)] | None = None
-    """What came of it."""
+    """Result of the run, for display."""
     best: StepStatus | None = None
-    """The best step that keeps the limits."""
+    """Best step within the limits of `objective`."""
     gain: GainStatus | None = None
-    """The best beside that run's baseline."""
+    """Comparison of the best step with the baseline of that run."""
     accelerator_seconds: Annotated[float, Field(ge=0)] = 0.0
-    """What it has cost."""
+    """Cost of the run in accelerator-seconds."""
 
 
 class LLMBenchmarkStatus(ApiModel):
-    """What the operator has seen and done."""
+    """Observed state of the LLMBenchmark."""
 
     observed_generation: int = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that this status describes."""
     phase: BenchmarkPhase | None = None
-    """One word on the benchmark."""
+    """Phase of the benchmark, for display."""
     progress: Annotated[str, Field(max_length=256)] | None = None
-    """What is done at this moment."""
+    """Current activity of the benchmark, for display."""
     recommendation: Annotated[str, Field(max_length=1024)] | None = None
-    """The best settings so far, such as `max_num_seqs=16`; `baseline` where nothing was better."""
+    """Best settings so far, such as `max_num_seqs=16`, or `baseline` if no settings were better."""
     recommended: EngineArgs | None = None
-    """The same for `engine.args`."""
+    """Best settings so far, in the form of `engine.args`."""
     gain: GainStatus | None = None
-    """The best beside the baseline."""
+    """Comparison of the best step with the baseline."""
     noise: float | None = None
-    """Standard deviation of one window, as a share of its value, over all steps."""
+    """Standard deviation of one measurement window over all steps, as a fraction of its value."""
     best: StepStatus | None = None
-    """The best step that keeps the limits."""
+    """Best step within the limits of `objective`."""
     baseline: StepStatus | None = None
-    """The best step with the arguments as they are in the spec."""
+    """Best step with the unchanged engine arguments of the spec or the LLMService."""
     stop_reason: Annotated[str, Field(max_length=500)] | None = None
-    """Why the search has ended."""
+    """Reason for the end of the search."""
     engine_starts: int = 0
-    """Engines that were started."""
+    """Number of engine starts."""
     steps: Annotated[list[StepStatus], Field(max_length=STEP_LIMIT)] = Field(default_factory=list)
-    """Every step, in the order in which they were measured."""
+    """All steps, in the order of their measurement."""
     start_time: Moment | None = None
-    """When its Job was first made."""
+    """Time when the Job was first created."""
     completion_time: Moment | None = None
-    """When it ended."""
+    """Time when the benchmark ended."""
     accelerators: Annotated[int, Field(ge=0)] = 0
-    """Accelerators that its pod holds."""
+    """Number of accelerators that the pod of the benchmark has allocated."""
     accelerator_seconds: Annotated[float, Field(ge=0)] = 0.0
-    """What it has cost: the sum over its accelerators of the seconds that they were held."""
+    """Cost of the benchmark in accelerator-seconds: for each accelerator, the seconds for which it was
+    allocated, summed."""
     accelerator_seconds_time: Moment | None = None
-    """Until when that is counted."""
+    """Time up to which `acceleratorSeconds` is counted."""
     job_hash: Annotated[str, Field(max_length=64)] | None = None
-    """Digest of what the benchmark began with."""
+    """Digest of the spec with which the benchmark started, without fields that may change."""
     engine_hash: Annotated[str, Field(max_length=64)] | None = None
-    """Digest of the engine that is measured, as the spec or the LLMService said when its Job was made."""
+    """Digest of the measured engine, as the spec or the LLMService specified it when the Job was created."""
     last_schedule_time: Moment | None = None
-    """With a `schedule`: the start that the run goes by which is under way, or has ended last."""
+    """Scheduled start time of the current or last completed run, with a `schedule`."""
     next_schedule_time: Moment | None = None
-    """When the next run begins; absent without a `schedule`, and while it is suspended."""
+    """Start time of the next run. Absent without a `schedule` and while the benchmark is suspended."""
     schedule: Annotated[str, Field(max_length=256)] | None = None
-    """The schedule that `nextScheduleTime` goes by."""
+    """Schedule from which `nextScheduleTime` was computed."""
     runs: Annotated[list[RunStatus], Field(max_length=RUN_LIMIT)] = Field(default_factory=list)
-    """Runs of the schedule that have ended, the last one first."""
+    """Completed runs of the schedule, newest first."""
     report: ReportStatus | None = None
-    """Where the report of the last end is kept; absent: there was none."""
+    """Location of the report of the last completed run. Absent if there was none."""
     patch: PatchStatus | None = None
-    """What `applyMode: Patch` has written; absent without it."""
+    """Change that `applyMode: Patch` has written. Absent without `applyMode: Patch`."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Conditions: Complete, Failed, Reconciling, Stalled; Applied with `applyMode: Patch`."""
+    """Conditions: Complete, Failed, Reconciling, Stalled, and Applied with `applyMode: Patch`."""

@@ -1,4 +1,4 @@
-"""What is wrong with a benchmark of the right form: rules across fields that CEL cannot say."""
+"""Rules across fields of an LLMBenchmark that CEL cannot express."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from daybreak.api.ray.model import Model, Placement
 
 
 def problems(benchmark: LLMBenchmark) -> tuple[str, ...]:
-    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    """Return the problems that make the spec unusable, each as one sentence; empty if there are none."""
     return (*_sweep(benchmark), *_model(benchmark), *_schedule(benchmark), *too_long(benchmark.spec))
 
 
@@ -47,7 +47,7 @@ def _schedule(benchmark: LLMBenchmark) -> Iterator[str]:
 
 
 def model_problems(model: Model, where: str) -> Iterator[str]:
-    """What keeps an engine of this model from being started in one pod."""
+    """Yield the problems that prevent an engine of this model from starting in one pod."""
     pipeline = model.parallelism.pipeline
     if pipeline > 1 and model.placement is not Placement.STRICT_PACK:
         yield (

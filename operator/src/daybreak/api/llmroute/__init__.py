@@ -1,1 +1,1 @@
-"""The kind LLMRoute: names that clients send as a model, and that models of several services share."""
+"""LLMRoute kind: names that clients send as `model`, shared by models of several services."""

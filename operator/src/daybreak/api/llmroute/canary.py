@@ -1,4 +1,4 @@
-"""A canary: a backend that gets more requests step by step, as long as it does as well as the others."""
+"""Canary: a backend whose share increases in steps while it performs as well as the other backends."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -11,9 +11,9 @@ from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.scalar_types import PositiveDuration
 
 MAX_STEPS = 32
-"""Most steps of a canary."""
+"""Maximum number of steps of a canary."""
 MAX_RUN = 63
-"""Longest name of a run, in characters."""
+"""Maximum length of a run identifier in characters."""
 _WORDS_LIMIT = 2048
 
 Times = Annotated[str, Field(max_length=2048)]
@@ -21,17 +21,18 @@ Times = Annotated[str, Field(max_length=2048)]
 
 
 class CanaryStep(ApiModel):
-    """A share, and for how long."""
+    """Share of the canary in one step, and the step's minimum duration."""
 
     weight: Annotated[int, Field(ge=1, le=100)]
-    """Per cent of the requests that the canary gets. The other backends share the rest by their weights."""
+    """Percentage of the requests that the canary receives. The other backends share the rest by their
+    weights."""
     duration: PositiveDuration
-    """How long at least. It goes on only when enough requests have come, too."""
+    """Minimum duration of the step. The canary also stays in the step until it has enough requests."""
 
 
 class CanaryAnalysis(ApiModel):
-    """How much worse than the other backends a canary may be. Beyond it, and beyond what can be chance, it
-    gets no more requests."""
+    """Limits on how much worse the canary may be than the other backends. If the canary exceeds a limit
+    beyond statistical noise, it receives no more requests."""
 
     rules = (
         Rule(
@@ -44,24 +45,26 @@ class CanaryAnalysis(ApiModel):
     )
 
     error_rate: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """By how much its part of answers 5xx may be above that of the others, as a part of 1: with 0.01 it may
-    have 3 % where they have 2 %. At weight 100 it is compared with their earlier results; without these, the
-    limit is absolute."""
+    """Maximum excess of the canary's fraction of 5xx responses over that of the other backends. With 0.01 the
+    canary may have 3 % if they have 2 %. At weight 100 the canary is compared with their earlier results;
+    without these, the limit is absolute."""
     ttft_p95: Annotated[float, Field(ge=1, le=100)] | None = None
-    """How many times as long as theirs it may be until 95 % of its answers have begun."""
+    """Maximum ratio between the P95 time to the first byte of the canary and that of the other backends."""
     latency_p99: Annotated[float, Field(ge=1, le=100)] | None = None
-    """How many times as long as theirs it may be until 99 % of its answers have ended."""
+    """Maximum ratio between the P99 time to the end of the response of the canary and that of the other
+    backends."""
     max_error_rate: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    """Maximum part of 5xx among its answers, as a part of 1, regardless of the other backends. It applies at
-    every weight."""
+    """Maximum fraction of 5xx among the canary's responses, from 0 to 1, regardless of the other backends. It
+    applies at every weight."""
     min_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 100
-    """So many answers of its own, and as many of the others, are needed in each step before it goes on, and
-    before times are compared. Errors are compared from the first one on."""
+    """Minimum number of the canary's responses in each step before it proceeds and before times are compared.
+    To proceed, the other backends need the same number, except at weight 100. Errors are compared from the
+    first response on."""
 
 
 class Canary(ModelReference):
-    """One of the backends gets more of the requests step by step. Its own `weight` is not used meanwhile, nor
-    afterwards, as long as this stands here."""
+    """Backend whose share of the requests increases in steps. While `canary` is set, also after the last
+    step, the `weight` of this backend is ignored."""
 
     rules = (
         Rule(
@@ -74,58 +77,61 @@ class Canary(ModelReference):
     )
 
     steps: Annotated[list[CanaryStep], Field(min_length=1, max_length=MAX_STEPS)]
-    """Its shares, one after the other. After the last one it keeps that one's."""
+    """Steps of the canary, in order. After the last step the canary keeps that step's share."""
     analysis: CanaryAnalysis
-    """When it is worse than the others."""
+    """Limits beyond which the canary is rolled back."""
     run_id: Annotated[str, Field(alias="runID", max_length=MAX_RUN)] = ""
-    """Any text. Where it changes the canary begins anew, as after another `service` or `model`."""
+    """Identifier of the run, any text. If it changes, the canary restarts, as it does with another `service`
+    or `model`."""
 
 
 class CanaryPhase(StrEnum):
-    """How far a canary is."""
+    """Progress of a canary."""
 
     PROGRESSING = "Progressing"
-    """On its way."""
+    """The canary is in one of its steps."""
     PROMOTED = "Promoted"
-    """It has done all steps, and keeps the last one's share."""
+    """The canary has completed all steps and keeps the share of the last one."""
     ROLLED_BACK = "RolledBack"
-    """It was worse than the others, and gets nothing."""
+    """The canary was worse than the other backends and receives no requests."""
 
 
 class CanaryBaseline(ApiModel):
-    """Results of the other backends from before the present step: a canary at weight 100 is compared with
+    """Results of the other backends from before the current step. A canary at weight 100 is compared with
     them."""
 
     answered: int = 0
-    """Number of requests that ended with an answer."""
+    """Number of requests that ended with a response."""
     errors: int = 0
-    """Number of those whose answer was a 5xx."""
+    """Number of requests that ended with a 5xx response."""
     first_byte_buckets: Times = ""
-    """Times until the first byte, in the form of `status.counts.ended[].firstByte`."""
+    """Histogram of the times to the first byte, in the form of `status.counts.ended[].firstByteBuckets`."""
     latency_buckets: Times = ""
-    """Times until the end, in the same form."""
+    """Histogram of the times to the end of the response, in the form of
+    `status.counts.ended[].firstByteBuckets`."""
 
 
 class CanaryStatus(ApiModel):
-    """How far the canary is. Its share stands with its backend."""
+    """Progress of the canary. Its share is listed with its backend."""
 
     kind: BackendKind = BackendKind.LLM_SERVICE
-    """What serves its model."""
+    """Kind of the object that serves the canary's model."""
     service: Annotated[str, Field(max_length=253)]
-    """The LLMService or ModelServer of the backend."""
+    """Name of the LLMService or ModelServer of the canary."""
     model: Annotated[str, Field(max_length=253)]
-    """Its model."""
+    """Name of the canary's model."""
     run_id: Annotated[str, Field(alias="runID", max_length=MAX_RUN)] = ""
-    """Which run it is."""
+    """Identifier of the run, from `spec.canary.runID`."""
     phase: CanaryPhase
-    """How far it is."""
+    """Phase of the canary."""
     step: Annotated[int, Field(ge=1)]
-    """The step that it is in, or was in last: the first one is 1."""
+    """Number of the current or last step. The first step is 1."""
     weight: Annotated[int, Field(ge=0, le=100)]
-    """Per cent of the requests that it gets."""
+    """Percentage of the requests that the canary receives."""
     start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-    """When that step began, or when it came to its end."""
+    """Start time of the current step, or the time when the canary was promoted or rolled back."""
     stable: CanaryBaseline | None = None
-    """Results of the other backends in earlier steps. If the first step has weight 100: from before it."""
+    """Results of the other backends in earlier steps. If the first step has weight 100, results from before
+    that step."""
     message: Annotated[str, Field(max_length=_WORDS_LIMIT)] = ""
-    """What it waits for, or by which figures it has come to its end."""
+    """Condition that the canary waits for, or the figures by which it was promoted or rolled back."""

@@ -1,4 +1,4 @@
-"""The operator's memory of what backends have got, in the status of an LLMRoute."""
+"""Request counts of the backends of an LLMRoute, which the operator stores in its status."""
 
 from typing import Annotated
 
@@ -11,45 +11,46 @@ from daybreak.api.llmroute.words import BackendKind
 from daybreak.api.schema.base import ApiModel
 
 MOST_ROWS = MAX_BACKENDS + MAX_FALLBACKS + MAX_MATCHES * MAX_MATCH_BACKENDS + 2
-"""Models that requests of one route may go to."""
+"""Maximum number of models that requests of one route can reach."""
 MOST_GONE = 64
-"""Gateways that have gone and are remembered by name."""
+"""Maximum number of terminated gateways that are recorded by name."""
 
 Time = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
 class EndedCounts(ApiModel):
-    """What gateways that have gone had sent to a backend."""
+    """Requests that terminated gateways had sent to a backend."""
 
     kind: BackendKind = BackendKind.LLM_SERVICE
-    """What serves the model."""
+    """Kind of the object that serves the model."""
     service: Annotated[str, Field(max_length=253)]
-    """The LLMService or ModelServer."""
+    """Name of the LLMService or ModelServer."""
     model: Annotated[str, Field(max_length=253)]
-    """The model."""
+    """Name of the model."""
     sent: int = 0
-    """Requests."""
+    """Number of requests that were sent to the backend."""
     answered: int = 0
-    """Those that ended with an answer."""
+    """Number of requests that ended with a response."""
     errors: int = 0
-    """Those whose answer was a 5xx."""
+    """Number of requests that ended with a 5xx response."""
     fallback_requests: int = 0
-    """Those that it did not take, and that went on to a fallback."""
+    """Number of requests that the backend did not accept and that continued to a fallback."""
     first_byte_buckets: Times = ""
-    """How long it took until their first byte: `BUCKET:REQUESTS`, where each bucket is a fifth wider than the
-    one before and the first one has all up to 10 ms."""
+    """Histogram of the times to the first byte: `BUCKET:REQUESTS`. Each bucket is a fifth wider than the
+    previous one, and the first one contains all times up to 10 ms."""
     latency_buckets: Times = ""
-    """How long it took until their end, in the same form."""
+    """Histogram of the times to the end of the response, in the form of `firstByteBuckets`."""
 
 
 class RouteCounts(ApiModel):
-    """Since when the requests of backends are counted, and when that was written."""
+    """Request counts of the backends, with their start time and their last update."""
 
     start_time: Time
-    """Since when: the last change of a weight, or of what a canary gets. Gateways count from then."""
+    """Start time of the counts: the last change of a weight or of the canary's share. Gateways count from
+    this time."""
     update_time: Time
-    """When it was written what backends have got."""
+    """Time when the counts of the backends were last written."""
     terminated_gateways: Annotated[list[str], Field(max_length=MOST_GONE)] = Field(default_factory=list)
-    """Gateways that have gone and whose requests are in `ended`."""
+    """Terminated gateways whose requests are included in `ended`."""
     ended: Annotated[list[EndedCounts], Field(max_length=MOST_ROWS)] = Field(default_factory=list)
-    """What they had sent to each backend."""
+    """Requests that terminated gateways had sent to each backend."""

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of LLMRoute, made from the models."""
+"""CustomResourceDefinition of LLMRoute, generated from the models."""
 
 from daybreak.api.llmroute import definition
 from daybreak.api.llmroute.resource import LLM_ROUTES
@@ -9,7 +9,7 @@ from daybreak.api.schema.custom_resource import ready
 
 CRD = custom_resource.Definition(
     LLM_ROUTES,
-    "Names that clients send as a model, and that models of several services share.",
+    "Model names that several models share by weight, with canaries, fallbacks and mirrors.",
     definition.NAME_RULES,
     LLMRouteSpec,
     LLMRouteStatus,

@@ -1,4 +1,4 @@
-"""A model behind somebody else's OpenAI API, outside of the cluster."""
+"""Model behind a third-party OpenAI API outside the cluster."""
 
 from typing import Annotated
 
@@ -12,7 +12,7 @@ from daybreak.api.schema.scalar_types import ModelName, PositiveDuration
 
 
 class ExternalFallback(ApiModel):
-    """A model behind an OpenAI API outside of the cluster, for requests that nobody else takes."""
+    """Model behind an OpenAI API outside the cluster, for requests that no other model accepts."""
 
     rules = (
         Rule(
@@ -24,41 +24,43 @@ class ExternalFallback(ApiModel):
     )
 
     url: Annotated[str, Field(max_length=253, pattern=HTTPS_URL)]
-    """The base URL, such as `https://api.example.com/v1`. HTTPS only, and a host by its DNS name; the
-    certificate must be valid for it."""
+    """Base URL, such as `https://api.example.com/v1`. It must use HTTPS and a DNS name as the host, and the
+    certificate must be valid for that name."""
     model: ModelName
-    """Requests come to it under this name."""
+    """Name of the external model. Requests reach the API under this name."""
     api_key_secret_ref: KeySelector | None = None
-    """The key of a Secret with the API key that it is asked with. It is mounted into the gateway; the
-    operator never reads it. Unset: it is asked without one."""
+    """Key of a Secret with the API key that the gateway sends to the external API. The Secret is mounted into
+    the gateway; the operator never reads it. If unset, the gateway sends no API key."""
     ca_secret_ref: KeySelector | None = None
-    """The key of a Secret with the CA certificates (PEM) that its certificate is verified by. Unset: those of
-    the gateway's image."""
+    """Key of a Secret with the CA certificates (PEM) that verify the certificate of the external API.
+    Defaults to the CA certificates of the gateway's image."""
     hold_timeout: PositiveDuration | None = None
-    """For how long a request is held at most by the model before it until it comes here. Unset: until that
-    one's hold ends."""
+    """Maximum time that the previous model holds a request before the external model receives it. Defaults to
+    that model's own hold timeout."""
 
     @property
     def host(self) -> str:
-        """Where it is."""
+        """Return the host of the URL."""
         return host_of(self.url)
 
     @property
     def counted_as(self) -> str:
-        """What it is called where requests are counted."""
+        """Return the name of the external model in request counts."""
         return f"{COUNTED}{self.host}/{self.model}"
 
 
 class ExternalStatus(ExternalFallback):
-    """The external model as gateways use it, and what it has got."""
+    """External model as gateways use it, with its request counts."""
 
     requests: int = 0
-    """Requests that it has got since `counts.since`."""
+    """Number of requests that the external model has received since `counts.startTime`."""
     errors: int = 0
-    """Those of them that were answered 5xx, or for which it could not be reached."""
+    """Number of requests that ended with a 5xx response or could not reach the external model."""
     observed_share: float = 0.0
-    """What it has got as a part of 1, of the requests of all backends."""
+    """Observed fraction of the requests of all backends that the external model received, from 0 to 1."""
     ttft_p95: float | None = None
-    """Seconds within which 95 % of its answers began, to a fifth; absent: there are none."""
+    """P95 time to the first byte in seconds, accurate to a fifth of the value. Absent if there are no
+    responses."""
     latency_p99: float | None = None
-    """Seconds within which 99 % of them ended, in the same way."""
+    """P99 time to the end of the response in seconds, accurate to a fifth of the value. Absent if there are
+    no responses."""

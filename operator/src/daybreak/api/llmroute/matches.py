@@ -1,4 +1,4 @@
-"""Which requests of a route take other backends than the rest."""
+"""Matches of a route: requests that take other backends than the rest."""
 
 from typing import Annotated
 
@@ -10,21 +10,21 @@ from daybreak.api.schema.base import ApiModel, Rule
 from daybreak.api.schema.kubernetes_types import list_by
 
 MAX_WEIGHT = 1_000_000
-"""Largest weight, as in the Gateway API."""
+"""Maximum weight, as in the Gateway API."""
 MAX_MATCHES = 8
-"""Most matches of a route."""
+"""Maximum number of matches of a route."""
 MAX_MATCH_BACKENDS = 4
-"""Most models of one match."""
+"""Maximum number of models of one match."""
 MAX_CRITERIA = 8
-"""Most headers, keys, paths or users of one match."""
+"""Maximum number of headers, keys, paths or users of one match."""
 OWN_HEADERS = "x-daybreak-"
-"""With it begin headers that never come from a client."""
+"""Prefix of header names that never come from a client."""
 
 _Text = Annotated[str, Field(min_length=1, max_length=128)]
 
 
 def not_our_own(where: str) -> Rule:
-    """A header's name, in a field of that name, is one that clients can send."""
+    """Return the rule that the field `where` must name a header that clients can send."""
     return Rule(
         f"!has(self.{where}) || !self.{where}.lowerAscii().startsWith('{OWN_HEADERS}')",
         f"headers that begin with {OWN_HEADERS} never come from a client",
@@ -33,14 +33,15 @@ def not_our_own(where: str) -> Rule:
 
 
 class RouteBackend(ModelReference):
-    """A model that gets a share of the requests."""
+    """Model that receives a share of the requests."""
 
     weight: Annotated[int, Field(ge=0, le=MAX_WEIGHT)] = 1
-    """Its share of the requests, compared with the other backends. At 0 it gets none."""
+    """Share of the requests, relative to the weights of the other backends. At 0 the backend receives
+    none."""
 
 
 class HeaderMatch(ApiModel):
-    """What a header must be: one of `exact`, `prefix` and `regex`."""
+    """Condition on a header: one of `exact`, `prefix` and `regex`."""
 
     rules = (
         not_our_own("name"),
@@ -52,18 +53,20 @@ class HeaderMatch(ApiModel):
     )
 
     name: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")]
-    """The header. Capital and small letters are the same."""
+    """Name of the header, case-insensitive."""
     exact: _Text | None = None
-    """Its whole value."""
+    """Complete value of the header."""
     prefix: _Text | None = None
-    """What its value begins with."""
+    """Prefix of the value of the header."""
     regex: Annotated[str, Field(min_length=1, max_length=128, pattern=PATTERN)] | None = None
-    """An expression for its whole value, of at most 128 bytes: characters, classes (`[a-z]`, `\\d`, `\\w`,
-    `\\s`), `.`, and up to three repetitions of one of them (`*`, `+`, `?`). No groups and no alternatives."""
+    """Regular expression for the complete value of the header. Values longer than 128 bytes do not match. It
+    supports characters, classes (`[a-z]`, `\\d`, `\\w`, `\\s`), `.`, and at most three repetitions (`*`, `+`,
+    `?`), each of one of these. Groups and alternatives are not supported."""
 
 
 class RouteMatch(ApiModel):
-    """Requests that take other backends. All that is given must hold; of a list, one."""
+    """Requests that take other backends. All specified criteria must match. Of `apiKeys`, `paths` and
+    `users`, one entry must match."""
 
     rules = (
         Rule(
@@ -79,10 +82,10 @@ class RouteMatch(ApiModel):
     )
 
     headers: Annotated[list[HeaderMatch], Field(min_length=1, max_length=MAX_CRITERIA)] | None = None
-    """Headers of the request; all must match."""
+    """Headers of the request. All of them must match."""
     api_keys: Annotated[list[_Text], Field(min_length=1, max_length=MAX_CRITERIA)] | None = None
-    """Names of API keys (`access.apiKeys[].name`) of the services that the match leads to; one must be the
-    request's."""
+    """Names of API keys (`access.apiKeys[].name`) of the services that the match leads to. The request must
+    use one of these keys."""
     paths: (
         Annotated[
             list[Annotated[str, Field(max_length=128, pattern="^/[A-Za-z0-9/_.-]*$")]],
@@ -90,11 +93,12 @@ class RouteMatch(ApiModel):
         ]
         | None
     ) = None
-    """Paths, such as `/v1/embeddings`; one must be the request's."""
+    """Paths, such as `/v1/embeddings`. The request must have one of these paths."""
     users: Annotated[list[_Text], Field(min_length=1, max_length=MAX_CRITERIA)] | None = None
-    """Values of the field `user` of the JSON body; one must be the request's. It is what the client says."""
+    """Values of the field `user` of the JSON body. The request must contain one of these values, which
+    clients choose freely."""
     backends: Annotated[
         list[RouteBackend],
         Field(min_length=1, max_length=MAX_MATCH_BACKENDS, json_schema_extra=list_by("service", "model")),
     ]
-    """The models that share these requests."""
+    """Models that share the matching requests."""

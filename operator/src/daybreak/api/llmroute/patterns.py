@@ -1,29 +1,30 @@
-"""Regular expressions of which the longest match is bounded, and how the gateway's Lua has them.
+"""Regular expressions with bounded match time, and their translation into Lua patterns of the gateway.
 
-One character after the other, each perhaps repeated: no groups, no alternatives. With so few repetitions the
-time that a value takes is bounded by a small power of its length, whoever sends it.
+An expression is a sequence of single characters, each optionally repeated, without groups or alternatives.
+With so few repetitions, a small power of the value's length bounds the match time, whichever client sends the
+value.
 """
 
 import re
 
 MOST_REPEATS = 3
-"""Repetitions in one expression."""
+"""Maximum number of repetitions in one expression."""
 LONGEST_VALUE = 128
-"""Bytes of a value that an expression is held against; a longer one does not match."""
+"""Maximum length in bytes of a value that an expression is compared with. A longer value does not match."""
 
 _PLAIN = r"[A-Za-z0-9 _,;:/@=~#&%!<>'\"-]"
 _ESCAPED = r"\\[dwsDS.^$*+?()\[\]{}|\\/-]"
 _IN_CLASS = r"(\\[dws.\[\]\\^/-]|[A-Za-z0-9]-[A-Za-z0-9]|[A-Za-z0-9 _.,;:/@+*])"
 _ATOM = rf"({_PLAIN}|{_ESCAPED}|\.|\[\^?{_IN_CLASS}+-?\])"
 PATTERN = rf"^\^?{_ATOM}*({_ATOM}[*+?]{_ATOM}*){{0,{MOST_REPEATS}}}\$?$"
-"""What is such an expression, itself as one."""
+"""Regular expression that matches the supported expressions."""
 
 _TOKEN = re.compile(rf"{_ATOM}|[*+?]")
 _CLASSES = {"d": "%d", "w": "%w_", "s": "%s", "D": "%D", "S": "%S"}
 
 
 def lua_pattern(expression: str) -> str:
-    """The same as a pattern of Lua's, for the whole value. Raises ValueError when it is another one."""
+    """Return the Lua pattern for the same complete values. Raises ValueError if unsupported."""
     if not re.fullmatch(PATTERN, expression):
         raise ValueError(f"{expression!r} is no expression of single characters and repetitions")
     inner = expression.removeprefix("^")

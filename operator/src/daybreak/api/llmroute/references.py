@@ -1,4 +1,4 @@
-"""How a route names a model: by the object that serves it, and its own name."""
+"""Reference from a route to a model: the object that serves the model, and the model's name."""
 
 from daybreak.api.common import names
 from daybreak.api.llmroute.words import BackendKind
@@ -7,27 +7,28 @@ from daybreak.api.schema.scalar_types import ModelName, ObjectName
 
 
 class ModelReference(ApiModel):
-    """A model that requests are sent to."""
+    """Model that requests are sent to."""
 
     kind: BackendKind = BackendKind.LLM_SERVICE
-    """What `service` is: `LLMService` or `ModelServer`. A ModelServer must speak OpenAI's API."""
+    """Kind of `service`: `LLMService` or `ModelServer`. A ModelServer must implement the OpenAI API."""
     service: ObjectName
-    """An LLMService or ModelServer of the route's namespace."""
+    """Name of an LLMService or ModelServer in the route's namespace."""
     model: ModelName
-    """One of its models, or of their LoRA adapters. Requests come to it under this name."""
+    """Name of a model of the service, or of one of its LoRA adapters. Requests reach the service under this
+    name."""
 
     def is_same(self, other: "ModelReference") -> bool:
-        """Whether both are one model."""
+        """Return True if both references are to the same model."""
         return self._parts() == other._parts()
 
     @property
     def counted_as(self) -> str:
-        """What it is called where requests are counted: `SERVICE/MODEL`, the service as gateways name it."""
+        """Return the name in request counts: `SERVICE/MODEL`, with the gateways' name of the service."""
         return f"{names.of_owner(self.kind, self.service)}/{self.model}"
 
     @property
     def words(self) -> str:
-        """The object that serves it, in words."""
+        """Return the kind and name of the object that serves the model, for display."""
         return f"{self.kind} {self.service}"
 
     def _parts(self) -> tuple[str, str, str]:

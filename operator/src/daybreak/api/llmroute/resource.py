@@ -1,4 +1,4 @@
-"""LLMRoutes as the API server serves them: all that the gateway's agent needs to watch them."""
+"""LLMRoutes as an API resource: everything that the gateway's agent needs to watch them."""
 
 from daybreak.api.schema.resource import GROUP, VERSION, Resource
 

@@ -1,6 +1,6 @@
-"""What a person asks for: the spec of an LLMRoute.
+"""Spec of an LLMRoute.
 
-As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+As for the other kinds, the models here are the only source of the CRD, the JSON schema and the API page.
 """
 
 from collections.abc import Iterator
@@ -19,42 +19,43 @@ from daybreak.api.schema.kubernetes_types import list_by
 from daybreak.api.schema.scalar_types import ModelName, PositiveDuration
 
 MAX_BACKENDS = 16
-"""Most models that share a name."""
+"""Maximum number of models that share a name."""
 MAX_FALLBACKS = 4
-"""Most models that a request goes on to, one after the other."""
+"""Maximum number of fallback models that a request tries, in order."""
 MAX_NAMES = 16
-"""Most names of a route."""
+"""Maximum number of names of a route."""
 
 
 class Address(StrEnum):
-    """Where a route's names are served."""
+    """Addresses at which a route's names are served."""
 
     SHARED = "Shared"
-    """At the namespace's address `llm`, beside all other names."""
+    """The namespace's address `llm`, together with all other names."""
     DEDICATED = "Dedicated"
-    """There, and at a Service of the route's name, where no other name is served."""
+    """The namespace's address `llm`, and a Service of the route's name that serves no other names."""
 
 
 class RouteFallback(ModelReference):
-    """A model that gets the requests that the one before it cannot take."""
+    """Model that receives requests that the previous model cannot accept."""
 
     hold_timeout: PositiveDuration | None = None
-    """For how long a request is held at most by the model before it, which sleeps or wakes, until it comes
-    here. Unset: until that one's hold ends. Who is refused there, since it cannot start or too many wait,
-    comes here at once."""
+    """Maximum time that the previous model, while it sleeps or wakes, holds a request before this model
+    receives it. Defaults to the previous model's own hold timeout. Requests that the previous model rejects,
+    because it cannot start or too many requests wait, fall back immediately."""
 
 
 class RouteMirror(ModelReference):
-    """A model that gets copies of requests."""
+    """Model that receives copies of requests."""
 
     percent: Annotated[int, Field(ge=1, le=100)] = 100
-    """Of so many requests in a hundred."""
+    """Percentage of the requests that are copied."""
     sleeping_backend: Asleep = Asleep.SKIP
-    """Whether copies wake it: `Skip`, the default, sends none to one that sleeps, wakes or cannot start."""
+    """Effect of copies on a sleeping model. `Wake` lets them wake the model. `Skip`, the default, sends no
+    copies to a model that sleeps, wakes or cannot start."""
 
 
-class Sticky(ApiModel):
-    """What belongs together goes to the same backend."""
+class SessionAffinity(ApiModel):
+    """Session affinity, which sends related requests to the same backend."""
 
     rules = (
         not_our_own("header"),
@@ -66,22 +67,23 @@ class Sticky(ApiModel):
     )
 
     header: Annotated[str, Field(min_length=1, max_length=64, pattern="^[A-Za-z0-9-]+$")] | None = None
-    """Requests with the same value of this header go to the same backend, through every gateway. Values are
-    spread by weight; a change of weights moves as few of them as can be. Requests without the header are
-    spread by `apiKey`, else one by one. Unset: no header counts."""
+    """Header whose value selects the backend. Requests with the same value go to the same backend, through
+    every gateway. Values are distributed by weight; a change of weights moves as few values as possible.
+    Requests without the header are distributed by `apiKey` if set, and individually otherwise. If unset,
+    headers are ignored."""
     api_key: bool = False
-    """Whether requests with an API key of the same name (`access.apiKeys[].name` of the services) go to the
-    same backend, in the same way, where the header says nothing. A key whose Secret gets another value stays
-    where it is."""
+    """If true, requests with an API key of the same name (`access.apiKeys[].name` of the services) go to the
+    same backend. They are distributed like header values, if `header` does not apply. A key keeps its backend
+    if the value in its Secret changes."""
 
 
 def _same(field: str) -> str:
-    """CEL: a backend `b` is the model of a field."""
+    """Return a CEL expression that is true if a backend `b` is the model of a field."""
     return " && ".join(f"b.{part} == self.{field}.{part}" for part in ("kind", "service", "model"))
 
 
 class LLMRouteSpec(ApiModel):
-    """Names, and the models that share them."""
+    """Names of a route, and the models that share them."""
 
     rules = (
         Rule(
@@ -104,7 +106,7 @@ class LLMRouteSpec(ApiModel):
         Rule(
             "!has(self.canary) || !has(self.backends) || self.backends.exists(b, "
             f"!({_same('canary')}) && b.weight > 0)",
-            "beside the canary another backend needs a weight above 0, to be compared with",
+            "another backend than the canary needs a weight above 0, for comparison",
             lambda self: (
                 self.canary is None
                 or any(backend.weight > 0 and not self.is_canary(backend) for backend in self.backends)
@@ -116,38 +118,42 @@ class LLMRouteSpec(ApiModel):
         list[ModelName],
         Field(min_length=1, max_length=MAX_NAMES, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ]
-    """What clients send as `model` at the namespace's address `llm`. A name that a model of a service has
-    leads to that model; one that another route has, to the older route."""
+    """Names that clients send as `model` at the namespace's address `llm`. A name that is also a model of a
+    service leads to that model. A name that is also in another route leads to the older route."""
     backends: Annotated[
         list[RouteBackend],
         Field(min_length=1, max_length=MAX_BACKENDS, json_schema_extra=list_by("service", "model")),
     ]
-    """The models that share the requests. One that is not there gets none; the others share what it would
-    get."""
+    """Models that share the requests. A missing model receives no requests, and the other models receive its
+    share."""
     matches: Annotated[list[RouteMatch], Field(max_length=MAX_MATCHES)] = Field(default_factory=list)
-    """Requests that take other backends: those of the first match that holds. The rest takes `backends`."""
+    """Requests that take other backends. The first match that applies determines the backends. All other
+    requests take `backends`."""
     fallback: Annotated[
         list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
-    """Where a request goes that its backend does not take, one after the other, as long as nothing of it was
-    sent to a model. A model that it has come from is passed over."""
+    """Models that receive a request that its backend does not accept, in order. Only requests of which no
+    part was sent to a model fall back. Models that the request has already tried are skipped."""
     external_fallback: ExternalFallback | None = None
-    """A model outside of the cluster, behind the last one of `fallback`. It gets only what a backend of the
-    route did not take, after that one's service has looked at the API key. Unset: there is none."""
+    """Model outside the cluster that follows the last model of `fallback`. It receives only requests that a
+    backend of the route did not accept, after that backend's service has checked the API key. If unset, there
+    is no external model."""
     mirror: RouteMirror | None = None
-    """A model that gets copies of the route's requests; its answers go nowhere. Unset: none does."""
-    session_affinity: Sticky | None = None
-    """What belongs together goes to the same backend. Unset: each request is spread for itself."""
+    """Model that receives copies of the route's requests. Its responses are discarded. If unset, no requests
+    are copied."""
+    session_affinity: SessionAffinity | None = None
+    """Session affinity, which sends related requests to the same backend. If unset, each request is
+    distributed individually."""
     canary: Canary | None = None
-    """One of the backends that gets more of the requests step by step. Unset: the weights hold."""
+    """Backend whose share of the requests increases in steps. If unset, the weights apply."""
     sleeping_backends: Asleep = Asleep.WAKE
-    """What becomes of the share of a backend that sleeps, wakes, or cannot start: `Wake` or `Skip`."""
+    """Handling of the share of a backend that sleeps, wakes or cannot start: `Wake` or `Skip`."""
     address: Address = Address.SHARED
-    """Where the names are served: `Shared`, at the namespace's address `llm`, or `Dedicated`, also at
-    `http://NAME.NAMESPACE.svc/v1`, a Service of the route's name that serves its names and no others."""
+    """Addresses at which the names are served. `Shared`: the namespace's address `llm`. `Dedicated`: also
+    `http://NAME.NAMESPACE.svc/v1`, a Service of the route's name that serves only the route's names."""
 
     def every(self) -> list[RouteBackend]:
-        """The backends, and behind them, without a share, the models that are asked for another reason."""
+        """Return the backends, then with weight 0 the other models that receive requests."""
         found = list(self.backends)
         for each in self._others():
             if not any(each.is_same(other) for other in found):
@@ -155,7 +161,7 @@ class LLMRouteSpec(ApiModel):
         return found
 
     def is_needed(self, backend: RouteBackend) -> bool:
-        """Whether a model is asked for another reason than its share."""
+        """Return True if a model receives requests for a reason other than its share."""
         return any(backend.is_same(each) for each in self._others())
 
     def _others(self) -> Iterator[ModelReference]:
@@ -166,5 +172,5 @@ class LLMRouteSpec(ApiModel):
             yield from (backend for backend in match.backends if backend.weight > 0)
 
     def is_canary(self, backend: RouteBackend) -> bool:
-        """Whether this backend is the canary."""
+        """Return True if this backend is the canary."""
         return self.canary is not None and self.canary.is_same(backend)

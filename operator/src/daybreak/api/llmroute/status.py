@@ -1,4 +1,4 @@
-"""What the operator says of an LLMRoute. Gateways go by it."""
+"""Status of an LLMRoute, which the operator writes and gateways apply."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -17,136 +17,140 @@ from daybreak.api.schema.kubernetes_types import list_by
 
 
 class RouteConditionType(StrEnum):
-    """The conditions, in the order in which they are written."""
+    """Condition types, in the order in which they are written."""
 
     ACCEPTED = "Accepted"
-    """True: every name of the route leads to its backends."""
+    """True if every name of the route leads to its backends."""
     CANARY = "Canary"
-    """True: the canary goes on, or has done all steps. False: it was worse than the others, and gets nothing.
-    Absent: there is none."""
+    """True if the canary is in progress or has completed all steps. False if it was worse than the other
+    backends or could not start, and receives no requests. Absent if there is no canary."""
     READY = "Ready"
-    """True: it is accepted, and every backend with a weight is there. One that sleeps is."""
+    """True if the route is accepted and every model that requests can reach is available. A sleeping model is
+    available."""
     STALLED = "Stalled"
-    """True: somebody has to act (kstatus: failed). Clears by itself when the cause is gone."""
+    """True if action is required (kstatus: failed). Clears automatically when the cause is resolved."""
 
 
 class RouteReason(StrEnum):
-    """Every reason that a condition of an LLMRoute can carry."""
+    """Reasons that a condition of an LLMRoute can have."""
 
     ROUTED = "Routed"
-    """Nothing is left to do."""
+    """The route is complete, and no work is left."""
     INVALID_SPEC = "InvalidSpec"
-    """The spec cannot be used; the message names each field and what it should be."""
+    """The spec is invalid. The message names each field and the expected value."""
     NAME_CONFLICT = "NameConflict"
-    """A name is that of a model, or of an older route. The route's other names lead to its backends."""
+    """A name is that of a model or of an older route. The route's other names lead to its backends."""
     ROUTE_TO_ROUTE = "RouteToRoute"
-    """A backend is a route, or the name of one: a route leads to models only."""
+    """A backend is a route, or the name of one. A route can lead to models only."""
     BACKEND_NOT_FOUND = "BackendNotFound"
-    """A backend's service, or its model, is not there. The others share what it would get."""
+    """A backend's service or its model does not exist. The other backends receive its share."""
     BACKEND_PROTOCOL = "BackendProtocol"
-    """A backend's ModelServer does not speak OpenAI's API. The others share what it would get."""
+    """A backend's ModelServer does not implement the OpenAI API. The other backends receive its share."""
     BACKEND_PENDING = "BackendPending"
-    """A backend's service has just come, and has no address yet."""
+    """A backend's service is new and has no address yet."""
     BACKEND_FAILED = "BackendFailed"
-    """A backend cannot start; its service says why."""
+    """A backend cannot start. The status of its service states the reason."""
     KEY_NOT_FOUND = "KeyNotFound"
-    """A match asks for an API key that none of its services has, and no request takes it; or the route sticks
-    to keys, and none of its services has any."""
+    """A match requires an API key that none of its services has, so no request takes the match. Or session
+    affinity uses API keys, and none of the route's services has any."""
     ADDRESS_CONFLICT = "AddressConflict"
-    """The route cannot have an address of its own: a Service of its name belongs to somebody else, or all
-    ports for such addresses are given. Its names are served at `llm`."""
+    """The route cannot have a dedicated address: a Service of its name has another owner, or all ports for
+    such addresses are in use. The names are served at `llm`."""
     ADDRESS_REJECTED = "AddressRejected"
-    """The API server refused the route's own Service; the message is its own."""
+    """The API server rejected the Service of the route's dedicated address. The message quotes the API
+    server."""
     CANARY_PROGRESSING = "CanaryProgressing"
-    """The canary is on its way; the message says in which step, and what it waits for."""
+    """The canary is in progress. The message states the step and the condition for the next one."""
     CANARY_PROMOTED = "CanaryPromoted"
-    """The canary has done all steps, and keeps the share of the last one."""
+    """The canary has completed all steps and keeps the share of the last one."""
     CANARY_ROLLED_BACK = "CanaryRolledBack"
-    """The canary was worse than the others, or could not start, and gets nothing; the message says the
-    figures."""
+    """The canary was worse than the other backends or could not start, and receives no requests. The message
+    states the figures."""
     GATEWAY_DISABLED = "GatewayDisabled"
-    """Gateways are switched off, and nothing else would carry out a route."""
+    """Gateways are disabled, and no other component applies routes."""
 
 
 class BackendState(StrEnum):
-    """One word on a backend."""
+    """Serving state of a backend."""
 
     OPEN = "Open"
-    """It answers."""
+    """The backend answers requests."""
     HOLDING = "Holding"
-    """It sleeps, wakes, or is being replaced: requests for it are held."""
+    """The backend sleeps, wakes or is being replaced. Its requests are held."""
     FAILED = "Failed"
-    """It cannot start; requests for it are refused."""
+    """The backend cannot start. Its requests are rejected."""
     PENDING = "Pending"
-    """It has no address yet."""
+    """The backend has no address yet."""
     MISSING = "Missing"
-    """There is no such service or model, or it does not speak OpenAI's API."""
+    """The service or model does not exist, or does not implement the OpenAI API."""
 
 
 class BackendStatus(ApiModel):
-    """A backend as gateways use it."""
+    """Backend as gateways use it."""
 
     kind: BackendKind = BackendKind.LLM_SERVICE
-    """What serves the model."""
+    """Kind of the object that serves the model."""
     service: str
-    """The LLMService or ModelServer."""
+    """Name of the LLMService or ModelServer."""
     model: str
-    """The model."""
+    """Name of the model."""
     weight: int
-    """Its share, compared with the others: that of the spec, or what the canary's step makes of it."""
+    """Weight relative to the other backends, from the spec or from the canary's step."""
     share: float
-    """The same as a part of 1, of what the backends that are there get."""
+    """Expected fraction of the requests of the existing backends, from 0 to 1, computed from the weights."""
     state: BackendState
-    """One word on it."""
+    """Serving state of the backend."""
     requests: int = 0
-    """Requests that it has got since `counts.since`, and has kept. This and what follows is written every 30
-    seconds at most."""
+    """Number of requests since `counts.startTime` that the backend received and kept. This field and the
+    following ones are updated at most every 30 seconds."""
     fallback_requests: int = 0
-    """Requests that were sent to it and that it did not take: they went on to a fallback."""
+    """Number of requests that were sent to the backend, were not accepted, and continued to a fallback."""
     errors: int = 0
-    """Those of them that were answered 5xx."""
+    """Number of requests that ended with a 5xx response."""
     observed_share: float = 0.0
-    """What it has got as a part of 1, of the requests of all backends."""
+    """Observed fraction of the requests of all backends that this backend received, from 0 to 1."""
     ttft_p95: float | None = None
-    """Seconds within which 95 % of its answers began, to a fifth; absent: there are none. Of answers 2xx to
-    requests that were not held."""
+    """P95 time to the first byte in seconds, accurate to a fifth of the value. It includes only 2xx responses
+    to requests that were not held. Absent if there are none."""
     latency_p99: float | None = None
-    """Seconds within which 99 % of them ended, in the same way."""
+    """P99 time to the end of the response in seconds, accurate to a fifth of the value. It includes only 2xx
+    responses to requests that were not held. Absent if there are none."""
 
 
 class LLMRouteStatus(ApiModel):
-    """What the operator has decided. Gateways go by it, not by the spec."""
+    """State of an LLMRoute as decided by the operator. Gateways apply it instead of the spec."""
 
     observed_generation: int = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that this status describes."""
     names: Annotated[list[str], Field(max_length=MAX_NAMES)] = Field(default_factory=list)
-    """The names that lead to the backends."""
+    """Names that lead to the backends."""
     backends: Annotated[list[BackendStatus], Field(max_length=MOST_ROWS)] = Field(default_factory=list)
-    """The backends, in the order of the spec, and then the other models that requests may go to."""
+    """Backends in the order of the spec, followed by the other models that requests can reach."""
     matches: Annotated[list[RouteMatch], Field(max_length=MAX_MATCHES)] = Field(default_factory=list)
-    """Requests that take other backends: those of the first match that holds."""
+    """Requests that take other backends. The first match that applies determines the backends."""
     fallback: Annotated[
         list[RouteFallback], Field(max_length=MAX_FALLBACKS, json_schema_extra=list_by("service", "model"))
     ] = Field(default_factory=list)
-    """Where a request goes that its backend does not take, one after the other."""
+    """Models that receive a request that its backend does not accept, in order."""
     external_fallback: ExternalStatus | None = None
-    """Where it goes that none of them takes."""
+    """Model outside the cluster that receives requests that no model of `fallback` accepts."""
     mirror: RouteMirror | None = None
-    """The model that gets copies of requests."""
+    """Model that receives copies of requests."""
     counts: RouteCounts | None = None
-    """Since when it is counted what backends get; absent: nothing is routed."""
+    """Request counts of the backends and the time from which they count. Absent if nothing is routed."""
     canary: CanaryStatus | None = None
-    """How far the canary is; absent: there is none."""
+    """Progress of the canary. Absent if there is no canary."""
     session_affinity_header: str | None = None
-    """The header by whose value requests stay together."""
+    """Header whose value selects the backend of a request."""
     session_affinity_key: bool | None = None
-    """Whether those with API keys of one name do."""
+    """True if requests with API keys of the same name go to the same backend."""
     sleeping_backends: Asleep | None = None
-    """What becomes of the share of a backend that sleeps."""
+    """Handling of the share of a sleeping backend."""
     url: str | None = None
-    """The base URL of the route's own address, for OpenAI clients inside the cluster; absent: it has none."""
+    """Base URL of the route's dedicated address, for OpenAI clients inside the cluster. Absent if the route
+    has none."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """The gateway's port for it."""
+    """Port of the gateway for the dedicated address."""
     conditions: Annotated[list[Condition], Field(max_length=8, json_schema_extra=list_by("type"))] = Field(
         default_factory=list
     )

@@ -1,24 +1,24 @@
-"""What the status of a route says of its backends in words that the gateway goes by."""
+"""Values in the spec and status of a route that gateways evaluate."""
 
 from enum import StrEnum
 
 COUNTED = "external."
-"""With it begins what an external host is called where requests are counted: no service has such a name."""
+"""Prefix of the name of an external host in request counts. No service has a name with this prefix."""
 
 
 class BackendKind(StrEnum):
-    """What may serve a model that a route leads to."""
+    """Kinds of objects that can serve a model of a route."""
 
     LLM_SERVICE = "LLMService"
     """An LLMService."""
     MODEL_SERVER = "ModelServer"
-    """A ModelServer that speaks OpenAI's API."""
+    """A ModelServer that implements the OpenAI API."""
 
 
 class Asleep(StrEnum):
-    """What becomes of the share of a backend that sleeps."""
+    """Handling of the share of a sleeping backend."""
 
     WAKE = "Wake"
-    """It keeps its share: such a request wakes it, and is held until then."""
+    """The backend keeps its share. A request for it wakes it and is held until then."""
     SKIP = "Skip"
-    """The others share it, as long as one of them is awake. Where all sleep, a request wakes one."""
+    """The other backends receive its share while one of them is awake. If all sleep, a request wakes one."""

@@ -1,1 +1,1 @@
-"""The kind LLMService: spec, status, and the checks that a schema cannot make."""
+"""Kind LLMService: spec, status, and validation beyond the schema."""

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of LLMService, made from the models."""
+"""CustomResourceDefinition of LLMService, generated from the models."""
 
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.llmservice import definition
@@ -10,7 +10,7 @@ from daybreak.api.schema.custom_resource import ready
 
 CRD = custom_resource.Definition(
     LLM_SERVICES,
-    "Large language models behind one OpenAI address, run by Ray Serve and vLLM through KubeRay.",
+    "Large language models with one OpenAI-compatible address, served by vLLM on Ray Serve and KubeRay.",
     definition.NAME_RULES,
     LLMServiceSpec,
     LLMServiceStatus,

@@ -1,4 +1,4 @@
-"""The LLMService kind, and how a manifest becomes one."""
+"""Kind LLMService, and conversion from a manifest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,11 +17,12 @@ from daybreak.api.schema.scalars import seconds
 SHORT_NAME = "llm"
 
 RAY_SERVICE_NAME_LIMIT = 47
-"""Longest name of a RayService: KubeRay refuses a longer one."""
+"""Maximum length of a RayService's name, in characters; KubeRay rejects longer names."""
 NAME_LIMIT = 41
-"""Longest name of an LLMService: a RayService's, with room for a suffix of six characters."""
+"""Maximum length of an LLMService's name, in characters: that of a RayService minus a suffix of six
+characters."""
 SCALED_TO_ZERO_IDLE = "30s"
-"""How long nobody must have asked a model of a service that was scaled to 0."""
+"""Idle time before a model sleeps if its service was scaled to 0."""
 
 NAME_RULES = (
     at_most(
@@ -38,7 +39,7 @@ NAME_RULES = (
 
 @dataclass(frozen=True)
 class LLMService:
-    """An LLMService as the operator works with it: identity and spec, without status."""
+    """LLMService as the operator uses it: identity and spec, without status."""
 
     name: str
     namespace: str
@@ -46,14 +47,14 @@ class LLMService:
     generation: int
     spec: LLMServiceSpec
     asleep: frozenset[str] = frozenset()
-    """Models whose worker pods are given back, where objects are built."""
+    """Names of models with released worker pods, for building objects."""
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read a manifest as the API server gives it.
+        """Read a manifest from the API server.
 
-        Raises InvalidSpec when the spec does not have the form of the API. Rules across fields are
-        `validation.problems`.
+        Raises InvalidSpec if the spec does not have the form of the API. `validation.problems` checks the
+        rules across fields.
         """
         return cls(
             **identity(manifest),
@@ -62,25 +63,26 @@ class LLMService:
 
     @property
     def owner(self) -> str:
-        """Value of the owner label of its objects."""
+        """Return the value of the owner label of the service's objects."""
         return self.name
 
     @property
     def protocol(self) -> Protocol | None:
-        """API that its models speak; None: OpenAI's."""
+        """Return the API of the service's models, or None for the OpenAI API."""
         return None
 
     @property
     def workload(self) -> RayWorkload:
-        """What Ray is to run."""
+        """Return the workload that Ray runs."""
         spec = self.spec
         return RayWorkload(self.name, spec.models, spec.runtime, spec.replicas, self.asleep)
 
     def sleep_of(self, model: Model) -> Sleep | None:
-        """When a model gives its accelerators back; None: never by itself.
+        """Return the sleep settings of a model, or None if the model never sleeps by itself.
 
-        By `sleep`, and where there is none a model with `replicas.min: 0` does so after its own delay. All do
-        soon after the service was scaled to 0.
+        The settings are those of `sleep`. A model with `replicas.min: 0` sleeps after its own delay: without
+        `sleep`, or if it sets `downscaleToZeroDelay`. All models sleep shortly after the service was scaled
+        to 0.
         """
         sleep, own = self.spec.sleep, model.replicas
         if self.spec.replicas == 0:
@@ -95,11 +97,14 @@ class LLMService:
 
     @property
     def sleeps(self) -> Mapping[str, Sleep | None]:
-        """When each model sleeps, by its name, which is its gate's; None: never by itself."""
+        """Return the sleep settings of each model, by name.
+
+        The name is also that of the gate. None means that the model never sleeps by itself.
+        """
         return {model.name: self.sleep_of(model) for model in self.spec.models}
 
     def starts_asleep(self, gate: str) -> bool:
-        """Return whether the model of a new service has no replica until a client asks it."""
+        """Return True if the model of a new service has no replica until its first request."""
         fixed = self.spec.replicas
         initial = {model.name: model.replicas.initial for model in self.spec.models}
         return (fixed if fixed is not None else initial.get(gate)) == 0

@@ -1,4 +1,4 @@
-"""LLMServices as the API server serves them: all that the gateway's agent needs to watch them."""
+"""Resource of LLMServices in the API server, which is all that the gateway's agent needs for its watch."""
 
 from daybreak.api.schema.resource import GROUP, VERSION, Resource
 

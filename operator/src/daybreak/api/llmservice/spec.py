@@ -1,7 +1,7 @@
-"""What a person asks for: the spec of an LLMService.
+"""Spec of an LLMService.
 
-The models here are the one source of the CRD, of the JSON schema and of docs/api.md: a field's
-docstring is its description there. Units and rules stand with the field.
+The models here are the only source of the CRD, of the JSON schema and of docs/api.md: a field's docstring is
+its description there. Units and rules are part of the field.
 """
 
 from typing import Annotated
@@ -18,12 +18,12 @@ from daybreak.api.schema.kubernetes_types import list_by
 
 
 class LLMServiceSpec(ApiModel):
-    """Models behind one OpenAI address."""
+    """Models behind one OpenAI-compatible address."""
 
     rules = (
         Rule(
             "self.models.all(m, self.models.exists_one(n, n.name == m.name))",
-            "every model needs a name of its own",
+            "names of models must be unique",
             lambda self: len({model.name for model in self.models}) == len(self.models),
         ),
         Rule(
@@ -34,20 +34,23 @@ class LLMServiceSpec(ApiModel):
     )
 
     models: Annotated[list[Model], Field(min_length=1, max_length=16, json_schema_extra=list_by("name"))]
-    """The models, each with worker pods and autoscaling of its own."""
+    """Models of the service, each with separate worker pods and autoscaling."""
     replicas: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Replicas of every model, fixed; what `kubectl scale` writes. Unset: each model's own `replicas`. At 0 a
-    model sleeps as soon as nobody has asked for 30 seconds, and a request wakes one replica of it."""
+    """Fixed number of replicas of every model, which `kubectl scale` writes. At 0, a model sleeps after 30
+    seconds without a request, and a request wakes one replica of the model. Defaults to each model's own
+    `replicas`."""
     state: State | None = None
-    """Keeps the service `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic.
-    The annotation `daybreak.dev/state` does the same and takes precedence. Unset: the traffic decides."""
+    """Forced state of the service, regardless of traffic: `Asleep` (requests are rejected, and wake no model)
+    or `Awake`. The annotation `daybreak.dev/state` has the same effect and takes precedence. If unset, the
+    traffic decides."""
     sleep: Sleep | None = None
-    """When models give their accelerators back, each by itself. Unset: never, unless `replicas.min` is 0."""
+    """Sleep settings, which each model applies separately. If unset, models never sleep, unless
+    `replicas.min` is 0."""
     hold: Hold | None = None
-    """How requests wait while it wakes."""
+    """Settings for requests that the gateway holds while the service wakes."""
     access: Access | None = None
-    """Who may use it. Unset: everybody who can reach its address."""
+    """Clients that may use the service. Defaults to all clients that can reach its address."""
     rollout: Rollout = Field(default_factory=Rollout)
-    """How changes reach running pods."""
+    """Rollout of changes to running pods."""
     runtime: Runtime = Field(default_factory=Runtime)
-    """The Ray pods."""
+    """Settings of the Ray pods."""

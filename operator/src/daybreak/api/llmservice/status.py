@@ -1,4 +1,4 @@
-"""What the operator says of an LLMService: conditions that follow kstatus, and the state of each model."""
+"""Status of an LLMService: conditions that follow kstatus, and the state of each model."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -15,148 +15,155 @@ from daybreak.api.schema.base import ApiModel
 
 
 class ModelState(StrEnum):
-    """One word on a model."""
+    """Summary state of a model, for display."""
 
     PENDING = "Pending"
-    """Nothing of it runs yet."""
+    """No pod of the model runs yet."""
     STARTING = "Starting"
-    """Its pods or its engine are starting."""
+    """Pods or the engine of the model are starting."""
     READY = "Ready"
-    """It answers."""
+    """The model answers."""
     UPDATING = "Updating"
-    """It answers, and a change is on its way to it."""
+    """The model answers, and a change of it is in progress."""
     ASLEEP = "Asleep"
-    """It holds no accelerators."""
+    """The model has no accelerators allocated."""
     FAILED = "Failed"
-    """It cannot start; `message` says why."""
+    """The model cannot start; `message` has the cause."""
 
 
 class AdapterState(StrEnum):
-    """One word on a LoRA adapter."""
+    """Summary state of a LoRA adapter, for display."""
 
     PENDING = "Pending"
-    """It is on its way into the replicas."""
+    """The adapter is being loaded into the replicas."""
     READY = "Ready"
-    """Every replica that runs has it."""
+    """Every running replica has loaded the adapter."""
     ASLEEP = "Asleep"
-    """Its model sleeps; a request for either wakes it."""
+    """The model of the adapter sleeps; a request for either of them wakes it."""
     REJECTED = "Rejected"
-    """It cannot be used with this model; `message` says why. A change of it is tried anew."""
+    """The adapter cannot be used with this model; `message` has the cause. A changed adapter is tried
+    again."""
     FAILED = "Failed"
-    """It could not be fetched; `message` says why. That is tried again."""
+    """The adapter could not be fetched; `message` has the cause. The fetch is retried."""
 
 
 class AdapterStatus(ApiModel):
-    """The state of one LoRA adapter."""
+    """State of one LoRA adapter."""
 
     name: str
-    """Its name."""
+    """Name of the adapter."""
     state: AdapterState
-    """One word on it."""
+    """Summary state of the adapter, for display."""
     message: Annotated[str, Field(max_length=1024)] | None = None
-    """Why it cannot be used."""
+    """Cause for which the adapter cannot be used."""
     id: str
-    """Digest of where it comes from: what is said here is said of that."""
+    """Digest of the adapter's source. The state is valid only for this source."""
 
 
 class ModelStatus(ApiModel):
-    """The state of one model."""
+    """State of one model."""
 
     name: str
-    """Its name."""
+    """Name of the model."""
     state: ModelState
-    """One word on it."""
+    """Summary state of the model, for display."""
     replicas: int = 0
-    """Replicas whose worker pods are ready; one at least where the model answers already."""
+    """Number of replicas with ready worker pods, and at least 1 if the model already answers."""
     accelerators: int = 0
-    """Accelerators that its worker pods hold, ready or not."""
+    """Number of accelerators allocated to the worker pods, ready or not."""
     reason: Reason | None = None
-    """Why something of its own stands in the way, in one word for programs."""
+    """UpperCamelCase reason for a problem of this model, for automation. Absent if the model has no own
+    problem."""
     message: Annotated[str, Field(max_length=32768)] | None = None
-    """What stands in the way, in the engine's own words where it has spoken; else what is waited for."""
+    """Problem that prevents the model from serving, quoted from the engine if the engine reported it. Without
+    a problem, the step that the model waits for."""
     lora: Annotated[list[AdapterStatus], Field(max_length=64)] | None = None
-    """Its LoRA adapters, in the order of the spec."""
-    probed_configuration_hash: str | None = None
-    """What it has answered as: a fingerprint of the Ray cluster and the configuration. A change asks anew."""
+    """LoRA adapters of the model, in the order of the spec."""
+    probed_configuration: str | None = None
+    """Digest of the Ray cluster and the configuration with which the model answered a probe. After a change
+    of either, the operator probes the model again."""
     errors_start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """Since when it has run, and answered the operator with errors alone; absent: it does not."""
+    """Time since which the running model has answered the operator only with errors. Absent if it has not."""
     cache: CacheStatus | None = None
-    """The copy of its weights, where it has a cache."""
+    """Copy of the model's weights, if the model has a cache."""
 
 
 class HeadStatus(ApiModel):
-    """What stands in the way of the Ray head."""
+    """Problem of the Ray head."""
 
     reason: Reason
-    """Why, in one word for programs."""
+    """UpperCamelCase reason for the problem, for automation."""
     message: Annotated[str, Field(max_length=32768)]
-    """Why, in a sentence for people."""
+    """Explanation of the problem, for display."""
 
 
 class Defaults(ApiModel):
-    """What an operator builds Ray pods with where the spec leaves it open."""
+    """Operator defaults of Ray pods, for settings that the spec leaves open."""
 
     operator: str | None = None
-    """Its version; absent: one that left no record."""
+    """Version of the operator. Absent for an operator that left no record."""
     image: Annotated[str, Field(max_length=1024)] | None = None
-    """Image of the Ray pods: the spec's own, where it names one."""
+    """Image of the Ray pods, or that of the spec if the spec names one."""
     head_image: Annotated[str, Field(max_length=1024)] | None = None
-    """Image of the head, where it is another."""
+    """Image of the Ray head, if it is different."""
     ray_version: Annotated[str, Field(max_length=64)] | None = None
-    """The version of Ray in it, as far as it is known."""
+    """Version of Ray in the image, if known."""
 
 
 class DefaultsStatus(Defaults):
-    """What the Ray pods were built with."""
+    """Operator defaults of the current Ray pods."""
 
     outdated: bool = False
-    """Whether the operator would build them otherwise now. That is taken when the service next sleeps, cannot
-    start, or is changed in what needs new replicas or pods; at once with `runtime.followDefaults`."""
+    """True if the operator would build the Ray pods differently now. New defaults apply when the service next
+    sleeps, cannot start, or has a change that needs new replicas or pods. With `runtime.followDefaults`, they
+    apply immediately."""
     next: Defaults | None = None
-    """What is taken then; absent: nothing new. It may differ in more than is said here."""
+    """Defaults that apply next. Absent if there are no new defaults. Settings that are not listed here may
+    also differ."""
 
 
 class LLMServiceStatus(ApiModel):
-    """What the operator has seen and done."""
+    """Observed state of the LLMService."""
 
     observed_generation: int = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that this status describes."""
     phase: Phase | None = None
-    """One word on the service."""
+    """Summary phase of the service, for display. Automation must use `conditions`."""
     phase_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When the phase last changed."""
+    """Time at which the phase last changed."""
     sleep_depth: SleepDepth | None = None
-    """What is given back at present of the whole service: the `Workers` of every model, or the `Cluster`.
-    What is given back of single models stands in `gate.models`."""
+    """Depth of the current sleep of the whole service: the `Workers` of every model, or the `Cluster`. The
+    depth of single models is in `gate.models`."""
     access: Literal["Open", "ApiKeys"] | None = None
-    """Who may use the service: everybody who can reach its address, or who has an API key."""
+    """Clients that may use the service. `Open`: all clients that can reach its address. `ApiKeys`: clients
+    with an API key."""
     gate: GateStatus | None = None
-    """How the gateway is to treat requests."""
+    """Instructions for the gateway about requests to the service."""
     url: str | None = None
-    """Where an OpenAI client inside the cluster points its base URL."""
+    """Base URL for an OpenAI client inside the cluster."""
     replicas: int = 0
-    """Ready replicas of all models together; where `spec.replicas` fixes them for each model, those of the
-    model that has the fewest."""
+    """Number of ready replicas of all models. If `spec.replicas` sets the number for each model, the minimum
+    over all models."""
     accelerators: int = 0
-    """Accelerators held by all models together."""
+    """Number of accelerators allocated to all models."""
     savings: SavingsStatus | None = None
-    """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
+    """Accelerator-seconds spent awake, spent on waking, and saved by sleep. Absent without accelerators or
     without a gateway."""
     selector: str | None = None
     """Label selector of the worker pods, for the scale subresource."""
     defaults: DefaultsStatus | None = None
-    """With whose defaults its Ray pods were built; absent while there is no RayService."""
+    """Operator defaults that the current Ray pods use. Absent if there is no RayService."""
     rollout: RolloutStatus | None = None
-    """The revision that runs, and the last change of it."""
+    """Current revision, and its last change."""
     head: HeadStatus | None = None
-    """What stands in the way of the Ray head; absent when nothing does."""
+    """Problem of the Ray head. Absent if there is none."""
     models: Annotated[list[ModelStatus], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    """The state of each model, in the order of the spec."""
+    """State of each model, in the order of the spec."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Conditions: Ready, Active, Schedulable, Reconciling, Stalled."""
+    """Conditions of the service: `Ready`, `Active`, `Schedulable`, `Reconciling` and `Stalled`."""

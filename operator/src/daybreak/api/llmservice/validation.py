@@ -1,7 +1,7 @@
-"""What is wrong with a spec of the right form: rules across fields, and against what Ray and vLLM take.
+"""Validation of a well-formed spec: rules across fields, and limits of Ray and vLLM.
 
-Rules within one type are the types' own (`rules`), kept by the API server too. Here stand those that CEL
-cannot say, or cannot say well. Each problem is one sentence that begins with the field's path.
+Rules within one type are in that type (`rules`), and the API server enforces them too. The rules here cannot
+be expressed in CEL, or not well. Each problem is one sentence that begins with the field's path.
 """
 
 from collections import defaultdict
@@ -19,13 +19,14 @@ from daybreak.api.ray.routing_policy import RoutingPolicy
 from daybreak.api.schema.kubernetes_types import NamedVolume, VolumeMount
 
 _ACCOUNT_NAME_LIMIT = 50
-"""Longest name of a ServiceAccount of which KubeRay 1.6 does not clip anything."""
+"""Maximum length of a ServiceAccount's name, in characters, that KubeRay 1.6 does not cut."""
 
 _NOT_FOR_REPLICAS = {
     "VLLM_API_KEY": "replicas would refuse the gateway's requests; name keys in spec.access.apiKeys",
     "DAYBREAK_HTTP_PORT": "Daybreak sets it, and the gateway knows no other port; leave it out",
 }
-"""Variables that keep the gateway from the replicas' own port."""
+"""Environment variables that block the gateway from the direct port of replicas, with the cause and the
+fix."""
 
 VOLUME_SOURCES = (
     "awsElasticBlockStore",
@@ -51,11 +52,11 @@ VOLUME_SOURCES = (
     "secret",
     "vsphereVolume",
 )
-"""Where a pod volume can come from, by Kubernetes' names."""
+"""Sources of a pod volume, by Kubernetes' names."""
 
 
 def problems(svc: LLMService) -> tuple[str, ...]:
-    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    """Return each problem that prevents the spec from being built, as one sentence."""
     found: list[str] = []
     for number, model in enumerate(svc.spec.models):
         path = f"spec.models[{number}]"
@@ -81,7 +82,7 @@ def problems(svc: LLMService) -> tuple[str, ...]:
 
 
 def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
-    """What is accepted and does nothing here, or is not looked at, each as one sentence."""
+    """Return fields without effect and fields that are not checked, each as one sentence."""
     found = []
     unused = [name for name in ("state", "sleep", "hold", "access") if getattr(svc.spec, name) is not None]
     if unused and not gateway:
@@ -103,7 +104,10 @@ def notices(svc: LLMService, *, gateway: bool) -> tuple[str, ...]:
 
 
 def _loader_notices(svc: LLMService) -> Iterator[str]:
-    """Loaders that need a package which Daybreak's images do not have. An installation's own may have it."""
+    """Yield loaders that need a package missing in Daybreak's images.
+
+    A custom image may have the package.
+    """
     if svc.spec.runtime.image is not None:
         return
     for number, model in enumerate(svc.spec.models):
@@ -125,7 +129,7 @@ _SESSION_HEADER = "RAY_SERVE_SESSION_ID_HEADER_KEY"
 
 
 def _routing_notices(svc: LLMService) -> Iterator[str]:
-    """Settings of Ray Serve's routers that the gateway has no use for when it chooses replicas itself."""
+    """Yield settings of Ray Serve's routers without effect if the gateway selects replicas."""
     unused = []
     for number, model in enumerate(svc.spec.models):
         routing = model.routing
@@ -170,7 +174,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _colons(svc: LLMService) -> Iterator[str]:
-    """Yield names that Ray's own ingress reads up to the colon."""
+    """Yield model names with a colon: Ray's own ingress reads a name only up to the colon."""
     for number, model in enumerate(svc.spec.models):
         if ":" in model.name and not svc.spec.runtime.direct_ingress:
             yield (
@@ -189,7 +193,7 @@ def _service_account(svc: LLMService) -> Iterator[str]:
 
 
 def _environment(svc: LLMService) -> Iterator[str]:
-    """Variables that would break the replicas' own port, and those that stand there twice."""
+    """Yield variables that would break the direct port of replicas, and duplicate variables."""
     for number, variable in enumerate(svc.spec.runtime.env):
         if svc.spec.runtime.direct_ingress and variable.name in _NOT_FOR_REPLICAS:
             yield f"spec.runtime.env[{number}]: {variable.name}: {_NOT_FOR_REPLICAS[variable.name]}"
@@ -236,11 +240,11 @@ def _volumes(svc: LLMService) -> Iterator[str]:
         for at, volume in enumerate(model.volumes):
             if volume.name in shared:
                 where = f"{path}.volumes[{at}].name"
-                yield f"{where}: {volume.name} stands in spec.runtime.volumes; use another name"
+                yield f"{where}: {volume.name} is in spec.runtime.volumes; use another name"
         for at, mount in enumerate(model.volume_mounts):
             if mount.mount_path.rstrip("/") in paths:
                 yield (
-                    f"{path}.volumeMounts[{at}].mountPath: {mount.mount_path} stands in "
+                    f"{path}.volumeMounts[{at}].mountPath: {mount.mount_path} is in "
                     "spec.runtime.volumeMounts; use another path"
                 )
 
@@ -269,7 +273,7 @@ def _mounts(
             if mount.mount_path.rstrip("/") == volume_names.model_directory(model.name):
                 yield f"{path}.mountPath: {mount.mount_path} is where the weights of {model.name} appear"
         if ".." in (mount.sub_path or "").split("/"):
-            yield f"{path}.subPath: '..' may not stand in a path"
+            yield f"{path}.subPath: a path must not contain '..'"
     yield from _twice(f"{where}.volumeMounts", "mountPath", [mount.mount_path.rstrip("/") for mount in given])
 
 
@@ -286,10 +290,10 @@ def _volume_source(volume: NamedVolume, path: str) -> Iterator[str]:
 
 
 def _twice(path: str, key: str, values: Iterable[str]) -> Iterator[str]:
-    """One sentence for each value that stands more than once."""
+    """Yield one sentence for each duplicate value."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for number, value in enumerate(values):
         places[value].append(number)
     for value, numbers in places.items():
         if len(numbers) > 1:
-            yield f"{path}[{numbers[1]}].{key}: {value} stands there {len(numbers)} times; once is allowed"
+            yield f"{path}[{numbers[1]}].{key}: {value} occurs {len(numbers)} times; it may occur once"

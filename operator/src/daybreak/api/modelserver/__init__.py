@@ -1,1 +1,1 @@
-"""The kind ModelServer: its types, its rules, and the engines that it knows."""
+"""Types, rules and engines of the kind ModelServer."""

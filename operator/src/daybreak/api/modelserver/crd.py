@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of ModelServer, made from the models."""
+"""CustomResourceDefinition of ModelServer, generated from the models."""
 
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.modelserver import definition
@@ -10,7 +10,7 @@ from daybreak.api.schema.custom_resource import ready
 
 CRD = custom_resource.Definition(
     MODEL_SERVERS,
-    "An engine in a container with one model, behind the gateway: it sleeps at zero pods.",
+    "Model served by an engine container behind the gateway. It sleeps at zero pods.",
     definition.NAME_RULES,
     ModelServerSpec,
     ModelServerStatus,

@@ -1,4 +1,4 @@
-"""The ModelServer kind, and how a manifest becomes one."""
+"""The ModelServer kind, and the conversion of a manifest into it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +21,10 @@ from daybreak.api.schema.custom_resource import NameRule, at_most, dns_label
 SHORT_NAME = "ms"
 
 V2_READY = "/v2/models/{model}/ready"
-"""Where a server of the Open Inference Protocol says whether a model is ready."""
+"""Path at which a server of the Open Inference Protocol reports whether a model is ready."""
 NAME_LIMIT = 40
-"""Longest name of a ModelServer: names of pods and labels of 63 characters are made of it, see `names`."""
+"""Maximum length of a ModelServer's name. Pod names and labels, which have at most 63 characters, contain the
+name; see `names`."""
 NAME_RULES = (
     at_most(NAME_LIMIT, "other names are made of it"),
     dns_label("since a Service of that name is made"),
@@ -37,7 +38,7 @@ NAME_RULES = (
 
 @dataclass(frozen=True)
 class ModelServer:
-    """A ModelServer as the operator works with it: identity and spec, without status."""
+    """Identity and spec of a ModelServer, without its status."""
 
     name: str
     namespace: str
@@ -45,14 +46,14 @@ class ModelServer:
     generation: int
     spec: ModelServerSpec
     engine: EngineProfile
-    """What is known of its engine, whatever the spec says of it."""
+    """Profile of the engine, without the values that the spec sets for a custom engine."""
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any], engines: Engines | None = None) -> Self:
-        """Read a manifest as the API server gives it. Raises InvalidSpec.
+        """Parse a manifest from the API server. Raises InvalidSpec.
 
-        Rules across fields are `validation.problems`. `engines` are those that there are; None: those of
-        every installation.
+        `validation.problems` checks the rules across fields. `engines` are the available engines; None
+        means the built-in ones.
         """
         spec = read_spec(manifest, NAME_RULES, ModelServerSpec)
         known = profiles() if engines is None else engines
@@ -68,21 +69,21 @@ class ModelServer:
 
     @property
     def owner(self) -> str:
-        """What stands for it in labels, and in names of its objects."""
+        """Owner identifier in labels, and in the names of the server's objects."""
         return names.of_owner(KIND, self.name)
 
     @property
     def sleeps(self) -> Mapping[str, Sleep | None]:
-        """When it sleeps, by the name of its one gate; None: never by itself."""
+        """Sleep settings by the name of the server's only gate; None if the server never sleeps by itself."""
         return {self.spec.model.name: self.spec.sleep}
 
     def starts_asleep(self, gate: str) -> bool:
-        """Return False: a new one starts awake."""
+        """Return False, because a new server starts awake."""
         return False
 
     @property
     def profile(self) -> EngineProfile:
-        """How its engine is started; of a custom one, with what the spec says of that."""
+        """Profile of the engine, with the values that the spec sets for a custom engine."""
         spec = self.spec
         if spec.engine != CUSTOM:
             return self.engine
@@ -101,22 +102,25 @@ class ModelServer:
 
     @property
     def image(self) -> str | None:
-        """Its image; None: that of the installation's Ray pods."""
+        """Image of the engine, or None for the image of the installation's Ray pods."""
         return self.spec.image or self.engine.image
 
     @property
     def protocol(self) -> Protocol:
-        """What passes the gateway."""
+        """Protocol that the gateway admits."""
         return self.spec.protocol or self.profile.protocol
 
     @property
     def readiness_path(self) -> str:
-        """Path at which its engine answers 200 as soon as requests may come."""
+        """Path at which the engine returns 200 as soon as it accepts requests."""
         return self._path(self.profile.readiness_path)
 
     @property
     def answer_path(self) -> str:
-        """Path at which its engine answers 200 when the model does; empty: it is asked for a completion."""
+        """Path at which the engine returns 200 when the model answers.
+
+        Empty if the operator probes the model with a request of its task.
+        """
         return self._path(self.profile.asked_at)
 
     def _path(self, template: str) -> str:
@@ -125,9 +129,10 @@ class ModelServer:
 
     @property
     def model(self) -> Model:
-        """Its model, as its pods are built, placed and counted, and as it is asked.
+        """Model of the server, from which its pods are built, placed, counted and probed.
 
-        Of a replica on several nodes each pod is as a stage of a pipeline, whatever the engine makes of them.
+        Each pod of a multi-node replica counts as one pipeline stage, regardless of how the engine splits
+        the model.
         """
         spec = self.spec
         parallelism = self.spec.parallelism
@@ -154,7 +159,7 @@ class ModelServer:
 
     @property
     def workload(self) -> RayWorkload:
-        """The same with its pods, for what builds pods of any workload."""
+        """Model and pod settings of the server, for code that builds the pods of any workload."""
         spec = self.spec
         runtime = Runtime(
             image=self.image,

@@ -1,7 +1,7 @@
-"""Engine profiles: how an engine is started in a container, and where it answers.
+"""Engine profiles: how an engine starts in a container, and at which port and paths it answers.
 
-The list is engines.yaml, and what an installation adds to it. One of these that lacks something, or says
-something unknown, is left out, with the reason.
+The profiles are those of engines.yaml and those that an installation adds. An added profile that lacks a
+required field, or has an unknown one, is left out, and the reason is kept.
 """
 
 import re
@@ -19,136 +19,142 @@ from daybreak.api.gates.protocol import Protocol
 from daybreak.api.schema.base import ApiModel, readable
 
 EngineName = Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$")]
-"""The name of an engine."""
+"""Name of an engine."""
 CUSTOM = "custom"
-"""The engine that the spec itself describes."""
+"""Name of the engine that the spec itself describes."""
 VALUES = ("weights", "model", "revision", "tensor", "pipeline", "nodes", "port", "drain", "cache")
-"""What a template may name."""
+"""Names that a template may contain in braces."""
 OF_PATHS = ("model",)
-"""The same of a path."""
+"""Names that the template of a path may contain in braces."""
 _NAMED = re.compile(r"\{([A-Za-z_]+)\}")
 
 
 class Flags(StrEnum):
-    """How an engine takes arguments by name."""
+    """Format in which an engine takes its arguments by name."""
 
     VLLM = "vllm"
-    """As vLLM does: checked against its list, with what fields of the spec say."""
+    """vLLM's format: checked against vLLM's list, and combined with the values of the spec's fields."""
     DASHES = "dashes"
-    """As most command lines take them, after all others: with dashes."""
+    """Flags with dashes after all other arguments, as on most command lines."""
     UNDERSCORES = "underscores"
-    """The same with underscores."""
+    """Flags with underscores after all other arguments."""
     NONE = "none"
-    """Not at all."""
+    """No arguments by name."""
 
 
 class Distributed(ApiModel):
-    """How an engine is started in the pods of a replica on several nodes: a leader, which takes the requests,
-    and workers.
+    """Start of an engine in the pods of a multi-node replica: a leader, which receives the requests, and
+    workers.
 
-    In command and arguments Kubernetes puts LeaderWorkerSet's variables: `$(LWS_LEADER_ADDRESS)` is the
-    leader's address, `$(LWS_GROUP_SIZE)` the number of pods, `$(LWS_WORKER_INDEX)` which of them it is, 0 the
-    leader.
+    Kubernetes replaces LeaderWorkerSet's variables in command and arguments: `$(LWS_LEADER_ADDRESS)` is the
+    leader's address, `$(LWS_GROUP_SIZE)` the number of pods, and `$(LWS_WORKER_INDEX)` the index of the pod,
+    which is 0 for the leader.
     """
 
     args: list[str] = Field(default_factory=list)
-    """More arguments in all of them, as templates."""
+    """Additional arguments of all pods, as templates."""
     worker_command: list[str] | None = None
-    """Command of a worker. Unset: the leader's."""
+    """Command of a worker. Defaults to the leader's command."""
     worker_args: list[str] | None = None
-    """Arguments of a worker in place of the profile's own `args` and `metricsArgs`. Unset: these."""
+    """Arguments of a worker. Defaults to the profile's `args` and `metricsArgs`."""
 
     @property
     def templates(self) -> Sequence[str]:
-        """Every template."""
+        """All templates."""
         return (*self.args, *(self.worker_command or ()), *(self.worker_args or ()))
 
 
 class EngineProfile(ApiModel):
-    """One engine."""
+    """Profile of one engine."""
 
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """Its image, where the spec names none."""
+    """Image of the engine if the spec names none."""
     ray_image: bool = False
-    """Whether that is the image of the installation's Ray pods."""
+    """True if the default image is that of the installation's Ray pods."""
     command: list[str] = Field(default_factory=list)
-    """Command; empty: the image's own."""
+    """Command of the container. Defaults to the image's command."""
     args: list[str] = Field(default_factory=list)
-    """Arguments, as templates."""
+    """Arguments of the container, as templates."""
     hub_args: list[str] = Field(default_factory=list)
-    """More of them for a model of the Hugging Face Hub."""
+    """Additional arguments for a model of the Hugging Face Hub."""
     path_args: list[str] = Field(default_factory=list)
-    """More of them for a model at a path."""
+    """Additional arguments for a model at a path."""
     revision_args: list[str] = Field(default_factory=list)
-    """More of them for a model with a revision; none: the engine knows no revisions, or is told otherwise."""
+    """Additional arguments for a model with a revision. Empty if the engine supports no revisions, or
+    receives them in another way."""
     remote_code_args: list[str] = Field(default_factory=list)
-    """More of them where code of the model's repository may run; likewise."""
+    """Additional arguments if code from the model's repository may run. Empty if the engine cannot run such
+    code, or is configured in another way."""
     metrics_args: list[str] = Field(default_factory=list)
-    """Arguments that turn its metrics on; those of a name that `engineArgs` have are left to these."""
+    """Arguments that enable the engine's metrics. They are left out if `engineArgs` contains one of their
+    names."""
     env: dict[str, str] = Field(default_factory=dict)
-    """Environment, as templates; what the spec says takes precedence."""
+    """Environment variables, as templates. Variables of the spec take precedence."""
     distributed: Distributed | None = None
-    """How a replica spans several nodes; unset: it cannot."""
+    """Start of a replica on several nodes. If unset, a replica cannot span several nodes."""
     hub: bool = True
-    """Whether it takes a model of the Hugging Face Hub."""
+    """True if the engine accepts a model of the Hugging Face Hub."""
     flag_style: Flags
-    """How arguments by name follow."""
+    """Format of the arguments in `engineArgs`."""
     reserved_args: list[str] = Field(default_factory=list)
-    """Names of arguments that fields of the spec stand for, without dashes in front."""
+    """Names of arguments that fields of the spec set, without leading dashes."""
     port: Annotated[int, Field(ge=1, le=65535)]
-    """Where it listens."""
+    """Port on which the engine listens."""
     readiness_path: Annotated[str, Field(pattern="^/[!-~]*$")]
-    """Path that answers 200 as soon as requests may come, as a template."""
+    """Path that returns 200 as soon as the engine accepts requests, as a template."""
     protocol: Protocol = Protocol.OPENAI
-    """What it speaks."""
+    """Protocol of the engine."""
     probe_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
-    """Path that answers 200 when the model does, as a template. Unset: with OpenAI's API it is asked for a
-    completion, with another protocol the readiness path is asked."""
+    """Path that returns 200 when the model answers, as a template. If unset, the operator sends a request of
+    the model's task with protocol `OpenAI`, and queries the readiness path with another protocol."""
 
     metrics_path: Annotated[str, Field(pattern="^/[!-~]*$")] | None = None
-    """Path of its metrics in Prometheus' format; unset: it has none."""
+    """Path of the engine's metrics in Prometheus format. If unset, the engine has no metrics."""
     metrics_port: Annotated[int, Field(ge=1, le=65535)] | None = None
-    """Where they are; unset: at its port."""
+    """Port of the engine's metrics. Defaults to `port`."""
 
     @property
     def metrics_at(self) -> tuple[int, str] | None:
-        """Port and path of its metrics; None: it has none."""
+        """Port and path of the engine's metrics, or None if it has none."""
         return None if self.metrics_path is None else (self.metrics_port or self.port, self.metrics_path)
 
     @property
     def of_container(self) -> Sequence[str]:
-        """Every template of the container."""
+        """All templates of the container."""
         of_model = (*self.hub_args, *self.path_args, *self.revision_args, *self.remote_code_args)
         spread = self.distributed.templates if self.distributed is not None else ()
         return (*self.command, *self.args, *of_model, *spread, *self.env.values())
 
     @property
     def asked_at(self) -> str:
-        """Template of the path that answers 200 when the model does; empty: it is asked for a completion."""
+        """Template of the path that returns 200 when the model answers.
+
+        Empty if the operator probes the model with a request of its task.
+        """
         return self.probe_path or ("" if self.protocol is Protocol.OPENAI else self.readiness_path)
 
     @property
     def taken(self) -> frozenset[str]:
-        """Names of arguments that may not be given by name: the profile gives them."""
+        """Names of arguments that `engineArgs` must not contain, because the profile sets them."""
         written = (word[2:].partition("=")[0] for word in self.of_container if word.startswith("--"))
         return frozenset((*self.reserved_args, *map(flag_name, written)))
 
     @property
     def runs_remote_code(self) -> bool:
-        """Whether it can be told to run code of the model's repository."""
+        """True if the engine has a setting to run code from the model's repository."""
         return self.flag_style is Flags.VLLM or bool(self.remote_code_args)
 
     @property
     def knows_revisions(self) -> bool:
-        """Whether it can be told of a model's revision."""
+        """True if the engine has a setting for a model's revision."""
         return self.flag_style is Flags.VLLM or any("{revision}" in each for each in self.of_container)
 
 
 class Engines(Mapping[str, EngineProfile]):
-    """The engines that there are, by name.
+    """Available engines by name.
 
     Attributes:
-        refused: Why profiles of the installation are not among them, by name.
+        refused: Reasons for which profiles of the installation are left out, by name.
     """
 
     def __init__(self, known: Mapping[str, EngineProfile], refused: Mapping[str, str] | None = None) -> None:
@@ -171,16 +177,16 @@ _OWN = TypeAdapter(dict[str, Any])
 
 @cache
 def profiles() -> Engines:
-    """The list of every installation, read once."""
+    """Return the built-in profiles, which are read once."""
     text = resources.files("daybreak.api.modelserver").joinpath("engines.yaml").read_text(encoding="utf-8")
     return Engines(_PROFILES.validate_python(yaml.safe_load(text)))
 
 
 def with_own(text: str) -> Engines:
-    """The list with an installation's own ones, which are JSON in the form of engines.yaml.
+    """Return the built-in profiles and those of an installation: JSON in the form of engines.yaml.
 
-    A profile with something wrong is left out: it must keep neither the others nor the operator from their
-    work. Raises ValidationError where the text is no JSON object.
+    An invalid profile is left out, because it must not disable the other profiles or the operator. Raises
+    ValidationError if the text is not a JSON object.
     """
     own: dict[str, EngineProfile] = {}
     refused: dict[str, str] = {}
@@ -210,17 +216,17 @@ def _wrong(name: str, profile: EngineProfile) -> Iterator[str]:
 
 
 def filled(templates: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Templates with their values. What is no name of `VALUES` stays as it is written."""
+    """Return the templates with their values. Names without a value stay unchanged."""
     return [_NAMED.sub(lambda found: values.get(found[1], found[0]), each) for each in templates]
 
 
 def flag_name(name: str) -> str:
-    """The name of an argument as it stands on a command line."""
+    """Return the name of an argument as a command line has it, with dashes."""
     return name.replace("_", "-")
 
 
 def unknown(templates: Sequence[str], values: tuple[str, ...] = VALUES) -> Iterator[str]:
-    """What is wrong with templates: names that have no value, each with the nearest one."""
+    """Yield an error for each name in the templates without a value, with the nearest known name."""
     for template in templates:
         for name in _NAMED.findall(template):
             if name not in values:

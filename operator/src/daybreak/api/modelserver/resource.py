@@ -1,4 +1,4 @@
-"""ModelServers as the API server serves them: all that the gateway's agent needs to watch them."""
+"""API resource of ModelServer: everything that the gateway's agent needs to watch these objects."""
 
 from daybreak.api.schema.resource import GROUP, VERSION, Resource
 

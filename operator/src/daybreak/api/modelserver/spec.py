@@ -1,6 +1,6 @@
-"""What a person asks for: the spec of a ModelServer.
+"""Spec of a ModelServer: its desired state.
 
-As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+As with the other kinds, the CRD, the JSON schema and the API page are generated from the models here.
 """
 
 import re
@@ -29,13 +29,14 @@ from daybreak.api.schema.kubernetes_types import EnvVar, LocalObjectReference, S
 from daybreak.api.schema.scalar_types import AutoOrDuration, Duration, ModelName, ObjectName, PositiveDuration
 
 MOST_OF_A_NODE = 64
-"""Most accelerators of a pod of a replica on several nodes: as many as share a layer at most."""
+"""Maximum number of accelerators per pod of a multi-node replica. It is the maximum of
+`parallelism.tensor`."""
 Argument = Annotated[str, Field(max_length=4096)]
 Path = Annotated[str, Field(max_length=256, pattern="^/[!-~]*$")]
 
 
 class ServedModel(ApiModel):
-    """The model that the engine serves."""
+    """Model that the engine serves."""
 
     rules = (
         *OF_THE_HUB,
@@ -52,62 +53,66 @@ class ServedModel(ApiModel):
     )
 
     name: ModelName
-    """What clients send as `model`."""
+    """Model name that clients send as `model`."""
     source: Source
-    """Where the weights are: `hf://owner/name`, `pvc://claim/path`, `image://registry/name:tag#path` (an
-    image volume) or `file:///path` (in the engine's image). `s3://bucket/prefix` and `gs://bucket/prefix` for
-    an engine that reads them itself, as vLLM does with `engineArgs.load_format: runai_streamer`."""
+    """Location of the weights: `hf://owner/name`, `pvc://claim/path`, `image://registry/name:tag#path` (an
+    image volume) or `file:///path` (in the engine's image). `s3://bucket/prefix` and `gs://bucket/prefix`
+    require an engine that reads buckets itself, such as vLLM with `engineArgs.load_format:
+    runai_streamer`."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """Commit, tag or branch of an hf:// model; a commit pins it."""
+    """Commit, tag or branch of an `hf://` model. A commit pins the model."""
     token: SecretKeySource | None = None
-    """Hugging Face token of a gated model, from a Secret: the engine's variable `HF_TOKEN`."""
+    """Hugging Face token for a gated model, from a Secret. The engine receives the token in the variable
+    `HF_TOKEN`."""
     trust_remote_code: bool = False
-    """Whether code from the model's repository may run in the pods, with engines that can be told so: vllm,
-    sglang, tgi and tensorrt-llm. An hf:// model then needs a commit as `revision`."""
+    """True to allow code from the model's repository to run in the pods. The engines `vllm`, `sglang`, `tgi`
+    and `tensorrt-llm` support this. An `hf://` model then requires a commit as `revision`."""
     task: Task | None = None
-    """API by which the operator probes the model before requests are released: `Completions`, `Chat`,
-    `Embeddings`, `Rerank`, `Score`, `Classify` or `Transcription`. Defaults to a task that the engine reports
-    in `/v1/models` or `/openapi.json`, or else to the first one that it serves."""
+    """API with which the operator probes the model before the gateway releases requests: `Completions`,
+    `Chat`, `Embeddings`, `Rerank`, `Score`, `Classify` or `Transcription`. Defaults to a task that the engine
+    reports in `/v1/models` or `/openapi.json`; otherwise to the first task that the engine serves."""
 
 
 class Autoscaling(ApiModel):
-    """More replicas while many requests are in progress."""
+    """Autoscaling of replicas by the number of requests."""
 
     max_replicas: Annotated[int, Field(ge=1, le=1000)]
-    """Most replicas. The fewest are those of `replicas`."""
+    """Maximum number of replicas. The minimum is `replicas`."""
     target_ongoing_requests: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    """Requests in progress, those that wait included, for each replica that is aimed at. Unset: 16, or
-    `maxOngoingRequests` where that is less."""
+    """Target number of requests per replica, including held requests. Defaults to 16, or to
+    `maxOngoingRequests` if that is smaller."""
     upscale_delay: Duration = "10s"
-    """How long more replicas must be wanted before they are added."""
+    """Time for which the traffic must require more replicas before the operator adds them."""
     downscale_delay: Duration = "5m"
-    """How long fewer replicas must be wanted before pods go."""
+    """Time for which the traffic must require fewer replicas before the operator removes pods."""
 
 
 class ServerRollout(ApiModel):
-    """How changes reach running pods. What restarts nothing (`replicas`, `autoscaling`, `maxOngoingRequests`,
-    `sleep`, `hold`, `access`) is always changed at once."""
+    """Rollout of changes to running pods. Fields that restart no pod (`replicas`, `autoscaling`,
+    `maxOngoingRequests`, `sleep`, `hold`, `access`) always take effect immediately."""
 
     strategy: Literal[RolloutStrategy.AUTO, RolloutStrategy.BLUE_GREEN, RolloutStrategy.REPLACE] = (
         RolloutStrategy.AUTO
     )
-    """`BlueGreen`: one new pod beside those that run; when it has answered, the others are replaced one by
-    one. It needs room for one pod more. `Replace`: requests are held, those in progress end, all pods go, and
-    new ones come; needs no spare accelerator. `Auto`: `BlueGreen` where room is free now for one pod more,
-    else `Replace`."""
+    """Strategy of a change that replaces pods. `BlueGreen`: the operator adds one new pod, and replaces the
+    other pods one by one after it has answered. This needs capacity for one more pod. `Replace`: the gateway
+    holds new requests, requests in progress end, and the operator replaces all pods. This needs no spare
+    accelerator. `Auto`: `BlueGreen` if capacity for one more pod is currently free; otherwise `Replace`."""
     on_failure: OnFailure = OnFailure.ROLL_BACK
-    """What comes of a change that cannot start: `RollBack` to the last revision that answered, or `Pause`."""
+    """Reaction to a change that cannot start: `RollBack` to the last revision that answered, or `Pause`."""
     deadline: AutoOrDuration = "Auto"
-    """How long a change may take from its first pod to its first answer; what takes longer has failed.
-    `Auto`: three times what nearly every start took, between 15 minutes and 2 hours; 30 minutes without
-    one."""
+    """Maximum time of a change from its first pod to its first answer. A change that takes longer has failed.
+    `Auto`: three times the 95th percentile of the measured start times, between 15 minutes and 2 hours; 30
+    minutes if no start has been measured."""
     paused: bool = False
-    """Begins no change of what runs. The annotation `daybreak.dev/rollout-paused` does the same."""
+    """True to start no change of the running pods. The annotation `daybreak.dev/rollout-paused` has the same
+    effect."""
     revision: Annotated[int, Field(ge=1)] | None = None
-    """Number of an earlier revision that is run instead of what the spec says of the pods. The annotation
-    `daybreak.dev/rollout-revision` does the same and takes precedence. Unset: what the spec says."""
+    """Number of an earlier revision to run instead of the pod settings in the spec. The annotation
+    `daybreak.dev/rollout-revision` has the same effect and takes precedence. Defaults to the settings in the
+    spec."""
     revision_history_limit: Annotated[int, Field(ge=1, le=100)] = 10
-    """How many revisions are kept that are not in use."""
+    """Maximum number of unused revisions to keep."""
 
 
 def _of_custom(field: str, name: str) -> Rule:
@@ -119,7 +124,7 @@ def _of_custom(field: str, name: str) -> Rule:
 
 
 class ModelServerSpec(ApiModel):
-    """An engine in a container, with one model."""
+    """Desired state of an engine in a container with one model."""
 
     rules = (
         _of_custom("command", "command"),
@@ -178,83 +183,89 @@ class ModelServerSpec(ApiModel):
     )
 
     engine: EngineName
-    """`vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`, `friendli`, `mlflow`, or
-    `custom` for any image that answers over HTTP; or one of the installation's own (the chart's value
-    `engines`)."""
+    """Engine of the server: `vllm`, `sglang`, `llama.cpp`, `tgi`, `tensorrt-llm`, `triton`, `ollama`,
+    `friendli`, `mlflow`, `custom` for any image that answers over HTTP, or an engine that the installation
+    adds (chart value `engines`)."""
     model: ServedModel
-    """The model."""
+    """Model that the server serves."""
     image: Annotated[str, Field(min_length=1, max_length=512)] | None = None
-    """The engine's image. Unset: with vllm the operator's default for Ray pods, which has the pinned vLLM;
-    with an engine of the installation's own the one that it names. The others need one."""
+    """Image of the engine. Required, except for `vllm` and for an added engine whose profile names an image.
+    With `vllm`, defaults to the operator's image for Ray pods, which contains the pinned vLLM. With an added
+    engine, defaults to the image of its profile."""
     image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    """When the kubelet pulls it."""
+    """Pull policy of the engine's image."""
     image_pull_secrets: Annotated[list[LocalObjectReference], Field(max_length=8)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
-    """Secrets for pulling it."""
+    """Secrets for pulling the engine's image."""
     command: Annotated[list[Argument], Field(max_length=64)] | None = None
-    """Command of a custom engine. Unset: the image's own. In it, as in `args`, `{weights}` stands for the
-    model's place (a Hugging Face repository, a path), `{model}` for its name, `{revision}` for its revision,
-    `{tensor}` and `{pipeline}` for the accelerators of one replica, `{port}` for the port, and `{drain}` for
-    the seconds in which requests may end, and `{cache}` for a directory that may be written to."""
+    """Command of a custom engine. Defaults to the image's command. `command` and `args` may contain
+    placeholders. `{weights}` is the location of the model (a Hugging Face repository or a path), `{model}`
+    its name, and `{revision}` its revision. `{tensor}` and `{pipeline}` are the accelerators of one replica,
+    and `{nodes}` is the number of its pods. `{port}` is the port, `{drain}` the number of seconds in which
+    requests may end, and `{cache}` a writable directory."""
     args: Annotated[list[Argument], Field(max_length=256)] | None = None
-    """Arguments of a custom engine."""
+    """Arguments of a custom engine, with the placeholders of `command`."""
     engine_args: EngineArgs | None = None
-    """The engine's arguments by its own names. vLLM's (such as `max_model_len`) are checked against the list
-    of its version where the image is the operator's default, or one of vLLM's whose tag says the same version
-    (docs/versions.md). Those of other engines, such as sglang's `mem_fraction_static`, are passed on as they
-    are. Arguments that have a field of their own here are refused, and so are all with `ollama` and `custom`,
-    which take none. With vLLM, images, audio and video by URL are off unless `allowed_media_domains` names
-    hosts."""
+    """Arguments of the engine, by the engine's names. vLLM's arguments (such as `max_model_len`) are checked
+    against the list of the pinned version (docs/versions.md). This check needs the operator's default image,
+    or an image of vLLM with a tag of that version. Arguments of other engines, such as `mem_fraction_static`
+    of SGLang, are passed unchecked. Arguments for which the spec has a field are rejected. The engines
+    `ollama` and `custom` accept no arguments here. With vLLM, images, audio and video by URL are disabled
+    unless `allowed_media_domains` names hosts."""
     port: Annotated[int, Field(ge=1024, le=65535)] | None = None
-    """Where a custom engine listens. Unset: 8000."""
+    """Port on which a custom engine listens. Defaults to 8000."""
     readiness_path: Path | None = None
-    """Path at which a custom engine answers 200 as soon as requests may come; `{model}` stands there for the
-    model's name. Unset: `/health`, or with protocol `V2` `/v2/models/{model}/ready`."""
+    """Path at which a custom engine returns 200 as soon as it accepts requests. `{model}` is the placeholder
+    for the model's name. Defaults to `/health`, or to `/v2/models/{model}/ready` with protocol `V2`."""
     metrics_path: Path | None = None
-    """Path at which a custom engine has metrics in Prometheus' format. Unset: it has none."""
+    """Path of a custom engine's metrics in Prometheus format. If unset, the engine has no metrics."""
     metrics_port: Annotated[int, Field(ge=1024, le=65535)] | None = None
-    """Where they are. Unset: at its port."""
+    """Port of a custom engine's metrics. Defaults to the port of the engine."""
     protocol: Protocol | None = None
-    """What the gateway lets through: `OpenAI`, the paths of OpenAI's API, and the address `llm` knows its
-    model; `V2`, any request below `/v2` (the Open Inference Protocol); or `Any` method, path and body, for an
-    engine with an API of its own. Unset: what the engine speaks by itself; of a custom one `OpenAI`."""
+    """Protocol that the gateway admits. `OpenAI`: the paths of OpenAI's API; the address `llm` also serves
+    the model. `V2`: any request below `/v2` (the Open Inference Protocol). `Any`: any method, path and body,
+    for an engine with another API. Defaults to the protocol of the engine, which is `OpenAI` for a custom
+    engine."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
-    """Accelerators of one replica, tensor x pipeline, all in one pod unless `nodes` says otherwise. Engines
-    that can be told of it are: not triton, ollama and mlflow."""
+    """Accelerators of one replica: `tensor` times `pipeline`, all in one pod unless `nodes` is above 1. The
+    engines `llama.cpp`, `triton`, `ollama` and `mlflow` receive no argument for it."""
     nodes: Annotated[int, Field(ge=1, le=64)] = 1
-    """Pods of one replica, each of which may stand on a node of its own and has an equal part of its
-    accelerators. More than 1 needs LeaderWorkerSet in the cluster, and an engine that can be spread: vllm,
-    sglang, or one of the installation's own."""
+    """Number of pods per replica. Each pod can run on a separate node and has an equal share of the replica's
+    accelerators. A value above 1 needs LeaderWorkerSet in the cluster, and an engine that supports several
+    nodes: `vllm`, `sglang`, or an engine that the installation adds."""
     accelerator: Accelerator = Field(default_factory=Accelerator)
-    """What it computes on."""
+    """Accelerators of the pods, and the nodes that the pods may use."""
     resources: WorkerResources = Field(default_factory=WorkerResources)
-    """Cores and memory of one replica."""
+    """CPUs and memory of each pod."""
     replicas: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Replicas while it is awake, each of them a pod; what `kubectl scale` writes. With `autoscaling`: the
-    fewest."""
+    """Number of replicas while the server is awake, which `kubectl scale` sets. A replica is one pod, or
+    `nodes` pods. With `autoscaling`, it is the minimum."""
     autoscaling: Autoscaling | None = None
-    """Replicas by the requests in progress, as gateways count them. Unset: as many as `replicas` says."""
+    """Autoscaling by the number of requests that the gateways count. If unset, the number of replicas is
+    `replicas`."""
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    """Most requests that one replica takes at once; more wait in the gateway."""
+    """Maximum number of requests that one replica receives at once. Further requests wait in the gateway."""
     graceful_shutdown_timeout: PositiveDuration = "2m"
-    """How long a stopping replica may take to finish its requests, as far as its engine does so."""
+    """Maximum time in which a stopping replica may finish its requests, if the engine supports this."""
     env: Annotated[list[EnvVar], Field(max_length=64)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
-    """Environment of the engine."""
+    """Environment variables of the engine."""
     service_account_name: ObjectName | None = None
-    """A ServiceAccount of one's own, for workload identity. Unset: Daybreak makes one without rights."""
+    """Custom ServiceAccount for the pods, for workload identity. Defaults to a ServiceAccount without
+    permissions, which Daybreak creates."""
     pod_template: PodTemplate | None = None
-    """What to add to the pods; the engine's container is called `engine`."""
+    """Additions to the pods. The name of the engine's container is `engine`."""
     rollout: ServerRollout = Field(default_factory=ServerRollout)
-    """How a change of the pods reaches what runs, and what comes of one that cannot start."""
+    """Rollout of changes to running pods, and the reaction to a change that cannot start."""
     state: State | None = None
-    """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
-    annotation `daybreak.dev/state` does the same and takes precedence. Unset: the traffic decides."""
+    """Forced state of the server, regardless of traffic: `Asleep` (requests are rejected and wake nothing) or
+    `Awake`. The annotation `daybreak.dev/state` has the same effect and takes precedence. If unset, the
+    traffic decides."""
     sleep: Sleep | None = None
-    """When its pods go. Unset: never."""
+    """Sleep settings: when the server releases its pods. If unset, the server never sleeps."""
     hold: Hold | None = None
-    """How requests wait while it wakes."""
+    """Settings for requests held while the server wakes."""
     access: Access | None = None
-    """Who may use it. Unset: everybody who can reach its address."""
+    """Clients that may use the server. Defaults to all clients that can reach its address."""

@@ -1,4 +1,4 @@
-"""What the operator says of a ModelServer: conditions that follow kstatus, and its gate."""
+"""Status of a ModelServer: conditions that follow kstatus, and the state of its gate."""
 
 from typing import Annotated, Literal
 
@@ -14,63 +14,68 @@ Moment = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
 
 
 class AutoscalingStatus(ApiModel):
-    """What autoscaling has decided."""
+    """Decision of the autoscaling."""
 
     current_replicas: int
-    """Pods that there are to be."""
+    """Number of replicas that the operator maintains."""
     desired_replicas: int | None = None
-    """As many are wanted, at least for as long as `since` says; absent: no others are."""
+    """Other number of replicas that the traffic has required since `desiredSinceTime`: for an increase the
+    minimum of that time, for a decrease the maximum. Absent if no other number is required."""
     desired_since_time: Moment | None = None
-    """Since when another number is wanted without a break."""
+    """Time since which the traffic has required another number of replicas without interruption."""
 
 
 class CrashStatus(ApiModel):
-    """A replica on several nodes that was started anew, since one of its containers had ended."""
+    """Multi-node replica that was restarted because one of its containers had ended."""
 
     configuration_hash: Annotated[str, Field(max_length=64)]
-    """Digest of what it ran."""
+    """Digest of the configuration that the replica ran."""
     group: Annotated[str, Field(max_length=64)]
-    """Which replica it was: the uid of its first pod."""
+    """Identity of the replica: the UID of its first pod."""
     repeated: bool = False
-    """Whether another one had ended so before it, and none has answered since: then somebody must act."""
+    """True if another replica had ended in this way before, and none has answered since. Action is
+    required."""
     message: str
-    """What the container said last."""
+    """Last message of the container."""
 
 
 class ModelServerStatus(ApiModel):
-    """What the operator has seen and done."""
+    """Observed state of a ModelServer."""
 
     observed_generation: int = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that this status describes."""
     phase: Phase | None = None
-    """One word on it."""
+    """Phase of the server, for display."""
     phase_transition_time: Moment | None = None
-    """When the phase last changed."""
+    """Time of the last change of `phase`."""
     access: Literal["Open", "ApiKeys"] | None = None
-    """Who may use it: everybody who can reach its address, or who has an API key."""
+    """Clients that may use the server: `Open` for all clients that can reach its address, `ApiKeys` for
+    clients with an API key."""
     gate: GateStatus | None = None
-    """How the gateway is to treat requests; absent without a gateway."""
+    """Gate of the server, which the gateway applies to requests. Absent without a gateway."""
     url: str | None = None
-    """Where a client inside the cluster points its base URL: with protocol OpenAI its paths begin there."""
+    """Base URL for clients inside the cluster. With protocol `OpenAI`, the paths of the API begin there."""
     replicas: int = 0
-    """Pods that are ready."""
+    """Number of ready replicas."""
     autoscaling: AutoscalingStatus | None = None
-    """How many pods the traffic asks for; absent without `spec.autoscaling`, and in sleep."""
+    """Number of replicas that the traffic requires. Absent without `spec.autoscaling`, and while the server
+    is asleep."""
     accelerators: int = 0
-    """Accelerators that its pods hold."""
+    """Number of accelerators that the server's pods use."""
     savings: SavingsStatus | None = None
-    """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
-    without a gateway."""
+    """Accelerator-seconds used while awake, used while waking, and saved by sleep. Absent without
+    accelerators or without a gateway."""
     selector: str | None = None
-    """Label selector of its pods, for the scale subresource."""
-    probed_configuration_hash: Annotated[str, Field(max_length=64)] | None = None
-    """What has answered: a digest of what the pods run. Another one is asked anew, and one that slept."""
+    """Label selector of the server's pods, for the scale subresource."""
+    probed_configuration: Annotated[str, Field(max_length=64)] | None = None
+    """Digest of the pod configuration that has answered a probe. The operator probes again after a change of
+    the configuration and after sleep."""
     crash: CrashStatus | None = None
-    """The last replica on several nodes that ended before one answered; absent once one does."""
+    """Last multi-node replica that ended before any replica answered. Absent after a replica has answered."""
     rollout: RolloutStatus | None = None
-    """The last change of what runs."""
+    """Last rollout of the server."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Conditions: Ready, Active, Schedulable, Reconciling, Stalled."""
+    """Conditions `Ready`, `Active`, `Schedulable`, `Reconciling` and `Stalled`."""

@@ -1,4 +1,4 @@
-"""What is wrong with a ModelServer of the right form: rules across fields that CEL cannot say."""
+"""Validation of a well-formed ModelServer: rules across fields that CEL cannot express."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -24,24 +24,24 @@ from daybreak.api.schema.scalars import parse_quantity
 ENGINE_CONTAINER = "engine"
 """Name of the engine's container."""
 READ_IN_PLACE = ("runai_streamer", "runai_streamer_sharded", "tensorizer")
-"""Load formats with which vLLM reads a bucket itself."""
+"""Load formats with which vLLM reads a bucket directly."""
 _MEBIBYTE = 2**20
 _SPREAD = ", ".join(name for name, profile in profiles().items() if profile.distributed is not None)
-"""Engines that can span several nodes."""
+"""Names of the engines that support several nodes per replica."""
 _NAME = "[a-z][a-z0-9_-]{0,62}"
 
 
 def pinned_vllm(image: str) -> bool:
-    """Whether an image says that it holds the vLLM of the list, as `vllm/vllm-openai:v1.2.3-cu130` does.
+    """Return True if an image's tag names the pinned vLLM, as that of `vllm/vllm-openai:v1.2.3-cu130` does.
 
-    The tag of a repository that does not name vLLM may count versions of something else.
+    The repository must name vLLM, because tags of other repositories may be versions of other software.
     """
     repository, _, tag = image.partition("@")[0].rpartition(":")
     return "vllm" in repository and re.fullmatch(rf"v?{re.escape(versions.VLLM)}(-.*)?", tag) is not None
 
 
 def problems(server: ModelServer) -> tuple[str, ...]:
-    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    """Return every problem that blocks the server, each as one sentence; empty if the spec is valid."""
     return (
         *_engine(server),
         *_told(server),
@@ -57,7 +57,7 @@ def problems(server: ModelServer) -> tuple[str, ...]:
 def _engine(server: ModelServer) -> Iterator[str]:
     spec = server.spec
     profile = server.profile
-    # CEL cannot see a map of values of any type.
+    # CEL cannot read a map whose values have any type.
     match profile.flag_style:
         case Flags.NONE if spec.engine_args:
             instead = "spec.args" if spec.engine == CUSTOM else "spec.env"
@@ -77,17 +77,17 @@ def _engine(server: ModelServer) -> Iterator[str]:
 
 
 def _told(server: ModelServer) -> Iterator[str]:
-    """What the engine cannot be told."""
+    """Yield a problem for each setting that the engine does not support."""
     engine, profile, model = server.spec.engine, server.profile, server.spec.model
     if server.image is None and not profile.ray_image:
         yield f"spec.image: engine {engine} needs one"
     if model.trust_remote_code and not profile.runs_remote_code:
-        yield f"spec.model.trustRemoteCode: engine {engine} cannot be told so"
+        yield f"spec.model.trustRemoteCode: engine {engine} has no such option"
     if model.task is not None and server.answer_path:
         yield f"spec.model.task: engine {engine} is probed at {server.answer_path}; leave task out"
     if server.spec.nodes > 1 and profile.distributed is None:
         yield f"spec.nodes: engine {engine} is not known to span several; leave it at 1, or use {_SPREAD}"
-    # The arguments of a custom one may have it.
+    # The arguments of a custom engine may contain the revision.
     if model.revision is not None and not profile.knows_revisions and engine != CUSTOM:
         yield f"spec.model.revision: engine {engine} knows no revisions"
     if model.revision is None and any("{revision}" in each for each in _always(profile)):
@@ -97,7 +97,7 @@ def _told(server: ModelServer) -> Iterator[str]:
 
 
 def _always(profile: EngineProfile) -> Sequence[str]:
-    """Templates of a container whatever its model is."""
+    """Return the templates that a container uses with every model."""
     return (*profile.command, *profile.args, *profile.env.values())
 
 
@@ -146,7 +146,7 @@ def _environment(server: ModelServer) -> Iterator[str]:
     given = [variable.name for variable in server.spec.env]
     for name in dict.fromkeys(given):
         if given.count(name) > 1:
-            yield f"spec.env: {name} stands there {given.count(name)} times; once is allowed"
+            yield f"spec.env: {name} occurs {given.count(name)} times; it may occur once"
     if server.spec.model.token is not None and "HF_TOKEN" in given:
         yield "spec.env: HF_TOKEN: use spec.model.token"
 

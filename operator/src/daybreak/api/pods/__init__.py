@@ -1,1 +1,1 @@
-"""What people may add to pods, and what Daybreak keeps for itself."""
+"""User additions to pods, and the fields that Daybreak owns."""

@@ -1,4 +1,4 @@
-"""What an installation may set of its gateways' pods: the chart's values of `gateway`."""
+"""Settings of an installation for its gateway pods: the chart's values of `gateway`."""
 
 from typing import Annotated, Any, Literal
 
@@ -15,7 +15,7 @@ _PLACING = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "top
 
 
 class GatewayResources(ApiModel):
-    """What a container of a gateway asks of its node."""
+    """Resource requests and limits of a gateway container."""
 
     requests: dict[str, Quantity] = Field(default_factory=dict)
     """Requests by resource."""
@@ -35,12 +35,12 @@ DEFAULT_AGENT_RESOURCES = GatewayResources(
 
 
 class GatewayPods(ApiModel):
-    """Settings of the gateways' pods. What is left out is as Daybreak makes it."""
+    """Settings of the gateway pods. Daybreak's defaults apply to omitted fields."""
 
     pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
-    """When the kubelet pulls the image."""
+    """Policy by which the kubelet pulls the image."""
     resources: GatewayResources = DEFAULT_RESOURCES
-    """Requests and limits of HAProxy's container."""
+    """Requests and limits of the HAProxy container."""
     agent_resources: GatewayResources = DEFAULT_AGENT_RESOURCES
     """Requests and limits of the agent's container."""
     node_selector: Labels = Field(default_factory=dict)
@@ -52,20 +52,20 @@ class GatewayPods(ApiModel):
     priority_class_name: Annotated[str, Field(max_length=253)] = ""
     """PriorityClass of the pods."""
     topology_spread_constraints: list[dict[str, Any]] = Field(default_factory=list)
-    """How the pods spread; empty: over nodes, where that can be."""
+    """Topology spread constraints of the pods. If empty, the pods spread over nodes if possible."""
     metrics_allow_from: list[dict[str, Any]] = Field(default_factory=list)
-    """Who may read state and metrics beside the operator, as NetworkPolicy peers."""
+    """NetworkPolicy peers that may read state and metrics, in addition to the operator."""
     pod_template: PodTemplate = Field(default_factory=PodTemplate)
-    """What to add to the pods."""
+    """Additions to the pods."""
 
     def pod(self) -> dict[str, Any]:
-        """Those fields that a pod has by the same names, if they say anything."""
+        """Return the non-empty fields that have the same names in a pod."""
         plain = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return {name: plain[name] for name in _PLACING if plain[name]}
 
 
 def problems(pods: GatewayPods) -> tuple[str, ...]:
-    """Everything that keeps the pods from being made, each as one sentence with the value's path."""
+    """Return each problem that prevents creation of the pods, as one sentence with the value's path."""
     fields = pod_schema.fields(pod_schema.pod())
     found: list[str] = []
     for name, value in pods.pod().items():

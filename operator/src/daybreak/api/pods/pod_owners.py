@@ -7,7 +7,7 @@ from daybreak.api.common import names
 from daybreak.api.pods.pod_template import AUTOSCALER_CONTAINER, FILL_CONTAINER, RAY_CONTAINER
 
 RAY_PORTS = (6379, 8000, 8080, 8100, 8265, 10001, 52365)
-"""Where Ray, Serve and KubeRay's probes listen in Ray pods. A test holds the builders' ports to these."""
+"""Ports of Ray, Serve and KubeRay's probes in Ray pods. A test checks the builders' ports against these."""
 
 
 _POD_FIELDS = {
@@ -46,40 +46,40 @@ _KUBERAY_VARIABLES = frozenset(
     }
 )
 _AUTOSCALER_FIELDS = ("env", "envFrom", "name", "resources", "volumeMounts")
-"""Fields of the autoscaler's container that KubeRay takes from a RayCluster. Its `securityContext` stays
-Daybreak's: the chart's admission policy does not see it there."""
+"""Fields of the autoscaler's container that KubeRay reads from a RayCluster. Daybreak keeps its
+`securityContext`, because the chart's admission policy does not see it there."""
 
 
 @dataclass(frozen=True)
 class Owner:
-    """One kind of pod: what it is made of, and which field says what its template may not."""
+    """Kind of pod: its parts, and the alternatives to fields that its template must not set."""
 
     container: str
-    """Name of the container that Daybreak makes."""
+    """Name of the container that Daybreak creates."""
     alias: str
-    """What a person may call it as well."""
+    """Alternative name of Daybreak's container in a template."""
     fields: Mapping[str, str]
-    """Fields of the pod that are owned here, and what to use instead."""
+    """Owned fields of the pod, with the alternative or the reason."""
     container_fields: Mapping[str, str]
-    """The same for Daybreak's container."""
+    """Owned fields of Daybreak's container, with the alternative or the reason."""
     sizes: str
-    """Field with its cores and memory; empty if the template alone has them."""
+    """Field with the container's CPUs and memory; empty if only the template has them."""
     cpu: str | None
-    """Cores that this field asks for; None where it says nothing."""
+    """CPU request in the field of `sizes`, or None if it is unset."""
     containers: Collection[str] = ()
     """Names of containers that Daybreak or KubeRay adds."""
     variables: Mapping[str, str] = field(default_factory=dict)
-    """Environment variables of Daybreak's container that are owned, and why."""
+    """Owned environment variables of Daybreak's container, with the reason."""
     ports: Collection[int] = ()
-    """Ports that are taken in the pod."""
+    """Ports that are in use in the pod."""
     mounts: Mapping[str, str] = field(default_factory=dict)
-    """Paths in Daybreak's container where nothing else may appear, and why."""
+    """Reserved paths in Daybreak's container, where nothing else may be mounted, with the reason."""
     device: str = ""
-    """The accelerator's resource, which `parallelism` counts; empty when it has none."""
+    """Resource name of the accelerator, which `parallelism` counts; empty without an accelerator."""
     volumes: Collection[str] = ()
-    """Volumes that are there without the template, and may be mounted."""
+    """Volumes that exist without the template, and may be mounted."""
     added: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Fields that may be set of containers that KubeRay adds."""
+    """Fields that may be set in containers that KubeRay adds."""
 
 
 def ray_owner(
@@ -93,7 +93,10 @@ def ray_owner(
     variables: Mapping[str, str] | None = None,
     host_network: str = "",
 ) -> Owner:
-    """What is owned of a Ray pod, `head` or `worker`; `host_network` says why that is refused."""
+    """Return the owned fields of a Ray pod.
+
+    The `component` is `head` or `worker`. `host_network` is the reason to reject that field.
+    """
     account = "use spec.runtime.serviceAccountName"
     set_by_kuberay = dict.fromkeys(_KUBERAY_VARIABLES, "KubeRay sets it")
     drain = "it follows from how long requests may take to finish"
@@ -124,7 +127,7 @@ def ray_owner(
 
 
 def fill_owner(*, volumes: Collection[str], mounts: Mapping[str, str]) -> Owner:
-    """Return what is owned of the pod of a cache's Job."""
+    """Return the owned fields of a cache Job's pod."""
     own = "it copies the weights into the claim"
     return Owner(
         container=FILL_CONTAINER,
@@ -148,7 +151,7 @@ def fill_owner(*, volumes: Collection[str], mounts: Mapping[str, str]) -> Owner:
 
 
 def gateway_owner(cpu: str | None) -> Owner:
-    """What is owned of a gateway's pod, which asks for so many cores."""
+    """Return the owned fields of a gateway pod that has this CPU request."""
     own = "the gateway's own"
     (first, last), (first_route, last_route) = names.GATEWAY_PORTS, names.GATEWAY_ROUTE_PORTS
     return Owner(
@@ -197,7 +200,10 @@ def engine_owner(
     variables: Mapping[str, str] | None = None,
     host_network: str = "",
 ) -> Owner:
-    """What is owned of a ModelServer's pod; `host_network` says why that is refused."""
+    """Return the owned fields of a ModelServer's pod.
+
+    `host_network` is the reason to reject that field.
+    """
     account = "use spec.serviceAccountName"
     profile = "it follows from spec.engine"
     return Owner(
@@ -214,7 +220,7 @@ def engine_owner(
             "command": f"{profile}; a custom engine has spec.command",
             "args": f"{profile}; use spec.engineArgs, or spec.args of a custom engine",
             "readinessProbe": profile,
-            "lifecycle": "gateways must hear that a pod goes before its engine does",
+            "lifecycle": "gateways must stop sending requests to a pod before its engine stops",
             "image": "use spec.image",
             "imagePullPolicy": "use spec.imagePullPolicy",
         },

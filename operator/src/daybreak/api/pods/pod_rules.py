@@ -1,4 +1,4 @@
-"""Rules for `podTemplate`: a field that Daybreak or KubeRay owns (`pod_owners.py`) is refused by its name."""
+"""Rules for `podTemplate`: reject a field that Daybreak or KubeRay owns (`pod_owners.py`), and name it."""
 
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -19,15 +19,19 @@ _OWN_LABELS = (
 )
 _OWN_PREFIXES = ("daybreak.dev/", "ray.io/")
 _OPEN_RAY_LABELS = ("ray.io/gang-scheduling-enabled", "ray.io/priority-class-name")
-"""Labels of a RayCluster by which KubeRay's batch schedulers are told what to do."""
+"""Labels of a RayCluster that configure KubeRay's batch schedulers."""
 
 _SIZES = ("cpu", "memory")
 _OVERCOMMITTED = (*_SIZES, "ephemeral-storage")
-"""Resources of which a pod may use more than it asks for; of any other the two are one."""
+"""Resources of which a pod may use more than it requests. Request and limit of any other resource are
+equal."""
 
 
 def metadata_problems(metadata: PodMetadata, path: str, *, cluster: bool = False) -> Iterator[str]:
-    """Labels and annotations that are Daybreak's or KubeRay's; `cluster`: of the RayService."""
+    """Yield labels and annotations that Daybreak or KubeRay owns.
+
+    If `cluster` is true, the metadata is that of the RayService.
+    """
     for label in metadata.labels:
         if cluster and label in _OPEN_RAY_LABELS:
             continue
@@ -39,7 +43,7 @@ def metadata_problems(metadata: PodMetadata, path: str, *, cluster: bool = False
 
 
 def problems(template: PodTemplate, path: str, owner: Owner) -> Iterator[str]:
-    """What of a template no pod has, or Daybreak owns, each as one sentence with its path."""
+    """Yield unknown and owned fields of a template, each as one sentence with its path."""
     spec, where = template.written(), f"{path}.spec"
     yield from metadata_problems(template.metadata, f"{path}.metadata")
     wrong = list(pod_schema.problems(spec, where))
@@ -65,7 +69,7 @@ def problems(template: PodTemplate, path: str, owner: Owner) -> Iterator[str]:
 
 
 def owned_volume(name: str, owner: Owner | None = None) -> bool:
-    """Whether a volume of that name is Daybreak's own, or KubeRay's."""
+    """Return True if a volume of that name belongs to Daybreak or KubeRay."""
     if owner is not None and owner.container == names.GATEWAY_COMPONENT:
         own = (names.GATEWAY_RUN_VOLUME, names.GATEWAY_PROOF_VOLUME, volume_names.API_TOKEN_VOLUME)
         return name in own or name.startswith(names.GATEWAY_KEYS_VOLUME_PREFIX)
@@ -118,8 +122,8 @@ def _own_container(container: Mapping[str, Any], path: str, owner: Owner) -> Ite
     security = container.get("securityContext", {})
     if security.get("allowPrivilegeEscalation") is False and escalates(security):
         yield (
-            f"{path}.securityContext.allowPrivilegeEscalation: Kubernetes takes no false beside privileged "
-            "or SYS_ADMIN; leave it out"
+            f"{path}.securityContext.allowPrivilegeEscalation: Kubernetes rejects false with privileged or "
+            "SYS_ADMIN; leave it out"
         )
     yield from _ports(container, path, owner)
 
@@ -130,7 +134,10 @@ def _listed(fields: Collection[str]) -> str:
 
 
 def escalates(security: Mapping[str, Any]) -> bool:
-    """Whether a container has what includes privilege escalation, so that it cannot be forbidden."""
+    """Return True if a container has settings that include privilege escalation.
+
+    Kubernetes then does not allow a container to forbid it.
+    """
     added = security.get("capabilities", {}).get("add", ())
     return bool(security.get("privileged")) or any(each in ("SYS_ADMIN", "CAP_SYS_ADMIN") for each in added)
 

@@ -1,6 +1,6 @@
-"""The fields of a pod as KubeRay's CRD takes them, and what is wrong with some that a person wrote.
+"""Fields of a pod that KubeRay's CRD accepts, and problems of pod fields that users write.
 
-The list is pod_schema.json, which scripts/schemas/pod_schema.py makes from KubeRay's CRD.
+The list is pod_schema.json, which scripts/schemas/pod_schema.py generates from KubeRay's CRD.
 """
 
 import json
@@ -14,7 +14,7 @@ from daybreak.api.common.engine_args import nearest
 from daybreak.api.schema.scalars import parse_quantity
 
 Type = str | Mapping[str, Any]
-"""A type of the list: a scalar's name, or a map, a list or a reference."""
+"""Type in the list: the name of a scalar, or a map, a list or a reference."""
 
 
 @cache
@@ -25,18 +25,18 @@ def _document() -> Mapping[str, Any]:
 
 
 def kuberay() -> str:
-    """Version of KubeRay whose CRD the list is of."""
+    """Return the KubeRay version that the list is generated from."""
     version: str = _document()["kuberay"]
     return version
 
 
 def pod() -> Type:
-    """Type of a pod's spec."""
+    """Return the type of a pod's spec."""
     return {"ref": _document()["root"]}
 
 
 def fields(kind: Type) -> Mapping[str, Type]:
-    """Fields of an object's type."""
+    """Return the fields of an object's type."""
     if not isinstance(kind, Mapping) or "ref" not in kind:
         return {}
     found: Mapping[str, Type] = _document()["types"][kind["ref"]]["fields"]
@@ -44,12 +44,12 @@ def fields(kind: Type) -> Mapping[str, Type]:
 
 
 def keys(kind: Type | None) -> tuple[str, ...]:
-    """Fields by which the entries of a list are told apart; none where the list is one value."""
+    """Return the key fields of a list's entries; empty if the list is one value."""
     return tuple(kind.get("keys", ())) if isinstance(kind, Mapping) else ()
 
 
 def identity(entry: Any, kind: Type) -> tuple[Any, ...]:
-    """What an entry of such a list is known by."""
+    """Return the key values of an entry in a keyed list."""
     assert isinstance(kind, Mapping)  # noqa: S101 - only lists have entries
     defaults = _document()["types"].get(_name(kind["list"]), {}).get("defaults", {})
     given = entry if isinstance(entry, Mapping) else {}
@@ -61,7 +61,7 @@ def _name(kind: Type) -> str:
 
 
 def problems(value: Any, path: str, kind: Type | None = None) -> Iterator[str]:
-    """Everything in a pod's spec that no pod has, or not of that type, each as one sentence with its path."""
+    """Yield unknown fields and wrong types in a pod's spec, each as one sentence with its path."""
     expected = pod() if kind is None else kind
     if isinstance(expected, str):
         if wrong := _scalar(value, expected):
@@ -106,12 +106,12 @@ def _list(value: Any, path: str, inner: Type, kind: Mapping[str, Any]) -> Iterat
         known = identity(entry, kind)
         if known in seen and None not in known:
             shown = " ".join(map(str, known))
-            yield f"{path}[{number}]: {shown} stands there already, at {path}[{seen[known]}]"
+            yield f"{path}[{number}]: {shown} exists already, at {path}[{seen[known]}]"
         seen.setdefault(known, number)
 
 
 def _scalar(value: Any, kind: str) -> str:
-    """What to write instead; empty when the value is right."""
+    """Return the form to write instead, or an empty string if the value is valid."""
     number = isinstance(value, int) and not isinstance(value, bool)
     match kind:
         case "string" if not isinstance(value, str):
@@ -131,6 +131,6 @@ def _scalar(value: Any, kind: str) -> str:
 
 
 def _written(value: Any) -> str:
-    """The value as in JSON, cut where it is long."""
+    """Return the value as JSON, truncated if it is long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,1 +1,1 @@
-"""What people ask for of Ray: a model, its weights cache and adapters, and the Ray pods."""
+"""API types for Ray: models, weight caches, LoRA adapters, and the Ray pods."""

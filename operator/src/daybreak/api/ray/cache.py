@@ -1,4 +1,4 @@
-"""A model's weights kept in a PersistentVolumeClaim: what is asked for, and what has come of it."""
+"""Cache of a model's weights in a PersistentVolumeClaim (PVC): spec and status."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -13,18 +13,19 @@ from daybreak.api.schema.scalar_types import Labels, ObjectName, Quantity
 
 
 class AccessMode(StrEnum):
-    """How a claim may be mounted, by Kubernetes' names."""
+    """Access mode of a PVC, by its Kubernetes name."""
 
     READ_WRITE_ONCE = "ReadWriteOnce"
     READ_WRITE_MANY = "ReadWriteMany"
 
 
 class ModelCache(ApiModel):
-    """A claim that a Job fills with the weights once; worker pods then read them there.
+    """PVC that a Job fills with the weights once; worker pods then read them from it.
 
-    No worker pod is made before the weights are complete. Each source and revision has a directory of its
-    own in the claim. The Job runs in the Ray image, with `runtime.env`, the Ray pods' ServiceAccount, and the
-    ConfigMaps, Secrets and other inputs that `runtime.volumes` and the model's `volumes` mount."""
+    The operator creates no worker pod before the weights are complete. Each source and revision has its
+    own directory in the PVC. The Job runs in the Ray image, with `runtime.env` and the Ray pods'
+    ServiceAccount. It also has the ConfigMaps, Secrets and other inputs that `runtime.volumes` and the
+    model's `volumes` mount."""
 
     rules = (
         Rule(
@@ -42,72 +43,73 @@ class ModelCache(ApiModel):
     )
 
     claim_name: ObjectName | None = None
-    """A claim of the service's namespace. Several models and services may share it, where it can be mounted
-    for writing by several nodes."""
+    """Name of a PVC in the service's namespace. Several models and services may share it, if several nodes
+    can mount it for writing."""
     size: Quantity | None = None
-    """Size of a claim that Daybreak makes for this model. It goes with the LLMService."""
+    """Size of the PVC that Daybreak creates for this model. The PVC is deleted with the LLMService."""
     storage_class_name: ObjectName | None = None
-    """StorageClass of that claim. Unset: the cluster's default."""
+    """StorageClass of the PVC that Daybreak creates. Defaults to the cluster's default."""
     access_mode: AccessMode | None = None
-    """How that claim can be mounted. Unset: `ReadWriteMany`, by pods on several nodes. `ReadWriteOnce` is
-    enough where all pods of the model stand on one node."""
+    """Access mode of the PVC that Daybreak creates. Defaults to `ReadWriteMany`, for pods on several
+    nodes. `ReadWriteOnce` is enough if all pods of the model run on one node."""
     node_selector: Labels | None = None
-    """Labels that the Job's node must have. Unset: with `ReadWriteOnce` those of `accelerator.nodeSelector`,
-    since such a volume often cannot leave the zone in which it was made; else none."""
+    """Labels that the Job's node must have. With `ReadWriteOnce`, defaults to `accelerator.nodeSelector`,
+    because such a volume often cannot leave the zone in which it was created. Otherwise defaults to none."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] | None = None
-    """Taints that the Job's pod tolerates. Unset: with `ReadWriteOnce` those of `accelerator.tolerations`;
-    else none."""
+    """Taints that the Job's pod tolerates. With `ReadWriteOnce`, defaults to `accelerator.tolerations`;
+    otherwise to none."""
 
     pod_template: PodTemplate | None = None
-    """What to add to the Job's pod. Its container is called `fill`; `resources` there replace Daybreak's, of
-    which none is a CPU limit."""
+    """Additions to the Job's pod. The Job's container is called `fill`. Its `resources` in the template
+    replace Daybreak's, which have no CPU limit."""
 
     def claim(self, service: str, model: str) -> str:
-        """Name of the claim, of a model of a service."""
+        """Return the name of the PVC for a model of a service."""
         return self.claim_name or volume_names.cache_claim(service, model)
 
 
 class CompileCache(ApiModel):
-    """A claim in which what engines compile at their start outlives the pods."""
+    """PVC for the compilation results of engine starts, which outlive the pods."""
 
     claim_name: ObjectName
-    """A claim of the service's namespace, mounted by every worker pod; each model has a directory of its own
-    in it. With worker pods on several nodes it must be one that they all can write (`ReadWriteMany`)."""
+    """Name of a PVC in the service's namespace. Every worker pod mounts it, and each model has its own
+    directory in it. If worker pods run on several nodes, all of them must be able to write to it
+    (`ReadWriteMany`)."""
 
 
 class CachePhase(StrEnum):
-    """One word on the copy of a model's weights."""
+    """Phase of the copy of a model's weights."""
 
     PENDING = "Pending"
     """No Job runs yet."""
     FILLING = "Filling"
-    """The Job copies."""
+    """The Job is copying the weights."""
     COMPLETE = "Complete"
-    """All files are there; worker pods read them."""
+    """All files are in the PVC, and worker pods read them."""
     FAILED = "Failed"
-    """The last try failed; the model's message says why. It is tried again, with growing pauses."""
+    """The last attempt failed; the model's message states the cause. Daybreak retries with growing pauses."""
 
 
 class CacheStatus(ApiModel):
-    """The copy of a model's weights in its claim."""
+    """State of the copy of a model's weights in a PVC."""
 
     phase: CachePhase
-    """One word on it."""
+    """Phase of the copy."""
     claim: str
-    """Name of the claim."""
+    """Name of the PVC."""
     claim_uid: str | None = None
-    """Its uid, where Daybreak has made it: another claim of that name is filled anew."""
+    """UID of the PVC, if Daybreak created it. Daybreak fills another PVC of that name again."""
     path: str
-    """Directory of this source and revision in the claim."""
+    """Directory of this source and revision in the PVC."""
     revision: str | None = None
-    """Commit that was copied, of an hf:// source."""
+    """Commit of the copied weights, if the source is `hf://`."""
     bytes: int | None = None
-    """Size of the weights, as soon as the source has told it."""
+    """Size of the weights in bytes. Absent until the source reports it."""
     copied: int | None = None
-    """How many of them are there, while they are being copied: at each percent, at most every ten seconds."""
+    """Number of bytes copied so far, during a copy. Updated at each percent, at most every 10 seconds."""
     percent: int | None = None
-    """The same in percent, where the size is known."""
+    """Copied part of the weights in percent, if the size is known."""
     start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When the Job began."""
+    """Time when the Job started."""
     completion_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When the Job was done."""
+    """Time when the Job completed."""

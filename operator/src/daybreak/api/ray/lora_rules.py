@@ -1,4 +1,4 @@
-"""What is wrong with LoRA settings of the right form: across models, and against vLLM's arguments."""
+"""Validation of well-formed LoRA settings: rules across models, and against vLLM's arguments."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from daybreak.api.ray.model import AcceleratorKind, Model
 from daybreak.api.ray.workload import RayWorkload
 
 MAX_NAMES = 128
-"""Most models and adapters of a service: gateways list them all."""
+"""Maximum number of models and adapters of a service, because gateways list all of them."""
 _ONLY_WITH_LORA = (
     "default_mm_loras",
     "enable_mixed_moe_lora_format",
@@ -20,11 +20,11 @@ _ONLY_WITH_LORA = (
     "max_cpu_loras",
     "specialize_active_lora",
 )
-"""Engine arguments that mean nothing to an engine without adapters."""
+"""Engine arguments that have no effect in an engine without adapters."""
 
 
 def problems(workload: RayWorkload) -> Iterator[str]:
-    """Everything about adapters that keeps the spec from being built, each as one sentence."""
+    """Yield each adapter problem that prevents a build of the spec, as one sentence."""
     yield from _names(workload)
     for number, model in enumerate(workload.models):
         path = f"spec.models[{number}]"
@@ -43,7 +43,7 @@ def problems(workload: RayWorkload) -> Iterator[str]:
 
 
 def _names(workload: RayWorkload) -> Iterator[str]:
-    """Models and adapters are asked for by one field of a request, so they share one set of names."""
+    """Yield name problems: one request field selects models and adapters, so names must differ."""
     seen = {model.name: f"spec.models[{number}]" for number, model in enumerate(workload.models)}
     total = len(workload.models)
     for number, model in enumerate(workload.models):
@@ -58,10 +58,10 @@ def _names(workload: RayWorkload) -> Iterator[str]:
 
 
 def _places(model: Model, path: str) -> Iterator[str]:
-    """Yield a problem if adapters can take every place of an engine on the CPU.
+    """Yield a problem if adapters can occupy every slot of an engine on the CPU.
 
-    vLLM's operators for the CPU take the number for no adapter (-1) as the last place: requests for the base
-    model would be answered with the weights of the adapter there.
+    vLLM's operators for the CPU treat the index for no adapter (-1) as the last slot. The engine would
+    then answer requests for the base model with the weights of the adapter in that slot.
     """
     lora = model.lora
     if lora is None or model.accelerator.kind is not AcceleratorKind.CPU:
@@ -78,7 +78,7 @@ def _arguments(model: Model, path: str) -> Iterator[str]:
     args = model.engine.args
     if model.lora is None:
         for name in _ONLY_WITH_LORA:
-            # Their defaults, written out, do no harm.
+            # Default values that are written out have no effect.
             if args.get(name) and args[name] != "auto":
                 yield f"{path}.engine.args.{name}: without effect, since the model has no lora"
         return

@@ -1,4 +1,4 @@
-"""What a person asks for of one model: its weights, engine, accelerators, replicas and pods."""
+"""Spec of one model: its weights, engine, accelerators, replicas and pods."""
 
 import re
 from enum import StrEnum
@@ -29,9 +29,9 @@ from daybreak.api.schema.scalar_types import (
 )
 
 DEFAULT_DEVICE = "nvidia.com/gpu"
-"""Kubernetes' extended resource of an accelerator where none is named."""
+"""Kubernetes extended resource of an accelerator if the spec names none."""
 COMMIT_PATTERN = "^[0-9a-f]{40}$"
-"""A commit of a Hugging Face repository."""
+"""Pattern of a commit in a Hugging Face repository."""
 EngineArgs = Annotated[
     dict[Annotated[str, Field(min_length=1)], Any],
     Field(max_length=128),
@@ -47,7 +47,10 @@ EngineArgs = Annotated[
 
 
 def _left_to_the_operator(schema: dict[str, Any]) -> None:
-    """Keep a default out of the CRD: else every stored object would say it, also where it has no meaning."""
+    """Remove the default from the CRD.
+
+    Otherwise every stored object would contain it, even if it has no meaning there.
+    """
     schema.pop("default", None)
 
 
@@ -56,28 +59,29 @@ def _highest(replicas: "Replicas") -> int:
 
 
 class Engine(ApiModel):
-    """The inference engine of a model."""
+    """Inference engine of a model."""
 
     args: EngineArgs = Field(default_factory=dict)
-    """vLLM's engine arguments by vLLM's own names (such as `max_model_len` or `max_num_seqs`). Each is
-    checked against the list of the pinned vLLM; an unknown name is refused with the nearest one.
-    Arguments that have a field of their own here (such as tensor_parallel_size or revision) are refused.
-    Images, audio and video by URL are off, since the engine would fetch any address a client writes:
-    `allowed_media_domains` names the hosts that it may ask (`[]`: every host). What comes as a `data:` URL is
-    always taken."""
+    """vLLM's engine arguments by their vLLM names, such as `max_model_len` or `max_num_seqs`. Daybreak
+    checks each argument against the list of the pinned vLLM, and rejects an unknown name with the nearest
+    known one. It also rejects arguments that have a field here, such as `tensor_parallel_size` or
+    `revision`. Images, audio and video by URL are off, because the engine would fetch any address that a
+    client writes. `allowed_media_domains` lists the hosts that the engine may fetch from (`[]`: every
+    host). The engine always accepts `data:` URLs."""
 
 
 class Parallelism(ApiModel):
-    """How one replica of a model is spread over accelerators: tensor x pipeline of them."""
+    """Distribution of one replica over accelerators: `tensor` times `pipeline` of them."""
 
     tensor: Annotated[int, Field(ge=1, le=64)] = 1
-    """Accelerators that share each layer (vLLM's tensor_parallel_size): they belong on one node."""
+    """Number of accelerators that share each layer (vLLM's `tensor_parallel_size`). They belong on one
+    node."""
     pipeline: Annotated[int, Field(ge=1, le=64)] = 1
-    """Groups of layers (vLLM's pipeline_parallel_size): each may stand on a node of its own."""
+    """Number of groups of layers (vLLM's `pipeline_parallel_size`). Each group may run on another node."""
 
 
 class AcceleratorKind(StrEnum):
-    """What a model computes on."""
+    """Kind of processor that a model computes on."""
 
     GPU = "gpu"
     CPU = "cpu"
@@ -87,15 +91,16 @@ class DeviceClaim(ApiModel):
     """Accelerators by Dynamic Resource Allocation (DRA) instead of an extended resource."""
 
     template_name: ObjectName
-    """A ResourceClaimTemplate of the service's namespace. Each worker pod gets a claim of its own from it."""
+    """Name of a ResourceClaimTemplate in the service's namespace. Each worker pod gets its own
+    ResourceClaim from it."""
     devices: Annotated[int, Field(ge=1, le=4096)]
-    """How many accelerators one claim holds. Nothing of the template is read: this number must be that of the
-    template, and what one worker pod needs, which is `parallelism.tensor`, times `parallelism.pipeline` where
-    a replica is one pod."""
+    """Number of accelerators in one ResourceClaim. Daybreak does not read the template, so this number
+    must equal the template's. It must also equal the accelerators of one worker pod: `parallelism.tensor`,
+    times `parallelism.pipeline` if a replica is one pod."""
 
 
 class Accelerator(ApiModel):
-    """What a replica computes on, and on which nodes."""
+    """Accelerators of a replica, and the nodes that have them."""
 
     rules = (
         Rule(
@@ -116,20 +121,20 @@ class Accelerator(ApiModel):
     )
 
     kind: AcceleratorKind = AcceleratorKind.GPU
-    """`gpu`, or `cpu` for small models and trials."""
+    """Kind of processor: `gpu`, or `cpu` for small models and trials."""
     resource: Annotated[
         str,
         Field(
             pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253, json_schema_extra=_left_to_the_operator
         ),
     ] = DEFAULT_DEVICE
-    """Kubernetes' extended resource of one accelerator. Unset: `nvidia.com/gpu`; none with kind cpu, or with
-    a claim."""
+    """Kubernetes extended resource of one accelerator. Defaults to `nvidia.com/gpu`, or to none with kind
+    `cpu` or with a claim."""
     claim: DeviceClaim | None = None
-    """Accelerators by a claim (DRA) instead: then no extended resource is asked for."""
+    """Accelerators by a ResourceClaim (DRA). Daybreak then requests no extended resource."""
     type: Annotated[str, Field(min_length=1, max_length=63)] | None = None
-    """Ray's name of the accelerator, such as `H100`, to tell several kinds in one service apart. Unset: any.
-    Which node a pod gets is up to `nodeSelector`."""
+    """Ray's name of the accelerator, such as `H100`, to distinguish several kinds in one service. Defaults
+    to any. `nodeSelector` determines the node of a pod."""
     node_selector: Labels = Field(default_factory=dict)
     """Labels that a node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
@@ -137,20 +142,20 @@ class Accelerator(ApiModel):
 
 
 class WorkerResources(ApiModel):
-    """What one worker pod asks of its node, beside its accelerators."""
+    """Resources that one worker pod requests in addition to its accelerators."""
 
     cpu: Quantity | None = None
-    """Cores to request; there is no limit, so a pod may use what is free. Unset: one for each accelerator
+    """CPU request. There is no limit, so a pod may use free CPUs. Defaults to one CPU for each accelerator
     and one for the replica's own actor."""
     memory: Quantity | None = None
-    """Memory, request and limit. Unset: 8Gi and 16Gi more for each GPU; 5Gi on the CPU."""
+    """Memory request and limit. Defaults to 8Gi plus 16Gi for each GPU, or to 5Gi on the CPU."""
     shared_memory: Quantity | None = None
-    """Size of /dev/shm, which counts against memory. Unset: 2Gi for each GPU (NCCL and the object
-    store use it), 1Gi on the CPU."""
+    """Size of `/dev/shm`, which counts against memory. Defaults to 2Gi for each GPU, which NCCL and the
+    object store use, or to 1Gi on the CPU."""
 
 
 class Replicas(ApiModel):
-    """How many replicas a model has, and what moves that number (Ray Serve's autoscaling)."""
+    """Number of replicas of a model, and settings of Ray Serve's autoscaling."""
 
     rules = (
         Rule(
@@ -167,29 +172,30 @@ class Replicas(ApiModel):
     )
 
     min: Annotated[int, Field(ge=0, le=1000)] = 1
-    """Fewest replicas while the model is awake, one at least. At 0 it sleeps when nobody asks, also where
-    `sleep` is not set: after `downscaleToZeroDelay`."""
+    """Minimum number of replicas while the model is awake, at least 1. At 0, the model sleeps when it is
+    idle for `downscaleToZeroDelay`, even if `sleep` is unset."""
     max: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Most replicas. Unset: the larger of `min` and 1, that is, no autoscaling above `min`."""
+    """Maximum number of replicas. Defaults to the larger of `min` and 1, which means no autoscaling above
+    `min`."""
     initial: Annotated[int, Field(ge=0, le=1000)] | None = None
-    """Replicas at the start. Unset: the larger of `min` and 1, so that a model proves itself once. At 0 it
-    sleeps until it is asked for the first time."""
+    """Number of replicas at the start. Defaults to the larger of `min` and 1, so that a new model proves
+    once that it works. At 0, the model sleeps until its first request."""
     target_ongoing_requests: Annotated[float, Field(gt=0, le=100000)] | None = None
-    """Requests in progress for each replica that autoscaling aims at. Unset: 16, or
-    `serve.maxOngoingRequests` where that is less."""
+    """Number of requests in progress per replica that autoscaling aims at. Defaults to 16, or to
+    `serve.maxOngoingRequests` if that is less."""
     upscale_delay: Duration = "10s"
-    """How long more replicas must be wanted before they are added."""
+    """Time for which more replicas must be required before Serve adds them."""
     downscale_delay: Duration = "5m"
-    """How long fewer replicas must be wanted before one is removed."""
+    """Time for which fewer replicas must be required before Serve removes one."""
     downscale_to_zero_delay: Duration | None = None
-    """How long nobody must have asked before a model with `min: 0` sleeps. Unset: `sleep.afterIdle`, or
-    `downscaleDelay` where `sleep` is not set."""
+    """Idle time before a model with `min: 0` sleeps. Defaults to `sleep.afterIdle`, or to `downscaleDelay`
+    if `sleep` is unset."""
     upscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Scales the steps upwards; above 1 is quicker. Unset: 1."""
+    """Factor of the upscaling steps; above 1 is faster. Defaults to 1."""
     downscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Scales the steps downwards; below 1 is slower. Unset: 1."""
+    """Factor of the downscaling steps; below 1 is slower. Defaults to 1."""
     look_back_period: PositiveDuration = "30s"
-    """Over how long ongoing requests are averaged."""
+    """Period over which autoscaling averages the requests in progress."""
 
 
 class Serve(ApiModel):
@@ -204,32 +210,34 @@ class Serve(ApiModel):
     )
 
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
-    """Most requests that one replica takes at once; the engine batches them."""
+    """Maximum number of requests that one replica processes at once; the engine batches them."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
-    """Most requests that wait for a replica in a gateway pod, which answers 429 to more, and in a replica,
-    which leaves more to others. -1: in a gateway pod as many as all replicas run at a time, in a replica four
-    times `maxOngoingRequests`, and 1,000 at least. With `runtime.directIngress: false` the same in a gateway
-    pod, and most that wait in Serve, which answers 503; -1: any number there."""
+    """Maximum number of requests that wait for a replica, in a gateway pod and in a replica. A gateway pod
+    answers further requests with 429, and a replica leaves further requests to other replicas. With -1,
+    the limit in a gateway pod is the number of requests that all replicas process at once. The limit in a
+    replica is then four times `maxOngoingRequests`. Both limits are at least 1,000. With
+    `runtime.directIngress: false`, the limit of a gateway pod is the same. The field then also limits the
+    requests that wait in Serve, which answers further requests with 503. -1 means no limit in Serve."""
     health_check_period: PositiveDuration = "10s"
-    """How often Serve checks a replica."""
+    """Interval at which Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"
-    """How long a check may take before it counts as failed."""
+    """Maximum duration of a health check before it counts as failed."""
     graceful_shutdown_wait: Duration = "2s"
-    """Pause between looks at whether a stopping replica has finished its requests."""
+    """Interval at which a stopping replica checks if its requests have finished."""
     graceful_shutdown_timeout: Duration = "2m"
-    """How long a stopping replica may take to finish its requests, streams included. The pods stop no sooner
-    than this, so a change of it needs new pods."""
+    """Maximum time for a stopping replica to finish its requests, including streams. The pods stop no
+    sooner than this, so a change requires new pods."""
 
 
 class Placement(StrEnum):
-    """How the accelerators of one replica are placed (Ray's placement group strategies)."""
+    """Placement of the accelerators of one replica (Ray's placement group strategies)."""
 
     STRICT_PACK = "STRICT_PACK"
     PACK = "PACK"
 
 
 class Model(ApiModel):
-    """One model of the service."""
+    """Model of a service."""
 
     rules = (
         *OF_THE_HUB,
@@ -260,50 +268,50 @@ class Model(ApiModel):
     )
 
     name: ModelName
-    """What clients send as `model`."""
+    """Name that clients send as `model`."""
     source: Source
-    """Where the weights are: `hf://owner/name`, `s3://bucket/prefix`, `gs://bucket/prefix`,
-    `pvc://claim/path`, `image://registry/name:tag#path` (an image volume) or `file:///path` (in the
-    Ray image)."""
+    """Location of the weights: `hf://owner/name`, `s3://bucket/prefix`, `gs://bucket/prefix`,
+    `pvc://claim/path`, `image://registry/name:tag#path` (an image volume) or `file:///path` (in the Ray
+    image)."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
-    """Commit, tag or branch of an hf:// model; a commit pins it."""
+    """Commit, tag or branch of an `hf://` model; a commit pins it."""
     token: SecretKeySource | None = None
     """Hugging Face token of a gated model, from a Secret."""
     cache: ModelCache | None = None
-    """Keeps the weights in a PersistentVolumeClaim, filled once by a Job. Unset: each worker pod fetches them
-    itself."""
+    """Cache of the weights in a PersistentVolumeClaim, which a Job fills once. If unset, each worker pod
+    fetches the weights itself."""
     trust_remote_code: bool = False
-    """Whether code from the model's repository may run in the pods. An hf:// model then needs a commit as
-    `revision`."""
+    """If true, code from the model's repository may run in the pods. An `hf://` model then needs a commit
+    as `revision`."""
     engine: Engine = Field(default_factory=Engine)
-    """The engine's settings."""
+    """Settings of the inference engine."""
     lora: Lora | None = None
-    """LoRA adapters, each a model name of its own. Unset: the engine takes none; to set it, or to take it
-    away, restarts the replicas."""
+    """LoRA adapters, each with its own model name. If unset, the engine accepts no adapters. Setting or
+    removing this field restarts the replicas."""
     parallelism: Parallelism = Field(default_factory=Parallelism)
-    """How one replica is spread over accelerators."""
+    """Distribution of one replica over accelerators."""
     placement: Placement | None = None
-    """`STRICT_PACK`: all accelerators of a replica in one pod. `PACK`: a pod for each pipeline stage, on
-    several nodes if need be. Unset: STRICT_PACK with tensor above 1 and pipeline 1, else PACK, which for a
-    replica with one accelerator says the same."""
+    """Placement of a replica's accelerators. `STRICT_PACK`: all accelerators in one pod. `PACK`: one pod
+    for each pipeline stage, on several nodes if necessary. Defaults to `STRICT_PACK` if `tensor` is above
+    1 and `pipeline` is 1; otherwise to `PACK`. For a replica with one accelerator, both mean the same."""
     accelerator: Accelerator = Field(default_factory=Accelerator)
-    """What it computes on."""
+    """Accelerators that the model computes on."""
     resources: WorkerResources = Field(default_factory=WorkerResources)
-    """Cores and memory of one worker pod."""
+    """CPUs and memory of one worker pod."""
     replicas: Replicas = Field(default_factory=Replicas)
-    """How many replicas, and what moves that number."""
+    """Number of replicas, and autoscaling."""
     serve: Serve = Field(default_factory=Serve)
-    """Ray Serve's settings."""
+    """Ray Serve's settings of the deployment."""
     routing: Routing | None = None
-    """How a replica is chosen for a request. Unset: the least busy one; with `runtime.directIngress: false`
-    Serve's default."""
+    """Policy that chooses a replica for a request. Defaults to the least busy replica; with
+    `runtime.directIngress: false`, to Serve's default."""
     volumes: Annotated[list[NamedVolume], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
-    """More volumes for this model's worker pods."""
+    """Additional volumes for this model's worker pods."""
     volume_mounts: Annotated[list[VolumeMount], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("mountPath")
     )
-    """Where volumes of the model or of `runtime.volumes` appear in its Ray containers."""
+    """Mounts of the model's or `runtime.volumes` in the model's Ray containers."""
     pod_template: PodTemplate | None = None
-    """What to add to this model's worker pods."""
+    """Additions to this model's worker pods."""

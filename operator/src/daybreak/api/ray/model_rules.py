@@ -1,4 +1,4 @@
-"""What is wrong with a model of a Ray workload, whatever its kind: rules that CEL cannot say, or not well.
+"""Validation of a model of any Ray workload: rules that CEL cannot express, or not well.
 
 Each problem is one sentence that begins with the field's path.
 """
@@ -16,13 +16,13 @@ from daybreak.api.schema.scalars import parse_quantity
 
 _MEBIBYTE = 2**20
 _LEAST_SHARED_MEMORY = 150
-"""MiB of /dev/shm: Ray's object store lives in half of it, and begins with no less than 75 MiB."""
+"""Minimum size of `/dev/shm` in MiB. Ray's object store uses half of it, and starts with at least 75 MiB."""
 
 
 def problems(model: Model, path: str, runtime: Runtime, *, fixed: bool = False) -> Iterator[str]:
-    """Everything that is wrong with a model at a path of a spec.
+    """Yield every problem of a model at a path of a spec.
 
-    `fixed`: its number of replicas is said elsewhere.
+    If `fixed` is true, another field sets the number of replicas.
     """
     other = other_ray(runtime)
     yield from _engine(model, path, other_vllm=other)
@@ -35,18 +35,27 @@ def problems(model: Model, path: str, runtime: Runtime, *, fixed: bool = False) 
 
 
 def other_ray(runtime: Runtime) -> bool:
-    """Whether the image is said to hold another Ray, and so another vLLM, than the operator is built for."""
+    """Return True if the spec states a Ray version that the operator is not built for.
+
+    Another Ray version means another vLLM.
+    """
     return runtime.stated_ray_version not in ("", versions.RAY)
 
 
 def tiny(path: str, quantity: str | None, least: int = 1) -> Iterator[str]:
-    """Bytes below what can work, in MiB; below 1 it can only be a slip: `500m` is half a byte."""
+    """Yield a problem if a quantity of bytes is below `least`, in MiB.
+
+    A smaller number than 1 MiB can only be a mistake: `500m` is half a byte.
+    """
     if quantity is not None and parse_quantity(quantity) < least * _MEBIBYTE:
         yield f"{path}: {quantity} is less than {least}Mi; write it with Mi or Gi"
 
 
 def deployment_names(models: Iterable[Model], field: str = "models") -> Iterator[str]:
-    """Ray Serve LLM replaces characters, so two names may become one."""
+    """Yield a problem for each model with the deployment name of another model.
+
+    Ray Serve LLM replaces characters, so two names may become one.
+    """
     seen: dict[str, str] = {}
     for number, model in enumerate(models):
         deployment = names.serve_deployment(model.name)
@@ -61,14 +70,14 @@ def deployment_names(models: Iterable[Model], field: str = "models") -> Iterator
 def template_problems(
     model: Model, path: str, volumes: Iterable[str], mounts: Iterable[VolumeMount], *, keys: bool
 ) -> Iterator[str]:
-    """What is wrong with the `podTemplate` of a model.
+    """Yield the problems of a model's `podTemplate`.
 
     Args:
         model: The model.
-        path: Its path in the spec.
-        volumes: Names of the volumes that its worker pods have by other fields.
-        mounts: What its containers mount by other fields.
-        keys: Whether requests need an API key.
+        path: Path of the model in the spec.
+        volumes: Names of the volumes that other fields add to the model's worker pods.
+        mounts: Mounts that other fields add to the containers.
+        keys: True if requests need an API key.
     """
     template, weights = model.pod_template, volume_names.model_directory(model.name)
     if template is None:
@@ -95,13 +104,13 @@ def template_problems(
 def cache_template_problems(
     model: Model, path: str, volumes: Iterable[str], mounts: Iterable[VolumeMount]
 ) -> Iterator[str]:
-    """Yield what is wrong with the `podTemplate` of a model's cache.
+    """Yield the problems of the `podTemplate` of a model's cache.
 
     Args:
         model: The model.
-        path: Its path in the spec.
-        volumes: Names of the volumes that its Ray pods have by other fields.
-        mounts: What its containers mount by other fields.
+        path: Path of the model in the spec.
+        volumes: Names of the volumes that other fields add to the model's Ray pods.
+        mounts: Mounts that other fields add to the containers.
     """
     template = None if model.cache is None else model.cache.pod_template
     if template is None:
@@ -160,7 +169,7 @@ def _half(quantity: str) -> str:
 
 
 def _claim(model: Model, path: str) -> Iterator[str]:
-    """The devices that a claim is said to hold, against those that a worker pod computes on."""
+    """Yield a problem if a claim's stated devices differ from those that a worker pod uses."""
     claim, parallelism = model.accelerator.claim, model.parallelism
     if claim is None:
         return

@@ -1,4 +1,4 @@
-"""How a replica of a model is chosen for a request: by the gateway, or by Ray Serve."""
+"""Choice of a model's replica for a request, by the gateway or by Ray Serve."""
 
 from typing import Annotated
 
@@ -9,8 +9,8 @@ from daybreak.api.schema.base import ApiModel, Rule
 
 
 class PrefixRouting(ApiModel):
-    """Settings of policy Prefix. All but `imbalancedThreshold` are of Ray Serve LLM's
-    PrefixCacheAffinityRouter, and act only with `runtime.directIngress: false`."""
+    """Settings of policy `Prefix`. All except `imbalancedThreshold` belong to Ray Serve LLM's
+    PrefixCacheAffinityRouter, and apply only with `runtime.directIngress: false`."""
 
     rules = (
         Rule(
@@ -21,34 +21,37 @@ class PrefixRouting(ApiModel):
     )
 
     imbalanced_threshold: Annotated[int, Field(ge=0, le=1_000_000)] = 16
-    """By how many requests the busiest replica (in the gateway: the prefix's own) may be ahead of the idlest
-    before load counts more than the prefix. (Ray's own default has no limit: the one replica that knows a
-    common prefix then gets it all.)"""
+    """Maximum number of requests by which the busiest replica may exceed the least busy one before load
+    overrides the prefix. In the gateway, the prefix's own replica is compared instead of the busiest.
+    Ray's own default has no limit: the one replica that knows a common prefix then receives all of its
+    requests."""
     match_rate_threshold: Annotated[float, Field(ge=0, le=1)] = 0.1
-    """Part of a prompt that a replica must have seen. Below it the replica that has seen least is chosen."""
+    """Minimum part of a prompt that a replica must have received before. Below it, Serve chooses the
+    replica that has received the least text."""
     eviction_threshold_chars: Annotated[int, Field(ge=1, le=1_000_000_000)] = 400_000
-    """Characters of prompts that are remembered, after which the oldest are forgotten. (By Ray's own default
-    nothing is ever forgotten, and memory of the head grows without end.)"""
+    """Maximum number of prompt characters that the router remembers; it then drops the oldest. By Ray's
+    own default, nothing is ever dropped, and the head's memory grows without end."""
     eviction_target_chars: Annotated[int, Field(ge=0, le=1_000_000_000)] = 360_000
-    """Characters that are left then."""
+    """Number of characters that remain after the router drops the oldest."""
 
 
 class SessionRouting(ApiModel):
-    """Settings of policy Session."""
+    """Settings of policy `Session`."""
 
     fallback_replicas: Annotated[int, Field(ge=0, le=100)] = 2
-    """Other replicas that are tried in turn when a session's own takes no more requests, or (in the gateway)
-    has a quarter more than the mean and at least 8. When none of them does, the gateway asks the least busy
-    replica. 0: the session waits for its own."""
+    """Number of other replicas to try in turn if a session's own replica is full. In the gateway, a
+    replica also counts as full if it has 25 % more requests than the mean and at least 8. If all of them
+    are full, the gateway uses the least busy replica. With 0, the session waits for its own replica."""
     virtual_nodes: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Points of each replica on the hash ring of Ray Serve's ConsistentHashRouter; more spread the sessions
-    more evenly. Acts only with `runtime.directIngress: false`: the gateway needs no ring."""
+    """Number of points of each replica on the hash ring of Ray Serve's ConsistentHashRouter; more points
+    spread sessions more evenly. Applies only with `runtime.directIngress: false`, because the gateway
+    needs no ring."""
 
 
 class Routing(ApiModel):
-    """How a replica is chosen among those of a model: by the gateway, which knows all of them, or with
-    `runtime.directIngress: false` by Ray Serve. A change of it restarts the replicas, in the same pods:
-    Serve's router lives as long as its application."""
+    """Choice of a model's replica for a request. The gateway chooses, because it knows all replicas; with
+    `runtime.directIngress: false`, Ray Serve chooses. A change restarts the replicas in the same pods,
+    because Serve's router lives as long as its application."""
 
     rules = (
         Rule(
@@ -64,12 +67,13 @@ class Routing(ApiModel):
     )
 
     policy: RoutingPolicy
-    """`PowerOfTwo`: the less busy one of two at random, which is Serve's default; the gateway takes the least
-    busy one of all. `RoundRobin`: each in turn. `Session`: the same replica for the same `x-session-id`
-    header, the least busy one without it. `Prefix`: the same replica for the same beginning of the prompt
-    (the gateway: 1,024 bytes of the system's words and of the first other message, or of a plain prompt), or
-    with Serve the replica that has seen the longest part of the prompt; for text that is generated only."""
+    """Routing policy. `PowerOfTwo`, Serve's default: the less busy of two random replicas; the gateway
+    uses the least busy of all. `RoundRobin`: each replica in turn. `Session`: the same replica for the
+    same `x-session-id` header, or the least busy replica without it. `Prefix`: the same replica for the
+    same beginning of the prompt, for generated text only. In the gateway, the beginning is 1,024 bytes of
+    the system prompt and of the first other message, or of a plain prompt. Serve uses the replica that has
+    received the longest part of the prompt."""
     prefix: PrefixRouting | None = None
-    """Settings of `Prefix`."""
+    """Settings of policy `Prefix`."""
     session: SessionRouting | None = None
-    """Settings of `Session`."""
+    """Settings of policy `Session`."""

@@ -1,10 +1,10 @@
-"""The policies by which a replica is chosen for a request."""
+"""Policies that choose a replica for a request."""
 
 from enum import StrEnum
 
 
 class RoutingPolicy(StrEnum):
-    """What the gateway can do, and Ray Serve's request routers that need nothing beside Ray."""
+    """Policies of the gateway, and Ray Serve's request routers that need no package other than Ray."""
 
     POWER_OF_TWO = "PowerOfTwo"
     ROUND_ROBIN = "RoundRobin"

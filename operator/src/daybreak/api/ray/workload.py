@@ -1,4 +1,4 @@
-"""What a Ray cluster is made for, whatever the kind of the object that asks for it."""
+"""Workload of a Ray cluster, for every kind of object that requests one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,19 +12,19 @@ class RayWorkload:
     """Models on Ray, and the pods that run them."""
 
     name: str
-    """Name of the object that asks for it, which the names of its own objects begin with."""
+    """Name of the object that requests the workload; the names of the workload's objects begin with it."""
     models: Sequence[Model]
-    """The models, each with a worker group of its own."""
+    """Models of the workload, each with its own worker group."""
     runtime: Runtime
-    """The Ray pods."""
+    """Ray pods of the workload."""
     replicas: int | None = None
-    """Replicas of every model, fixed; None: each model's own."""
+    """Fixed number of replicas of every model, or None if each model's own number applies."""
     asleep: frozenset[str] = frozenset()
-    """Models whose worker pods are given back."""
+    """Names of models with released worker pods."""
     running: Mapping[str, int] = field(default_factory=dict)
-    """Replicas with which models begin at least, within their range, by the model's name."""
+    """Minimum numbers of replicas at the start, within each model's range, by model name."""
 
     @property
     def on_accelerators(self) -> bool:
-        """Whether the models compute on accelerators; all of a workload share one image."""
+        """Return True if the models compute on accelerators; all models of a workload share one image."""
         return any(model.accelerator.kind is not AcceleratorKind.CPU for model in self.models)

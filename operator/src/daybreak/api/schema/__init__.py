@@ -1,1 +1,1 @@
-"""What a custom resource is made of: base of the models, scalars, types of Kubernetes, and the CRD itself."""
+"""Parts of a custom resource: base of the models, scalars, Kubernetes types, and the CRD itself."""

@@ -1,4 +1,4 @@
-"""What every type of the API is built on: an immutable model, and rules that hold in two places."""
+"""Base of all API types: an immutable model, with rules for the API server and the operator."""
 
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
@@ -12,10 +12,10 @@ from daybreak.api.schema.scalars import VALIDATIONS
 
 
 class Rule(NamedTuple):
-    """A rule across the fields of one type, kept by the API server (CEL) and by the operator (Python).
+    """Rule across the fields of one type, enforced by the API server (CEL) and by the operator (Python).
 
-    Both say the same. The CEL may count on the defaults of the parts below its own type; its own fields it
-    must ask for with `has`, since the API server also tries it on the type's default, `{}`.
+    Both forms have the same meaning. The CEL may rely on the defaults of nested types. It must test its
+    own fields with `has`, because the API server also evaluates it on the type's default, `{}`.
     """
 
     cel: str
@@ -24,7 +24,7 @@ class Rule(NamedTuple):
 
 
 class ApiModel(BaseModel):
-    """Base of every type of the API: immutable, camelCase on the wire, unknown fields refused."""
+    """Base of all API types: immutable, camelCase on the wire, unknown fields rejected."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -47,7 +47,7 @@ class ApiModel(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """The type's schema with its rules, and `{}` as default of parts that have defaults of their own."""
+        """Return the type's schema with its rules, and `{}` as the default of parts with defaults."""
         schema = handler.resolve_ref_schema(handler(core_schema))
         if cls.rules:
             schema[VALIDATIONS] = [{"rule": rule.cel, "message": rule.message} for rule in cls.rules]
@@ -62,7 +62,10 @@ _MESSAGES = {"extra_forbidden": "there is no such field", "missing": "this field
 
 
 def readable(error: ValidationError, root: str = "spec") -> str:
-    """Each wrong field with its path and what is wrong, without pydantic's own links and input dumps."""
+    """Return each invalid field with its path and its problem.
+
+    The text omits pydantic's own links and input dumps.
+    """
     lines = []
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
         path = root

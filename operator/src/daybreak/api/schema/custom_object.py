@@ -1,4 +1,4 @@
-"""How the manifest of an object of a kind of ours is read."""
+"""Read the manifests of Daybreak's custom resources."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -14,11 +14,11 @@ Object = TypeVar("Object")
 
 
 class InvalidSpec(ValueError):
-    """A spec that cannot be used; the message names each field and what it should be."""
+    """Unusable spec; the message names each invalid field and its expected value."""
 
 
 def identity(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Name, namespace, uid and generation, from a manifest as the API server gives it."""
+    """Return the name, namespace, UID and generation in a manifest from the API server."""
     metadata = manifest["metadata"]
     return {
         "name": metadata["name"],
@@ -29,9 +29,10 @@ def identity(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_spec(manifest: Mapping[str, Any], rules: Sequence[NameRule], form: type[Spec]) -> Spec:
-    """The spec of a manifest whose name keeps the rules.
+    """Return the spec of a manifest with a valid name.
 
-    Raises InvalidSpec when the name breaks one, or the spec has not the form of the API.
+    Raises:
+        InvalidSpec: The name breaks a rule, or the spec does not have the form of the API.
     """
     if wrong := broken(rules, manifest["metadata"]["name"]):
         raise InvalidSpec(wrong)
@@ -46,12 +47,12 @@ def read_object(
     form: Callable[[Mapping[str, Any]], Object],
     problems: Callable[[Object], tuple[str, ...]],
 ) -> tuple[Object | None, tuple[str, ...]]:
-    """An object from its manifest, and what is wrong with it; None: its spec has not the form of the API.
+    """Return an object, or None if its spec is malformed, with the problems of its manifest.
 
     Args:
-        manifest: As the API server gives it.
-        form: Reads one of its kind. Raises InvalidSpec.
-        problems: Says what keeps one of the right form from being built.
+        manifest: Manifest from the API server.
+        form: Function that reads an object of the kind. Raises InvalidSpec.
+        problems: Function that returns the problems that prevent a build of a well-formed object.
     """
     try:
         found = form(manifest)
@@ -61,6 +62,6 @@ def read_object(
 
 
 def known_status(form: type[Status], status: Mapping[str, Any]) -> Status:
-    """A status as far as it is one; another operator may have known more fields."""
+    """Return the known fields of a status; another operator version may know more fields."""
     fields = {field.alias or name for name, field in form.model_fields.items()}
     return form.model_validate({name: value for name, value in status.items() if name in fields})

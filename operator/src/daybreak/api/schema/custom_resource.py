@@ -1,4 +1,4 @@
-"""What every kind of ours defines in the same way: rules on its name, and its CustomResourceDefinition."""
+"""Definitions that all of Daybreak's kinds share: name rules, and the CustomResourceDefinition."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from daybreak.api.schema.structural import Schema, forget_defaults, structural
 
 CATEGORY = "daybreak"
 NAME_PATTERN = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
-"""A DNS label that begins with a letter, as the name of a Service must."""
+"""DNS label that begins with a letter, as required for the name of a Service."""
 
 
 @dataclass(frozen=True)
 class NameRule:
-    """A rule on `metadata.name`, kept by the API server (CEL) and by the operator (Python)."""
+    """Rule for `metadata.name`, enforced by the API server (CEL) and by the operator (Python)."""
 
     cel: str
     message: str
@@ -27,7 +27,7 @@ class NameRule:
 
 
 def at_most(limit: int, why: str) -> NameRule:
-    """A name has at most so many characters."""
+    """Return a rule that limits a name to a number of characters."""
     return NameRule(
         f"self.metadata.name.size() <= {limit}",
         f"metadata.name may have at most {limit} characters: {why}",
@@ -36,7 +36,7 @@ def at_most(limit: int, why: str) -> NameRule:
 
 
 def dns_label(why: str = "") -> NameRule:
-    """A name is a DNS label that begins with a letter."""
+    """Return a rule that requires a DNS label that begins with a letter."""
     message = (
         "metadata.name must be lower-case letters, digits and '-', begin with a letter and not end with '-'"
     )
@@ -48,7 +48,7 @@ def dns_label(why: str = "") -> NameRule:
 
 
 def broken(rules: Sequence[NameRule], name: str) -> str:
-    """What a name breaks, as one sentence; empty: nothing."""
+    """Return the messages of the rules that a name breaks, or an empty string if none."""
     return "; ".join(rule.message for rule in rules if not rule.holds(name))
 
 
@@ -57,11 +57,11 @@ SCALE: Schema = {
     "statusReplicasPath": ".status.replicas",
     "labelSelectorPath": ".status.selector",
 }
-"""The scale subresource of a kind with `spec.replicas`, for `kubectl scale`."""
+"""Scale subresource of a kind with `spec.replicas`, for `kubectl scale`."""
 
 
 def ready(field: str) -> str:
-    """The path of a printer column to a field of the condition Ready."""
+    """Return the path of a printer column to a field of the condition `Ready`."""
     return f'.status.conditions[?(@.type=="Ready")].{field}'
 
 
@@ -73,14 +73,14 @@ def crd(
     short_names: Sequence[str] = (),
     scale: Schema | None = None,
 ) -> Schema:
-    """A CustomResourceDefinition.
+    """Return a CustomResourceDefinition.
 
     Args:
-        kind: The kind; its singular is its name in lower case.
-        schema: The whole object's.
-        printer_columns: What `kubectl get` shows.
+        kind: Kind to define; its singular is its name in lower case.
+        schema: Schema of the whole object.
+        printer_columns: Columns that `kubectl get` shows.
         short_names: Other names for kubectl.
-        scale: Paths of the subresource `scale`; None: there is none.
+        scale: Paths of the `scale` subresource, or None if there is none.
     """
     names: dict[str, Any] = {
         "kind": kind.kind,
@@ -113,7 +113,7 @@ def object_schema(
     spec: type[BaseModel],
     status: type[BaseModel],
 ) -> Schema:
-    """Structural schema of a whole object."""
+    """Return the structural schema of a whole object."""
     said = structural(status)
     forget_defaults(said)
     return {
@@ -133,17 +133,17 @@ def object_schema(
 
 @dataclass(frozen=True)
 class Definition:
-    """The CustomResourceDefinition of a kind, made from its models.
+    """CustomResourceDefinition of a kind, generated from its models.
 
     Attributes:
         resource: The kind.
-        description: What an object of it is, in one sentence.
+        description: Description of an object of the kind, in one sentence.
         name_rules: Rules for names of objects.
         spec: Model of the spec.
         status: Model of the status.
-        columns: What `kubectl get` shows; columns of priority 1 only with `-o wide`.
+        columns: Columns that `kubectl get` shows; those of priority 1 only with `-o wide`.
         short_names: Other names for kubectl.
-        scale: The scale subresource; None: it has none.
+        scale: The `scale` subresource, or None if there is none.
     """
 
     resource: Resource

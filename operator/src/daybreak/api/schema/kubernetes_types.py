@@ -1,4 +1,4 @@
-"""The few Kubernetes types that a person writes inside an LLMService, by Kubernetes' own names."""
+"""Kubernetes types that users write inside a spec, with their Kubernetes names."""
 
 from typing import Annotated, Literal
 
@@ -10,23 +10,26 @@ from daybreak.api.schema.scalars import DNS_LABEL
 
 
 def list_by(*keys: str) -> dict[str, JsonValue]:
-    """Schema of a list whose items are told apart by these fields, so that two managers can share it."""
+    """Return the schema of a list with these fields as keys of its items.
+
+    With keys, two managers can share the list.
+    """
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
 class KeySelector(ApiModel):
-    """A key of a Secret or ConfigMap in the service's own namespace."""
+    """Key of a Secret or ConfigMap in the service's namespace."""
 
     name: ObjectName
-    """Name of the object."""
+    """Name of the Secret or ConfigMap."""
     key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
-    """Key inside it."""
+    """Key in the Secret or ConfigMap."""
     optional: bool | None = None
-    """Whether a missing object or key is no error."""
+    """If true, the object or its key may be missing."""
 
 
 class FieldSelector(ApiModel):
-    """A field of the pod."""
+    """Field of the pod."""
 
     api_version: Annotated[str, Field(max_length=63)] | None = None
     """Version of the field's schema."""
@@ -35,7 +38,7 @@ class FieldSelector(ApiModel):
 
 
 class EnvVarSource(ApiModel):
-    """Where a variable's value comes from."""
+    """Source of the value of an environment variable."""
 
     rules = (
         Rule(
@@ -52,15 +55,15 @@ class EnvVarSource(ApiModel):
     )
 
     secret_key_ref: KeySelector | None = None
-    """A key of a Secret. Its value is read by the kubelet, never by Daybreak."""
+    """Key of a Secret. The kubelet reads the value; Daybreak never does."""
     config_map_key_ref: KeySelector | None = None
-    """A key of a ConfigMap."""
+    """Key of a ConfigMap."""
     field_ref: FieldSelector | None = None
-    """A field of the pod."""
+    """Field of the pod."""
 
 
 class EnvVar(ApiModel):
-    """An environment variable of the Ray containers."""
+    """Environment variable of the Ray containers."""
 
     rules = (
         Rule(
@@ -73,13 +76,13 @@ class EnvVar(ApiModel):
     name: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$", max_length=253)]
     """Name of the variable."""
     value: Annotated[str, Field(max_length=32768)] | None = None
-    """Its value."""
+    """Value of the variable."""
     value_from: EnvVarSource | None = None
-    """Where its value comes from, instead of `value`."""
+    """Source of the variable's value, instead of `value`."""
 
 
 class Toleration(ApiModel):
-    """A taint that the pods tolerate."""
+    """Taint that the pods tolerate."""
 
     rules = (
         Rule(
@@ -100,33 +103,33 @@ class Toleration(ApiModel):
     )
 
     key: Annotated[str, Field(max_length=316)] | None = None
-    """Key of the taint; empty means every key, with operator `Exists`."""
+    """Key of the taint. An empty key, with operator `Exists`, matches every key."""
     operator: Literal["Exists", "Equal"] | None = None
-    """How the key relates to the value; `Equal` when unset."""
+    """Relation of the key to the value. Defaults to `Equal`."""
     value: Annotated[str, Field(max_length=63)] | None = None
     """Value of the taint."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
-    """Effect of the taint; every effect when unset."""
+    """Effect of the taint. If unset, the toleration matches every effect."""
     toleration_seconds: Annotated[int, Field(ge=0)] | None = None
-    """How long a `NoExecute` taint is tolerated, in seconds."""
+    """Time in seconds for which the pods tolerate a `NoExecute` taint."""
 
 
 class SecretKeySource(ApiModel):
-    """A value that lives in a Secret."""
+    """Value in a Secret."""
 
     secret_key_ref: KeySelector
-    """The Secret's key. Its value is read by the kubelet, never by Daybreak."""
+    """Key of the Secret. The kubelet reads the value; Daybreak never does."""
 
 
 class LocalObjectReference(ApiModel):
-    """An object in the service's own namespace."""
+    """Reference to an object in the service's namespace."""
 
     name: ObjectName
-    """Its name."""
+    """Name of the object."""
 
 
 class NamedVolume(ApiModel):
-    """A pod volume; everything beside its name is handed to Kubernetes as it is written."""
+    """Pod volume. All fields except `name` are passed to Kubernetes as written."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})
 
@@ -135,7 +138,7 @@ class NamedVolume(ApiModel):
 
 
 class VolumeMount(ApiModel):
-    """Where a volume appears in the Ray containers."""
+    """Mount of a volume in the Ray containers."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name of the volume."""
@@ -144,4 +147,4 @@ class VolumeMount(ApiModel):
     sub_path: Annotated[str, Field(max_length=1024, pattern=r"^[^/]")] | None = None
     """Path inside the volume, relative to its root."""
     read_only: bool | None = None
-    """Whether the volume is mounted read-only."""
+    """If true, the volume is mounted read-only."""

@@ -1,4 +1,4 @@
-"""Read a status that a person or another version may have written: what is not in its form is dropped."""
+"""Read a status that a user or another version may have written, without fields of another form."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -9,11 +9,11 @@ from pydantic.fields import FieldInfo
 
 
 def readable(model: type[BaseModel], found: Any) -> dict[str, Any]:
-    """Return the fields of a model that can be read, by their names; of a list the items that can.
+    """Return the readable fields of a model, by their names; of a list, the readable items.
 
     Args:
         model: The model.
-        found: An object as it stands in a manifest.
+        found: Object as it appears in a manifest.
     """
     if not isinstance(found, Mapping):
         return {}

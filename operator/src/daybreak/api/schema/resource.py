@@ -1,4 +1,4 @@
-"""A kind as the API server serves it, and the API group of Daybreak's own kinds."""
+"""Kind as the API server serves it, and the API group of Daybreak's kinds."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 @dataclass(frozen=True)
 class Resource:
-    """A kind as the API server serves it."""
+    """Kind as the API server serves it."""
 
     group: str
     """API group; empty for the core group."""
@@ -20,11 +20,11 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`group/version`, as in a manifest."""
+        """Return `group/version`, as in a manifest."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
-        """Path of one object, or of the list of them; without a namespace, of the whole cluster's."""
+        """Return the path of an object or of a list; without a namespace, of the whole cluster."""
         base = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         within = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
         return (

@@ -1,4 +1,4 @@
-"""Kubernetes' written scalars as types of fields, with the rules that the API server checks them by."""
+"""Kubernetes scalars in text form as field types, with the rules by which the API server checks them."""
 
 from typing import Annotated, Any
 
@@ -23,7 +23,7 @@ _LONGER_THAN_ZERO = "must be longer than 0s"
 ModelName = Annotated[
     str, Field(min_length=1, max_length=96, pattern=r"^/?[A-Za-z0-9]([A-Za-z0-9._:/-]*[A-Za-z0-9])?$")
 ]
-"""What clients send as `model`: a name, a repository, a name with a tag as Ollama has it, or a path."""
+"""Name that clients send as `model`: a name, a repository, an Ollama name with a tag, or a path."""
 
 
 def _checked_duration(text: str) -> str:
@@ -56,9 +56,9 @@ def _checked_quantity(text: str) -> str:
 
 
 def _as_text(value: Any) -> Any:
-    """YAML reads `cpu: 4` as a number, as Kubernetes does: take it as its text.
+    """Return an integer as text, because YAML reads `cpu: 4` as a number, as Kubernetes does.
 
-    A fraction is refused, as the API server refuses it: a CRD knows `int-or-string` only.
+    Reject a fraction, as the API server does: a CRD supports `int-or-string` only.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
@@ -68,13 +68,16 @@ def _as_text(value: Any) -> Any:
 
 
 def _schema(pattern: str, *rules: tuple[str, str], least: int = 2) -> dict[str, JsonValue]:
-    """Schema of a text: the pattern is for editors, the rules (CEL, message) say the same to people."""
+    """Return the schema of a text.
+
+    The pattern is for editors. The rules (CEL, message) state the same for users.
+    """
     said: list[JsonValue] = [{"rule": rule, "message": message} for rule, message in rules]
     return {"pattern": pattern, "minLength": least, "maxLength": SCALAR_LENGTH, VALIDATIONS: said}
 
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{DNS_SUBDOMAIN}$")]
-"""Name of an object in the service's own namespace."""
+"""Name of an object in the service's namespace."""
 
 _LABEL_NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _LABEL_VALUE = rf"^({_LABEL_NAME})?$"
@@ -85,7 +88,7 @@ Labels = Annotated[
         Annotated[str, Field(max_length=63, pattern=_LABEL_VALUE)],
     ],
     Field(max_length=32),
-    # A CRD has no rule for the names of properties: a wrong one is left to the operator.
+    # A CRD cannot validate the names of properties, so the operator rejects wrong ones.
     WithJsonSchema(
         {
             "type": "object",
@@ -119,7 +122,7 @@ Duration = Annotated[
     AfterValidator(_checked_duration),
     Field(json_schema_extra=_schema(DURATION_PATTERN, (_IS_DURATION, WRITE_DURATION))),
 ]
-"""A length of time, such as `90s` or `1h30m`."""
+"""Duration, such as `90s` or `1h30m`."""
 
 PositiveDuration = Annotated[
     str,
@@ -132,7 +135,7 @@ PositiveDuration = Annotated[
         )
     ),
 ]
-"""A length of time above zero."""
+"""Duration above zero."""
 
 AutoOrDuration = Annotated[
     str,
@@ -143,7 +146,7 @@ AutoOrDuration = Annotated[
         )
     ),
 ]
-"""`Auto`, or a length of time."""
+"""`Auto`, or a duration."""
 
 AutoOrPositiveDuration = Annotated[
     str,
@@ -156,7 +159,7 @@ AutoOrPositiveDuration = Annotated[
         )
     ),
 ]
-"""`Auto`, or a length of time above zero."""
+"""`Auto`, or a duration above zero."""
 
 Quantity = Annotated[
     str,
@@ -177,4 +180,4 @@ Quantity = Annotated[
         }
     ),
 ]
-"""A Kubernetes quantity, such as `500m`, `4` or `16Gi`."""
+"""Kubernetes quantity, such as `500m`, `4` or `16Gi`."""

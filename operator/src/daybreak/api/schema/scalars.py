@@ -1,18 +1,18 @@
-"""Kubernetes' written scalars: names, durations (`90s`, `1h30m`) and quantities (`16Gi`, `500m`)."""
+"""Kubernetes scalars in text form: names, durations (`90s`, `1h30m`) and quantities (`16Gi`, `500m`)."""
 
 import re
 from datetime import timedelta
 from decimal import Decimal
 
 VALIDATIONS = "x-kubernetes-validations"
-"""Where a CRD has its CEL rules."""
+"""Key of the CEL rules in a CRD."""
 DNS_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 DNS_SUBDOMAIN = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
-"""What Kubernetes takes as the name of most objects (at most 253 characters)."""
+"""Pattern of the names of most Kubernetes objects (at most 253 characters)."""
 DURATION_PATTERN = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?([0-9]{1,6}ms)?$"
 QUANTITY_PATTERN = r"^[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$"
 SCALAR_LENGTH = 32
-"""Longest duration or quantity, in characters."""
+"""Maximum length of a duration or quantity, in characters."""
 AUTO = "Auto"
 
 WRITE_DURATION = "write hours, minutes and seconds, such as 90s or 1h30m"
@@ -38,7 +38,8 @@ _FACTORS = {
 def parse_duration(text: str) -> timedelta:
     """Read a duration of hours, minutes, seconds and milliseconds, in that order, such as `1h30m`.
 
-    Raises ValueError when the text is empty or of another form.
+    Raises:
+        ValueError: The text is empty or has another form.
     """
     if not text or len(text) > SCALAR_LENGTH or not re.fullmatch(DURATION_PATTERN, text):
         raise ValueError(f"{text!r} is not a duration: {WRITE_DURATION}")
@@ -47,12 +48,12 @@ def parse_duration(text: str) -> timedelta:
 
 
 def seconds(duration: str) -> float:
-    """A duration in seconds."""
+    """Return a duration in seconds."""
     return parse_duration(duration).total_seconds()
 
 
 def milliseconds(duration: str) -> int:
-    """A duration in whole milliseconds, at least one; 0: it is empty, or cannot be read."""
+    """Return a duration in whole milliseconds, at least 1, or 0 if it is empty or unreadable."""
     try:
         return max(1, int(seconds(duration) * 1000)) if duration else 0
     except ValueError:
@@ -60,7 +61,10 @@ def milliseconds(duration: str) -> int:
 
 
 def duration_of(seconds: float) -> str:
-    """A number of seconds as a duration, rounded to whole ones: `12m`, `1h30m`, `90s` as `1m30s`."""
+    """Return a number of seconds as a duration: `12m`, `1h30m`, or `1m30s` for 90 seconds.
+
+    The duration is rounded to whole seconds.
+    """
     left = round(seconds)
     hours, minutes = left // 3600, left // 60 % 60
     parts = ((hours, "h"), (minutes, "m"), (left % 60, "s"))
@@ -68,9 +72,10 @@ def duration_of(seconds: float) -> str:
 
 
 def parse_quantity(text: str) -> Decimal:
-    """Read a Kubernetes quantity in its base unit (bytes, cores, devices).
+    """Read a Kubernetes quantity in its base unit (bytes, CPUs, devices).
 
-    Raises ValueError when the text is not a quantity; signs and exponents (`1e3`) are not taken.
+    Raises:
+        ValueError: The text is not a quantity. Signs and exponents (`1e3`) are not supported.
     """
     if len(text) > SCALAR_LENGTH or not re.fullmatch(QUANTITY_PATTERN, text):
         raise ValueError(f"{text!r} is not a quantity: {WRITE_QUANTITY}")

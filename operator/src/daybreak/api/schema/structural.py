@@ -1,8 +1,8 @@
-"""Structural schemas, as CustomResourceDefinitions have them, made from the models.
+"""Structural schemas of CustomResourceDefinitions, generated from the models.
 
-pydantic's JSON schema is turned into what Kubernetes wants: no references, no `additionalProperties: false`
-(the API server prunes or refuses unknown fields by itself), an optional field instead of null, one line of
-description.
+This module converts pydantic's JSON schema to the form that Kubernetes requires. That form contains no
+references, and no `additionalProperties: false`, because the API server itself prunes or rejects unknown
+fields. Fields are optional instead of null, and descriptions have one line.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _DROPPED = ("title", "$defs", "discriminator")
 
 
 def structural(model: type[BaseModel]) -> Schema:
-    """Structural schema of one type."""
+    """Return the structural schema of one type."""
     generated = model.model_json_schema(by_alias=True)
     return _structural(generated, generated.get("$defs", {}))
 
@@ -34,7 +34,7 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sche
                 if isinstance(value, Mapping):
                     done[key] = _structural(value, definitions)
             case "exclusiveMinimum":
-                # A number in JSON Schema, a switch in OpenAPI 3.0.
+                # exclusiveMinimum is a number in JSON Schema and a boolean in OpenAPI 3.0.
                 done |= {"minimum": value, "exclusiveMinimum": True}
             case "exclusiveMaximum":
                 done |= {"maximum": value, "exclusiveMaximum": True}
@@ -52,7 +52,10 @@ def _structural(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Sche
 
 
 def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
-    """The node with its reference followed and without null; its own words go before the type's."""
+    """Return the node with its reference resolved and without null.
+
+    The node's own keys take precedence over those of the type.
+    """
     own = dict(node)
     if "$ref" in own:
         target = definitions[own.pop("$ref").rpartition("/")[2]]
@@ -66,7 +69,10 @@ def _resolved(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema
 
 
 def forget_defaults(node: Schema) -> None:
-    """Status has no defaults: what the operator has not said, nobody says."""
+    """Remove the defaults from a status schema.
+
+    An absent status field means that the operator has not reported it.
+    """
     node.pop("default", None)
     for field in node.get("properties", {}).values():
         forget_defaults(field)

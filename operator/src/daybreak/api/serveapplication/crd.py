@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition of ServeApplication, made from the models."""
+"""CustomResourceDefinition of ServeApplication, generated from the models."""
 
 from daybreak.api.gates.columns import queue_columns
 from daybreak.api.schema import custom_resource
@@ -10,7 +10,7 @@ from daybreak.api.serveapplication.status import ServeApplicationStatus
 
 CRD = custom_resource.Definition(
     SERVE_APPLICATIONS,
-    "Ray Serve code of one's own, behind the gateway: it sleeps without accelerators.",
+    "Custom Ray Serve code behind the gateway. It sleeps without accelerators.",
     definition.NAME_RULES,
     ServeApplicationSpec,
     ServeApplicationStatus,

@@ -1,4 +1,4 @@
-"""The ServeApplication kind, and how a manifest becomes one."""
+"""The kind ServeApplication, and how a manifest becomes one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,8 @@ from daybreak.api.serveapplication.spec import ServeApplicationSpec
 SHORT_NAME = "sapp"
 
 NAME_LIMIT = 35
-"""Longest name: KubeRay keeps 50 characters of the name of the head's ServiceAccount, see `names`."""
+"""Maximum length of a name. KubeRay keeps 50 characters of the name of the head's ServiceAccount; see
+`names`."""
 NAME_RULES = (
     at_most(NAME_LIMIT, "other names are made of it"),
     dns_label("since a Service of that name is made"),
@@ -33,7 +34,7 @@ NAME_RULES = (
 
 @dataclass(frozen=True)
 class ServeApplication:
-    """A ServeApplication as the operator works with it: identity and spec, without status."""
+    """ServeApplication as the operator uses it: identity and spec, without status."""
 
     name: str
     namespace: str
@@ -43,39 +44,45 @@ class ServeApplication:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Self:
-        """Read a manifest as the API server gives it. Raises InvalidSpec.
+        """Read a manifest from the API server.
 
-        Rules across fields are `validation.problems`.
+        Rules across fields are in `validation.problems`.
+
+        Raises:
+            InvalidSpec: The name or the spec is invalid.
         """
         return cls(**identity(manifest), spec=read_spec(manifest, NAME_RULES, ServeApplicationSpec))
 
     @property
     def owner(self) -> str:
-        """What stands for it in labels, and in names of its objects."""
+        """Return the text that identifies the application in labels and in names of its objects."""
         return names.of_owner(KIND, self.name)
 
     @property
     def sleeps(self) -> Mapping[str, Sleep | None]:
-        """When it sleeps, by the name of its one gate; None: never by itself."""
+        """Return the sleep policy by the name of the one gate, or None if it never sleeps by itself."""
         return {self.name: self.spec.sleep}
 
     def starts_asleep(self, gate: str) -> bool:
-        """Return False: a new one starts awake."""
+        """Return False, because a new application starts awake."""
         return False
 
     @property
     def protocol(self) -> Protocol:
-        """What it speaks."""
+        """Return the protocol of the application."""
         return self.spec.protocol
 
     @cached_property
     def groups(self) -> Sequence[Group]:
-        """Its worker groups."""
+        """Return the worker groups of the application."""
         return groups(self.spec)
 
     @cached_property
     def workload(self) -> RayWorkload:
-        """Its pods: those of its LLMs, and each worker group as a model whose replica is one pod of it."""
+        """Return the pods of the application: those of its LLMs and of its worker groups.
+
+        Each worker group is a model, and each pod of the group is a replica of that model.
+        """
         said = self.spec.runtime.model_dump(by_alias=False, exclude_unset=True)
         runtime = Runtime(**said, direct_ingress=False)
         pods = [group.pod for group in self.groups]

@@ -1,4 +1,4 @@
-"""Deployments of an application, and the pods for them."""
+"""Deployments of an application, and their pods."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -23,7 +23,7 @@ def _shareable(number: float) -> bool:
 
 
 class Autoscaling(ApiModel):
-    """Replicas by the requests in progress (Ray Serve's autoscaling)."""
+    """Number of replicas by the requests in progress (Ray Serve's autoscaling)."""
 
     rules = (
         Rule(
@@ -43,27 +43,27 @@ class Autoscaling(ApiModel):
     )
 
     min_replicas: Annotated[int, Field(ge=1, le=1000)] = 1
-    """Fewest replicas while the application is awake; its last one goes with sleep."""
+    """Minimum number of replicas while the application is awake. The last replica stops with sleep."""
     max_replicas: Annotated[int, Field(ge=1, le=1000)]
-    """Most replicas."""
+    """Maximum number of replicas."""
     initial_replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Replicas at the start. Unset: `minReplicas`."""
+    """Number of replicas at the start. Defaults to `minReplicas`."""
     target_ongoing_requests: Annotated[float, Field(gt=0, le=100_000)] = 2
-    """Requests in progress for each replica that is aimed at."""
+    """Target number of requests in progress per replica."""
     upscale_delay: Duration = "30s"
-    """How long more replicas must be wanted before they are added."""
+    """Time for which more replicas must be required before Serve adds them."""
     downscale_delay: Duration = "10m"
-    """How long fewer replicas must be wanted before one is removed."""
+    """Time for which fewer replicas must be required before Serve removes one."""
     upscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Scales the steps upwards; above 1 is quicker. Unset: 1."""
+    """Factor of the upscaling steps; above 1 is faster. Defaults to 1."""
     downscaling_factor: Annotated[float, Field(gt=0, le=100)] | None = None
-    """Scales the steps downwards; below 1 is slower. Unset: 1."""
+    """Factor of the downscaling steps; below 1 is slower. Defaults to 1."""
     look_back_period: PositiveDuration = "30s"
-    """Over how long requests in progress are averaged."""
+    """Period over which autoscaling averages the requests in progress."""
 
 
 class Bundle(ApiModel):
-    """What one bundle of a placement group holds."""
+    """Resources of one bundle of a placement group."""
 
     rules = (
         Rule(
@@ -75,13 +75,13 @@ class Bundle(ApiModel):
     )
 
     cpu: Quantity = "1"
-    """Cores that Ray books."""
+    """Number of CPUs that Ray reserves."""
     accelerators: Accelerators = 0
-    """Accelerators, in fractions of one."""
+    """Number of accelerators, or a fraction of one."""
 
 
 class Strategy(StrEnum):
-    """How the bundles of a replica are placed (Ray's placement group strategies)."""
+    """Placement of a replica's bundles (Ray's placement group strategies)."""
 
     PACK = "PACK"
     STRICT_PACK = "STRICT_PACK"
@@ -90,17 +90,18 @@ class Strategy(StrEnum):
 
 
 class PlacementGroup(ApiModel):
-    """Room of a replica that starts actors or tasks of its own. The replica itself is in the first bundle."""
+    """Capacity for a replica that starts its own actors or tasks. The replica itself is in the first
+    bundle."""
 
     bundles: Annotated[list[Bundle], Field(min_length=1, max_length=64)]
-    """The bundles of one replica."""
+    """Bundles of one replica."""
     strategy: Strategy = Strategy.PACK
-    """`PACK` or `STRICT_PACK`: one pod holds them all; `SPREAD` or `STRICT_SPREAD`: each is in a pod of its
-    own."""
+    """Placement of the bundles. `PACK` or `STRICT_PACK`: one pod has all bundles. `SPREAD` or
+    `STRICT_SPREAD`: each bundle has its own pod."""
 
 
 class LogLevel(StrEnum):
-    """From which level on replicas log."""
+    """Minimum level of the messages that replicas log."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -110,25 +111,25 @@ class LogLevel(StrEnum):
 
 
 class LogEncoding(StrEnum):
-    """How replicas write a log line."""
+    """Format of a replica's log lines."""
 
     TEXT = "TEXT"
     JSON = "JSON"
 
 
 class Logging(ApiModel):
-    """What replicas of a deployment log."""
+    """Log settings of a deployment's replicas."""
 
     level: LogLevel = LogLevel.INFO
-    """From which level on."""
+    """Minimum level of logged messages."""
     encoding: LogEncoding = LogEncoding.TEXT
-    """`TEXT`, or `JSON` with one object for each line."""
+    """Log format: `TEXT`, or `JSON` with one object per line."""
     access_log: bool = True
-    """Whether there is a line for each request."""
+    """If true, replicas log a line for each request."""
 
 
 class Deployment(ApiModel):
-    """One deployment, with Ray Serve's settings."""
+    """Deployment of an application, with Ray Serve's settings."""
 
     rules = (
         Rule(
@@ -149,64 +150,69 @@ class Deployment(ApiModel):
         ),
         Rule(
             "!has(self.maxReplicasPerNode) || !has(self.placementGroup)",
-            "maxReplicasPerNode does not go with placementGroup, whose strategy places replicas",
+            "maxReplicasPerNode conflicts with placementGroup, because its strategy places replicas",
             lambda self: self.max_replicas_per_node is None or self.placement_group is None,
         ),
     )
 
     name: Annotated[str, Field(pattern="^[A-Za-z0-9_][A-Za-z0-9_.:-]*$", max_length=128)]
-    """Its name in the code: that of the class or function, unless `@serve.deployment(name=…)` says other."""
+    """Name of the deployment in the code: that of the class or function, unless
+    `@serve.deployment(name=…)` sets another."""
     route: Prefix | None = None
-    """Prefix of the route whose application it belongs to. Unset: it belongs to that of `spec.importPath`."""
+    """Route prefix of the application to which the deployment belongs. Defaults to the application of
+    `spec.importPath`."""
     worker_group: GroupName | None = None
-    """The pods that it runs in, by name: one of `workerGroups`, or a name that several deployments share so
-    that they share pods and, with fractions, an accelerator. Unset: see `workerGroups`."""
+    """Worker group in which the deployment runs: one of `workerGroups`, or a name that several deployments
+    share. Deployments with the same name share pods and, with fractions, an accelerator. If unset, see
+    `workerGroups`."""
     num_replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Replicas while it is awake. Unset: 1, or what `autoscaling` says."""
+    """Number of replicas while the application is awake. Defaults to 1, or to the range of `autoscaling`."""
     autoscaling: Autoscaling | None = None
-    """Replicas by the requests in progress."""
+    """Number of replicas by the requests in progress."""
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 5
-    """Most requests that one replica takes at once."""
+    """Maximum number of requests that one replica processes at once."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
-    """Most requests that wait for a replica at each caller; more are answered with 503. -1: any number."""
+    """Maximum number of requests that wait for a replica at each caller. Further requests receive 503. -1
+    means no limit."""
     max_replicas_per_node: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Most of its replicas in one pod (a node to Ray), so that a pod that ends takes no more of them with it.
-    Unset: as many as have room. A change restarts its replicas."""
+    """Maximum number of the deployment's replicas in one pod (a node in Ray). It limits how many replicas
+    stop when a pod ends. Defaults to as many as fit. A change restarts the deployment's replicas."""
     health_check_period: PositiveDuration = "10s"
-    """How often Serve checks a replica."""
+    """Interval at which Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"
-    """How long a check may take before it counts as failed."""
+    """Maximum duration of a health check before it counts as failed."""
     graceful_shutdown_wait: Duration = "2s"
-    """Pause between looks at whether a stopping replica has finished its requests."""
+    """Interval at which a stopping replica checks if its requests have finished."""
     graceful_shutdown_timeout: Duration = "20s"
-    """How long a stopping replica may take to finish its requests."""
+    """Maximum time for a stopping replica to finish its requests."""
     cpu: Quantity = "1"
-    """Cores that Ray books for a replica, fractions of one included."""
+    """Number of CPUs that Ray reserves for a replica; fractions of one are allowed."""
     memory: Quantity | None = None
-    """Memory of a replica, for which Ray finds room too. Unset: 1Gi of its pod, and 16Gi more for each
+    """Memory of a replica. If set, Ray also reserves it. Defaults to 1Gi of the pod, plus 16Gi for each
     accelerator."""
     accelerators: Accelerators = 0
-    """Accelerators of a replica: a fraction shares one with others of the same worker group."""
+    """Number of accelerators of a replica. With a fraction, replicas of the same worker group share one
+    accelerator."""
     placement_group: PlacementGroup | None = None
-    """Room for actors that a replica starts itself."""
+    """Capacity for actors that a replica starts itself."""
     user_config: EngineArgs | None = None
-    """Handed to `reconfigure` of its replicas, also while they run."""
+    """Configuration that Serve passes to `reconfigure` of the replicas, also while they run."""
     logging: Logging | None = None
-    """What its replicas log. Unset: from INFO on, as text, with a line for each request."""
+    """Log settings of the replicas. Defaults to level INFO, as text, with a line for each request."""
 
     @property
     def fewest(self) -> int:
-        """Replicas that it has at least while it is awake."""
+        """Return the minimum number of replicas while the application is awake."""
         return self.autoscaling.min_replicas if self.autoscaling is not None else self.num_replicas or 1
 
     @property
     def most(self) -> int:
-        """Replicas that it has at most."""
+        """Return the maximum number of replicas."""
         return self.autoscaling.max_replicas if self.autoscaling is not None else self.fewest
 
 
 class WorkerGroup(ApiModel):
-    """Pods, written out."""
+    """Group of pods with explicit settings."""
 
     rules = (
         Rule(
@@ -217,22 +223,23 @@ class WorkerGroup(ApiModel):
     )
 
     name: GroupName
-    """Its name."""
+    """Name of the worker group."""
     cpu: Quantity
-    """Cores that a pod requests; Ray books whole ones, rounded up."""
+    """CPU request of a pod. Ray counts whole CPUs, rounded up."""
     memory: Quantity
-    """Memory of a pod, request and limit, with what Ray itself needs."""
+    """Memory request and limit of a pod, including the memory that Ray itself needs."""
     shared_memory: Quantity | None = None
-    """Size of /dev/shm, which counts against memory. Unset: 2Gi for each accelerator, 1Gi without."""
+    """Size of `/dev/shm`, which counts against memory. Defaults to 2Gi for each accelerator, or to 1Gi
+    without accelerators."""
     accelerators: Annotated[int, Field(ge=0, le=64)] = 0
-    """Accelerators of a pod."""
+    """Number of accelerators of a pod."""
     min_pods: Annotated[int, Field(ge=0, le=1000)] = 1
-    """Fewest pods while it is awake."""
+    """Minimum number of pods while the application is awake."""
     max_pods: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Most pods. Unset: as many as one for each replica that its deployments may have."""
+    """Maximum number of pods. Defaults to one for each replica that the group's deployments may have."""
     node_selector: Labels | None = None
-    """Labels that a node must have. Unset: those of `accelerator` where it has accelerators."""
+    """Labels that a node must have. Defaults to those of `accelerator` if the group has accelerators."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] | None = None
-    """Taints that its pods tolerate. Unset: likewise."""
+    """Taints that the pods tolerate. Defaults to those of `accelerator` if the group has accelerators."""
     pod_template: PodTemplate | None = None
-    """What to add to its pods."""
+    """Additions to the pods."""

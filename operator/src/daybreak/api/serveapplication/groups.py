@@ -1,4 +1,4 @@
-"""The worker groups of an application: those that are written out, and those that its deployments ask for."""
+"""Worker groups of an application: the explicit ones, and those that its deployments require."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,10 +20,10 @@ from daybreak.api.serveapplication.deployment import Bundle, Deployment, Strateg
 from daybreak.api.serveapplication.spec import ServeApplicationSpec
 
 OF_CPUS = "cpu"
-"""The group of all deployments that ask for no accelerator and name none."""
+"""Group of all deployments that request no accelerator and name no group."""
 _GIB = 2**30
 _RAYS_OWN = 2 * _GIB
-"""Memory of a pod for Ray itself, /dev/shm included."""
+"""Memory of a pod in bytes for Ray itself, `/dev/shm` included."""
 _OF_A_REPLICA = 1 * _GIB
 _OF_AN_ACCELERATOR = 16 * _GIB
 _SPREAD = (Strategy.SPREAD, Strategy.STRICT_SPREAD)
@@ -31,27 +31,27 @@ _SPREAD = (Strategy.SPREAD, Strategy.STRICT_SPREAD)
 
 @dataclass(frozen=True)
 class Group:
-    """Equal pods, and the deployments that run in them."""
+    """Identical pods, and the deployments that run in them."""
 
     name: str
     deployments: Sequence[Deployment]
     pod: Model
-    """One of its pods, as it is built and placed."""
+    """Pod of the group, as the operator builds and places it."""
     accelerators: int
     fewest: int
-    """Fewest pods."""
+    """Minimum number of pods."""
     most: int
-    """Most pods."""
+    """Maximum number of pods."""
 
     @property
     def ray_cpus(self) -> int:
-        """Cores that a pod offers Ray, which takes whole ones only."""
+        """Return the number of CPUs that a pod offers to Ray, which accepts only whole CPUs."""
         return max(1, math.ceil(parse_quantity(self.pod.resources.cpu or "1")))
 
 
 @dataclass(frozen=True)
 class Room:
-    """What is needed in one pod."""
+    """Resources that are required in one pod."""
 
     cpu: Decimal = Decimal(0)
     memory: Decimal = Decimal(0)
@@ -62,7 +62,7 @@ class Room:
 
 
 def groups(spec: ServeApplicationSpec) -> list[Group]:
-    """The groups of an application, in a fixed order."""
+    """Return the groups of an application, in a fixed order."""
     written = {group.name: group for group in spec.worker_groups}
     members: dict[str, list[Deployment]] = {name: [] for name in written}
     for deployment in spec.deployments:
@@ -71,14 +71,17 @@ def groups(spec: ServeApplicationSpec) -> list[Group]:
 
 
 def group_of(deployment: Deployment) -> str:
-    """Name of the group that a deployment runs in."""
+    """Return the name of the group in which a deployment runs."""
     if deployment.worker_group is not None:
         return deployment.worker_group
     return names.worker_group(deployment.name) if of_replica(deployment).accelerators else OF_CPUS
 
 
 def of_replica(deployment: Deployment) -> Room:
-    """What a replica needs in one pod: the largest bundle, where each is in a pod of its own."""
+    """Return the resources that a replica requires in one pod.
+
+    If each bundle is in its own pod, these are the resources of the largest bundle.
+    """
     accelerators = deployment.accelerators
     memory = _memory(deployment)
     placed = deployment.placement_group
@@ -93,7 +96,7 @@ def of_replica(deployment: Deployment) -> Room:
 
 
 def pods_of_replica(deployment: Deployment) -> int:
-    """Pods that one replica takes at most."""
+    """Return the maximum number of pods of one replica."""
     placed = deployment.placement_group
     return len(placed.bundles) if placed is not None and placed.strategy in _SPREAD else 1
 
@@ -113,7 +116,10 @@ def _bundle(bundle: Bundle) -> Room:
 def _group(
     name: str, members: Sequence[Deployment], written: WorkerGroup | None, spec: ServeApplicationSpec
 ) -> Group:
-    """One group. A pod has room for one replica of each of its deployments, unless it is written out."""
+    """Return one group.
+
+    Unless the group is explicit, a pod has capacity for one replica of each of its deployments.
+    """
     most = max(1, sum(each.most * pods_of_replica(each) for each in members))
     if written is not None:
         resources = WorkerResources(
@@ -123,7 +129,7 @@ def _group(
         most = max(fewest, most if written.max_pods is None else written.max_pods)
     else:
         room = sum((of_replica(each) for each in members), Room())
-        # Shares that add up to one by people's reckoning, not by a computer's.
+        # Fractions that add up to 1 in decimal may exceed 1 in floating point.
         accelerators = math.ceil(round(room.accelerators, 4))
         mebibytes = math.ceil((room.memory + _RAYS_OWN) / 2**20)
         resources = WorkerResources(cpu=_cores(room.cpu), memory=f"{mebibytes}Mi")
@@ -158,5 +164,5 @@ def _cores(cores: Decimal) -> str:
 
 
 def by_deployment(found: Iterable[Group]) -> Mapping[str, Group]:
-    """The group of each deployment, by the deployment's name."""
+    """Return the group of each deployment, by the deployment's name."""
     return {each.name: group for group in found for each in group.deployments}

@@ -1,4 +1,4 @@
-"""The paths of an application that the gateway lets through, and Serve applications of their own at some."""
+"""Paths of an application that the gateway forwards, some of them to separate Serve applications."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ Prefix = Annotated[str, Field(pattern=rf"^/({_SEGMENT}(/{_SEGMENT})*)?$", max_le
 
 
 class Route(ApiModel):
-    """A path prefix: it and what lies below it pass."""
+    """Path prefix: the gateway forwards it and the paths below it."""
 
     rules = (
         Rule(
@@ -24,9 +24,9 @@ class Route(ApiModel):
     )
 
     prefix: Prefix
-    """The prefix, such as `/words`; `/`: every path."""
+    """Path prefix, such as `/words`; `/` matches every path."""
     import_path: Annotated[str, Field(max_length=256, pattern=IMPORT_PATH)] | None = None
-    """Where a Serve application of its own is, which takes the requests there. Unset: they go to that of
-    `spec.importPath`."""
+    """Import path of a separate Serve application that receives the requests of this route. Defaults to
+    the application of `spec.importPath`."""
     args: EngineArgs | None = None
-    """Arguments of that function, by name."""
+    """Arguments of the function of `importPath`, by name."""

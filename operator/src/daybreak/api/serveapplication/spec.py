@@ -1,6 +1,6 @@
-"""What a person asks for: the spec of a ServeApplication.
+"""Spec of a ServeApplication.
 
-As with the other kinds, the models here are the one source of the CRD, the JSON schema and the API page.
+As with the other kinds, these models are the only source of the CRD, the JSON schema and the API page.
 """
 
 from typing import Annotated
@@ -26,7 +26,7 @@ WORKING_DIR = r"^((s3|gs|https)://[!-~]+\.zip|(pvc|image)://[!-~]+)$"
 
 
 class Code(ApiModel):
-    """Where the Python code comes from, beside what the image has."""
+    """Source of the Python code, in addition to the code in the image."""
 
     rules = (
         Rule(
@@ -43,29 +43,29 @@ class Code(ApiModel):
     )
 
     config_map: ObjectName | None = None
-    """A ConfigMap of the namespace: each key is a file. A change of its files is rolled out by a second Ray
-    cluster, as a change of the pods is."""
+    """Name of a ConfigMap in the namespace; each key is a file. A change of its files is rolled out by a
+    second Ray cluster, like a change of the pods."""
     working_dir: Annotated[str, Field(max_length=1024, pattern=WORKING_DIR)] | None = None
-    """`pvc://claim/path` or `image://registry/name:tag#path`, mounted; or a zip file at `s3://`, `gs://` or
-    `https://`, which Ray itself fetches as its `working_dir`."""
+    """Location of the code. `pvc://claim/path` and `image://registry/name:tag#path` are mounted. Ray
+    itself fetches a zip file at `s3://`, `gs://` or `https://` as its `working_dir`."""
     pip: Annotated[list[Annotated[str, Field(max_length=256)]], Field(max_length=64)] | None = None
-    """Always refused. Packages belong in `runtime.image`: as Ray's `runtime_env`, every wake would install
-    them again."""
+    """Always rejected. Packages belong in `runtime.image`: with Ray's `runtime_env`, every wake would
+    install them again."""
 
 
 class Devices(ApiModel):
-    """Accelerators of deployments that ask for some, and the nodes that have them."""
+    """Accelerators of deployments that request some, and the nodes that have them."""
 
     resource: Annotated[str, Field(pattern=r"^[a-z0-9.-]+/[A-Za-z0-9._-]+$", max_length=253)] = DEFAULT_DEVICE
-    """Kubernetes' extended resource of one accelerator."""
+    """Kubernetes extended resource of one accelerator."""
     node_selector: Labels = Field(default_factory=dict)
     """Labels that a node must have."""
     tolerations: Annotated[list[Toleration], Field(max_length=32)] = Field(default_factory=list)
-    """Taints that their pods tolerate."""
+    """Taints that the pods of these deployments tolerate."""
 
 
 class ServeApplicationSpec(ApiModel):
-    """Ray Serve code of one's own, as one application."""
+    """Custom Ray Serve code, as one application."""
 
     rules = (
         Rule(
@@ -81,56 +81,59 @@ class ServeApplicationSpec(ApiModel):
     )
 
     import_path: Annotated[str, Field(max_length=256, pattern=IMPORT_PATH)]
-    """Where the application is: `module:name`, of an application or of a function that builds one from
-    `args`."""
+    """Import path of the application, as `module:name`. It names an application, or a function that builds
+    one from `args`."""
     args: EngineArgs | None = None
-    """Arguments of that function, of any JSON type, by name."""
+    """Arguments of the function of `importPath`, of any JSON type, by name."""
     code: Code | None = None
-    """Where the code comes from. Unset: the image has it."""
+    """Source of the code. If unset, the image contains the code."""
     deployments: Annotated[list[Deployment], Field(min_length=1, max_length=32)] = Field(
         json_schema_extra=list_by("name")
     )
-    """The application's deployments, each by the name that it has in the code. Settings here go before those
-    in the code; all deployments should stand here, since pods are made for these."""
+    """Deployments of the application, each by its name in the code. Settings here take precedence over
+    those in the code. List all deployments, because Daybreak creates pods for the listed ones."""
     worker_groups: Annotated[list[WorkerGroup], Field(max_length=16)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
-    """Pods for deployments that name them in `workerGroup`. Other groups follow from the deployments: one
-    for all that ask for no accelerator, one for each that does, and one for all that name the same group."""
+    """Worker groups for deployments that name them in `workerGroup`. Daybreak derives the other groups
+    from the deployments. It creates one group for all deployments without accelerators, one for each
+    deployment with accelerators, and one for all that name the same group."""
     accelerator: Devices = Field(default_factory=Devices)
-    """The accelerators that deployments ask for."""
+    """Accelerators that deployments request."""
     protocol: Protocol = Protocol.ANY
-    """What the gateway lets through: `Any` method, path and body; `V2`, the same below `/v2`; or `OpenAI`,
-    the paths and names of OpenAI's API."""
+    """Protocol of the requests that the gateway forwards. `Any`: every method, path and body. `V2`: the
+    same below `/v2`. `OpenAI`: the paths and names of OpenAI's API."""
     models: Annotated[list[ModelName], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra={"x-kubernetes-list-type": "set"}
     )
-    """With protocol OpenAI: names that requests bear. They are listed in `/v1/models`, and lead here from the
-    address `llm` of the namespace."""
+    """Model names in requests, with protocol `OpenAI`. `/v1/models` lists them, and the address `llm` of
+    the namespace routes them to this application."""
     llms: Annotated[list[Model], Field(max_length=8)] = Field(
         default_factory=list, json_schema_extra=list_by("name")
     )
-    """LLMs in the same application, as `models` of an LLMService: each has worker pods of its own and is
-    built by Ray Serve LLM. The function of `importPath` finds them in its argument, as `models` by their
-    names, to be handed to the deployments that call them. They are reached by handle alone, and fall asleep
-    and wake with the application. `cache`, `lora`, `routing`, `volumes` and `volumeMounts` are not for
-    them."""
+    """LLMs in the same application, like `models` of an LLMService. Each LLM has its own worker pods, and
+    Ray Serve LLM builds it. The function of `importPath` receives the LLMs in its argument, as `models` by
+    name, and passes them to the deployments that call them. LLMs are reachable by handle only, and sleep
+    and wake with the application. They do not support `cache`, `lora`, `routing`, `volumes` and
+    `volumeMounts`."""
     routes: Annotated[list[Route], Field(max_length=32)] = Field(
         default_factory=list, json_schema_extra=list_by("prefix")
     )
-    """With protocol Any: the path prefixes that pass, and Serve applications of their own at some of them.
-    Others are answered with 404. Unset: every path passes, to the application of `importPath`."""
+    """Path prefixes that the gateway forwards with protocol `Any`, some of them to separate Serve
+    applications. Other paths receive 404. If unset, every path is forwarded to the application of
+    `importPath`."""
     runtime: RayPods = Field(default_factory=RayPods)
-    """The Ray pods."""
+    """Ray pods of the application."""
     rollout: Rollout = Field(default_factory=Rollout)
-    """How changes reach running pods."""
+    """Rollout of changes to running pods."""
     state: State | None = None
-    """Keeps it `Asleep` (requests are refused, and wake nothing) or `Awake`, whatever the traffic. The
-    annotation `daybreak.dev/state` does the same and takes precedence. Unset: the traffic decides."""
+    """Forced state, regardless of traffic: `Asleep` (requests are rejected, and wake nothing) or `Awake`.
+    The annotation `daybreak.dev/state` has the same effect and takes precedence. If unset, traffic
+    decides."""
     sleep: Sleep | None = None
-    """When its accelerators are given back: its worker pods (`depth: Workers`), or its whole Ray cluster.
-    Unset: never."""
+    """Sleep policy for releasing the accelerators: of the worker pods (`depth: Workers`), or of the whole
+    Ray cluster. If unset, the application never sleeps."""
     hold: Hold | None = None
-    """How requests wait while it wakes."""
+    """Settings for requests that the gateway holds while the application wakes."""
     access: Access | None = None
-    """Who may use it. Unset: everybody who can reach its address."""
+    """Clients that may use the application. Defaults to all clients that can reach its address."""

@@ -1,4 +1,4 @@
-"""What the operator says of a ServeApplication: conditions that follow kstatus, and its gate."""
+"""Status of a ServeApplication: conditions that follow kstatus, and its gate."""
 
 from typing import Annotated, Literal
 
@@ -12,47 +12,49 @@ from daybreak.api.schema.base import ApiModel
 
 
 class DeploymentStatus(ApiModel):
-    """What Ray Serve says of one deployment."""
+    """State of one deployment, as Ray Serve reports it."""
 
     name: Annotated[str, Field(max_length=253)]
-    """Its name."""
+    """Name of the deployment."""
     status: Annotated[str, Field(max_length=64)]
-    """Serve's word."""
+    """Status of the deployment in Ray Serve."""
 
 
 class ServeApplicationStatus(ApiModel):
-    """What the operator has seen and done."""
+    """Observed state of the ServeApplication."""
 
     observed_generation: int = 0
-    """The generation of the spec that this status speaks of."""
+    """Generation of the spec that this status describes."""
     phase: Phase | None = None
-    """One word on it."""
+    """Summary phase of the application, for display."""
     phase_transition_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})] | None = None
-    """When the phase last changed."""
+    """Time of the last change of the phase."""
     access: Literal["Open", "ApiKeys"] | None = None
-    """Who may use it: everybody who can reach its address, or who has an API key."""
+    """Clients that may use the application. `Open`: all clients that can reach its address. `ApiKeys`:
+    clients with an API key."""
     gate: GateStatus | None = None
-    """How the gateway is to treat requests; absent without a gateway."""
+    """Instructions for the gateway on how to treat requests. Absent without a gateway."""
     url: str | None = None
-    """Where it is asked inside the cluster."""
+    """URL of the application inside the cluster."""
     ray_cluster: str | None = None
-    """The RayCluster that takes requests."""
+    """Name of the RayCluster that receives requests."""
     deployments: Annotated[list[DeploymentStatus], Field(max_length=64)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    """What Ray Serve says of its deployments."""
+    """State of the deployments, as Ray Serve reports it."""
     accelerators: int = 0
-    """Accelerators that its pods hold."""
+    """Number of accelerators that the pods use."""
     savings: SavingsStatus | None = None
-    """Accelerator seconds held, spent on waking, and given back by sleep; absent without accelerators or
+    """Accelerator-seconds spent awake, spent on waking, and saved by sleep. Absent without accelerators or
     without a gateway."""
     rollout: RolloutStatus | None = None
-    """The revision that runs, and the last change of it; absent before its code has been looked for."""
-    probed_configuration_hash: Annotated[str, Field(max_length=253)] | None = None
-    """The RayCluster in which the application has run."""
+    """Current revision and the last change of it. Absent before the operator has first looked for the
+    code."""
+    probed_configuration: Annotated[str, Field(max_length=253)] | None = None
+    """Name of the RayCluster in which the application has run."""
     conditions: Annotated[list[Condition], Field(max_length=16)] = Field(
         default_factory=list,
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Conditions: Ready, Active, Schedulable, Reconciling, Stalled."""
+    """Conditions: `Ready`, `Active`, `Schedulable`, `Reconciling`, `Stalled`."""

@@ -1,4 +1,4 @@
-"""What is wrong with a ServeApplication of the right form: rules across fields that CEL cannot say."""
+"""Validation of a well-formed ServeApplication: rules across fields that CEL cannot express."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -17,15 +17,15 @@ from daybreak.api.serveapplication.groups import Group, of_replica
 _MEBIBYTE = 2**20
 _ACCOUNT_LIMIT = 50
 _NOT_OF_LLMS = ("cache", "lora", "routing", "volumes", "volume_mounts")
-"""Fields of a model that belong to what an LLMService alone has."""
+"""Fields of a model that only an LLMService supports."""
 LLMS_ARGUMENT = "models"
 """Name of the argument with the LLMs' handles."""
 _OWN_VARIABLE = "PYTHONPATH"
-"""Where mounted code is found."""
+"""Environment variable with the path of mounted code."""
 
 
 def problems(application: ServeApplication) -> tuple[str, ...]:
-    """Everything that keeps the spec from being built, each as one sentence; empty when it can be."""
+    """Return each problem that prevents a build of the spec, as one sentence; empty if none."""
     return (
         *_names(application),
         *_code(application),
@@ -50,7 +50,7 @@ def _names(application: ServeApplication) -> Iterator[str]:
     ):
         for name, times in Counter(given).items():
             if times > 1:
-                yield f"spec.{field}: {name} stands there {times} times; once is allowed"
+                yield f"spec.{field}: {name} occurs {times} times; it may occur once"
 
 
 def _code(application: ServeApplication) -> Iterator[str]:
@@ -74,15 +74,18 @@ def _deployments(application: ServeApplication) -> Iterator[str]:
 
 
 def _routes(application: ServeApplication) -> Iterator[str]:
-    """Each application of a route has deployments, and each deployment an application."""
+    """Yield route problems.
+
+    Each application of a route needs a deployment, and each deployment an application.
+    """
     spec = application.spec
     own = {route.prefix for route in spec.routes if route.import_path is not None}
     for route in spec.routes:
         if route.args is not None and route.import_path is None:
-            yield f"spec.routes[{route.prefix}].args: they go with an importPath of its own"
+            yield f"spec.routes[{route.prefix}].args: they require an importPath of the route"
     for each in spec.deployments:
         if each.route is not None and each.route not in own:
-            yield f"spec.deployments[{each.name}].route: no route {each.route} has an importPath of its own"
+            yield f"spec.deployments[{each.name}].route: no route {each.route} has an importPath"
     for prefix in sorted(own - {each.route for each in spec.deployments}):
         yield f"spec.routes[{prefix}]: no deployment belongs to its application: name it in their route"
 
@@ -103,7 +106,7 @@ def _first_bundle(deployment: Deployment, path: str) -> Iterator[str]:
 
 
 def _room(application: ServeApplication) -> Iterator[str]:
-    """Whether a replica of each deployment has room in a pod of its group."""
+    """Yield a problem for each deployment with a replica that does not fit a pod of its group."""
     written = {group.name for group in application.spec.worker_groups}
     for group in application.groups:
         if group.accelerators > 64:
@@ -128,7 +131,8 @@ def _fits(deployment: Deployment, group: Group) -> Iterator[str]:
             f"{path}: a replica needs {room.cpu:f} cores in one pod, and a pod of worker group {group.name} "
             f"offers {group.ray_cpus}: give the group more, or another group"
         )
-    # Ray finds room for what is written. Of a pod it has less than the whole: this is the least.
+    # Ray reserves the memory that the spec states. Ray has less than the pod's whole memory, so this check is
+    # the minimum.
     has = group.pod.resources.memory
     if deployment.memory is not None and has is not None and parse_quantity(has) < room.memory:
         yield (
@@ -138,7 +142,7 @@ def _fits(deployment: Deployment, group: Group) -> Iterator[str]:
 
 
 def _per_node(deployment: Deployment, group: Group) -> Iterator[str]:
-    """Whether the pods of its group may hold the replicas that it has at least."""
+    """Yield a problem if the pods of the group cannot have the deployment's minimum replicas."""
     each, fewest = deployment.max_replicas_per_node, deployment.fewest
     if each is not None and each * group.most < fewest:
         yield (
@@ -181,7 +185,7 @@ def _runtime(application: ServeApplication) -> Iterator[str]:
     given = [variable.name for variable in runtime.env]
     for name, times in Counter(given).items():
         if times > 1:
-            yield f"spec.runtime.env: {name} stands there {times} times; once is allowed"
+            yield f"spec.runtime.env: {name} occurs {times} times; it may occur once"
     if application.spec.code is not None and _OWN_VARIABLE in given:
         yield f"spec.runtime.env: {_OWN_VARIABLE} is set to where spec.code appears; take it out"
     written = application.workload.runtime.stated_ray_version

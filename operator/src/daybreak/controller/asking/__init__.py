@@ -1,1 +1,1 @@
-"""Asking models for an answer, beside the workers of the queue."""
+"""Probes of models, run outside the queue's workers."""

@@ -1,4 +1,4 @@
-"""Rejected pods of Jobs, which the API server reports in events of the Job alone.
+"""Rejected pods of Jobs, which the API server reports only in events of the Job.
 
 Events are read only for Jobs without pods, because a cluster can have many thousands of events.
 """
@@ -19,14 +19,14 @@ from daybreak.manifests.keys import Key
 from daybreak.manifests.resources import EVENTS
 
 FIRST_PAUSE_SECONDS = 2.0
-"""Time until the events of a new Job are read: most pods are created before."""
+"""Time in seconds until the events of a new Job are read. Most pods are created before."""
 LONGEST_PAUSE_SECONDS = 30.0
 FORBIDDEN_SECONDS = 600.0
-"""Time until events are read again if the operator has no right to read them."""
+"""Time in seconds until events are read again if the operator has no right to read them."""
 LIMIT = 50
-"""Maximum number of events that are read of a Job."""
+"""Maximum number of events read per Job."""
 REASON = "FailedCreate"
-"""Reason of the Job controller's event if the API server rejects a pod."""
+"""Reason of the Job controller's event when the API server rejects a pod."""
 
 log = structlog.get_logger("daybreak.job-events")
 
@@ -41,7 +41,7 @@ class WaitingJob:
 
 
 def waiting(jobs: Iterable[Manifest], pods: Sequence[Manifest]) -> tuple[WaitingJob, ...]:
-    """Return the Jobs that run and have no pods."""
+    """Return the running Jobs that have no pods."""
     return tuple(
         WaitingJob(text(metadata.get("namespace")), text(metadata.get("name")), text(metadata.get("uid")))
         for job in jobs
@@ -62,15 +62,15 @@ def _waits(job: Manifest, pods: Sequence[Manifest]) -> bool:
 class _Watched:
     jobs: tuple[WaitingJob, ...]
     messages: dict[str, str] = field(default_factory=dict)
-    """Message of the last rejection, by uid of the Job."""
+    """Message of the last rejection, by UID of the Job."""
 
 
 class JobEvents:
-    """Reads why Jobs have no pods, and calls back if that changes.
+    """Reads the reason why Jobs have no pods, and calls back when the reason changes.
 
     Args:
         api: The API server.
-        on_change: Called with the object whose Jobs these are.
+        on_change: Called with the key of the object that owns the Jobs.
     """
 
     def __init__(self, api: Api, on_change: Callable[[Key], None]) -> None:
@@ -127,7 +127,7 @@ class JobEvents:
 
 
 def _time(event: Mapping[str, Any]) -> str:
-    """Return when an event was reported last; such times sort as text."""
+    """Return the time of an event's last report; such times sort as text."""
     series = mapping(event.get("series"))
     times = (
         series.get("lastObservedTime"),

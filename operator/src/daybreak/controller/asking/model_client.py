@@ -1,7 +1,7 @@
-"""Asking a model for an answer: the only proof that it gives one.
+"""Probe of a model: only an answer proves that the model serves requests.
 
-Behind a gateway it is asked past it: whether requests get there, only the gateways know. A status of 200 is
-no answer yet: a server may send it with nothing in it, or with an error.
+The probe bypasses the gateway, because only gateways know whether requests reach a model through them. Status
+200 alone is no proof: a server may send it with an empty body or with an error.
 """
 
 import os
@@ -19,14 +19,15 @@ from daybreak.workloads.answer import Answer
 
 CONNECT_SECONDS = 3.0
 BODY_LIMIT = 256 * 1024
-"""How much of an answer is read, in bytes: far more than one token, far less than a mistake could send."""
+"""Maximum number of bytes read of an answer. It is far above the size of one token and far below an oversized
+response."""
 DOCUMENT_LIMIT = 4 * 1024 * 1024
-"""Maximum size of an OpenAPI document, in bytes."""
+"""Maximum size of an OpenAPI document in bytes."""
 MESSAGE_LIMIT = 300
 MISSING = (404, 405, 501)
-"""Statuses of a path that an engine does not serve."""
+"""Status codes for a path that an engine does not serve."""
 BUSY = (429, 503)
-"""What a server answers that has no room for one more question: nothing of the model."""
+"""Status codes of a server without capacity for another request. They are no evidence about the model."""
 
 
 class Asked(Protocol):
@@ -34,17 +35,17 @@ class Asked(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """Namespace of the workload."""
         ...
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the workload."""
         ...
 
 
 class ModelClient(Protocol):
-    """The client that asks. Tests without a cluster network pass their own."""
+    """Client that probes models. Tests without a cluster network use their own."""
 
     async def ask(
         self,
@@ -55,31 +56,31 @@ class ModelClient(Protocol):
         path: str = "",
         task: Task | None = None,
     ) -> Answer:
-        """Ask the model for one answer at a base URL, and wait so many seconds for it.
+        """Probe a model at a base URL and return the answer.
 
         Args:
             service: The workload.
-            model: Its model.
-            base: Base URL.
+            model: The workload's model.
+            base: Base URL of the model's API.
             patience: Maximum duration of each request in seconds.
-            path: Path whose 200 is an answer; if empty, the model is asked for one by OpenAI's API.
-            task: API by which it is asked; if None, the one that the engine reports or serves.
+            path: Path that answers 200 if the model is healthy; if empty, the probe uses OpenAI's API.
+            task: Task to probe; if None, one that the engine reports or serves.
         """
         ...
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         ...
 
 
 @dataclass(frozen=True)
 class _Result:
-    """Result of probing one task.
+    """Result of the probe of one task.
 
     Attributes:
         answer: The answer.
         served: False if the engine does not serve the task.
-        refused: True if the engine reported that the model does not support it.
+        refused: True if the engine reported that the model does not support the task.
     """
 
     answer: Answer
@@ -88,7 +89,7 @@ class _Result:
 
 
 class HttpModelClient:
-    """Probes over HTTP: is the model listed, and does the engine return a result of one of its tasks?"""
+    """Probes over HTTP that the engine lists the model and returns a result of one of the model's tasks."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
@@ -102,7 +103,7 @@ class HttpModelClient:
         path: str = "",
         task: Task | None = None,
     ) -> Answer:
-        """Ask the model for one answer at a base URL, and wait so many seconds for it."""
+        """Probe a model at a base URL and return the answer."""
         try:
             if path:
                 status, body = await self._fetch("GET", f"{base}{path}", None, patience)
@@ -123,9 +124,10 @@ class HttpModelClient:
             return Answer(model.name, False, f"{base} does not answer: {_why(error)}")
 
     async def _probe_any(self, model: Model, base: str, listed: tuple[Task, ...], patience: float) -> Answer:
-        """Probe the tasks that the engine reports, then all others, until it serves one.
+        """Probe the tasks that the engine reports, then all others, until the engine serves one.
 
-        Its OpenAPI document, which may be large, is read only if it does not serve the first task.
+        The engine's OpenAPI document may be large. It is read only if the engine does not serve the first
+        task.
         """
         first = next(in_order(listed, _usual(model)))
         results = [await self._probe(model, base, first, patience)]
@@ -145,7 +147,7 @@ class HttpModelClient:
         return Answer(model.name, False, f"{results[0].answer.message}; {other}", erred=True)
 
     async def _documented(self, base: str, patience: float) -> tuple[Task, ...]:
-        """Return the tasks of the engine's OpenAPI document; empty if it has none."""
+        """Return the tasks in the engine's OpenAPI document; empty if there is no document."""
         url = f"{base.removesuffix('/v1')}/openapi.json"
         try:
             status, body = await self._fetch("GET", url, None, patience, DOCUMENT_LIMIT)
@@ -154,7 +156,7 @@ class HttpModelClient:
         return documented_tasks(body or {}) if status == 200 else ()
 
     async def _probe(self, model: Model, base: str, task: Task, patience: float) -> _Result:
-        """Probe one task, by the first of its paths that the engine serves."""
+        """Probe one task at the first of its paths that the engine serves."""
         probe = PROBES[task]
         answer, refused = Answer(model.name, False), False
         for path in probe.paths:
@@ -172,7 +174,7 @@ class HttpModelClient:
         return _Result(answer, served=False, refused=refused)
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         if self._session is not None:
             await self._session.close()
 
@@ -180,7 +182,7 @@ class HttpModelClient:
         self, method: str, url: str, request: Any, patience: float, limit: int = BODY_LIMIT
     ) -> tuple[int, dict[str, Any] | None]:
         if self._session is None:
-            # A new connection for each question: an old one may still lead to the cluster before.
+            # Each probe opens a new connection: an old one may still lead to the previous cluster.
             connector = aiohttp.TCPConnector(force_close=True, limit=0)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         limits = aiohttp.ClientTimeout(total=patience, sock_connect=CONNECT_SECONDS)
@@ -201,7 +203,7 @@ class HttpModelClient:
 
 
 def _usual(model: Model) -> tuple[Task, ...]:
-    """Return all tasks, the likeliest first."""
+    """Return all tasks, the most likely first."""
     if model.engine.args.get("runner") == "pooling":
         return tuple(in_order((Task.EMBEDDINGS,), tuple(PROBES)))
     return tuple(PROBES)
@@ -212,19 +214,19 @@ def _no_answer(model: Model, url: str, status: int, body: dict[str, Any] | None)
 
 
 def _why(error: Exception) -> str:
-    """What went wrong, in few words: the address is said already."""
+    """Return a short cause of an error, without the address, which the caller reports."""
     if isinstance(error, aiohttp.ClientConnectorError) and error.os_error.errno:
         return os.strerror(error.os_error.errno).lower()
     return str(error) or type(error).__name__
 
 
 def _not_its_trade(status: int, body: dict[str, Any] | None) -> bool:
-    """The engine is there and says that this model does something else (transcribes, scores, …)."""
+    """Return True if the engine reports that the model supports another task (transcription, scores, …)."""
     return status in (400, 404, 501) and "does not support" in _said(body)
 
 
 def _said(body: dict[str, Any] | None) -> str:
-    """The message of an OpenAI error, in whichever of its forms."""
+    """Return the message of an OpenAI error in any of its forms."""
     error = (body or {}).get("error", body)
     if isinstance(error, dict):
         error = error.get("message", error.get("detail"))

@@ -1,5 +1,7 @@
-"""What pods of others hold on nodes, asked of the API server by who has to know: only pods of workloads are
-watched."""
+"""Node resources that pods outside Daybreak's workloads use.
+
+They are queried on demand, because only pods of workloads are watched.
+"""
 
 import asyncio
 import time
@@ -16,41 +18,41 @@ from daybreak.ray.views.ray_pods import pod_views, requests_by_node
 from daybreak.scheduling.room import Booked
 
 FRESH_SECONDS = 5.0
-"""How old an answer may be before it is asked for anew."""
+"""Maximum age in seconds of an answer before the API server is queried again."""
 FORGOTTEN_SECONDS = 60.0
-"""How long an answer is kept that nobody has asked for anew."""
+"""Time in seconds for which an answer is kept if it is not refreshed."""
 REFUSED_SECONDS = 600.0
-"""How long nothing is asked after the API server has said that the operator may not ask."""
+"""Pause in seconds after the API server has denied access."""
 MOST_NODES = 32
-"""Maximum number of nodes that are counted at a time. What other pods hold of further nodes is unknown."""
+"""Maximum number of nodes counted at a time. The use of further nodes by other pods is unknown."""
 
 log = structlog.get_logger("daybreak.other-pods")
 
 
 class OtherPods:
-    """Asks for pods that are of no workload.
+    """Reads pods that belong to no workload.
 
     Args:
         api: The API server.
-        clock: Seconds that only grow.
+        clock: Monotonic clock in seconds.
     """
 
     def __init__(self, api: Api, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
         self._clock = clock
         self._known: dict[str, tuple[float, Mapping[str, Decimal]]] = {}
-        """What they hold of a node, and when that was asked."""
+        """Time of the query and resources that other pods use, by node."""
         self._refused_until = float("-inf")
         self._asking: asyncio.Task[None] | None = None
 
     def known(self, nodes: Collection[str], then: Callable[[], None]) -> Booked | None:
-        """What pods of others hold on nodes, as it was asked last; None: nothing is known yet.
+        """Return the latest known resources that other pods use on nodes, or None if they are unknown.
 
-        What is older than an answer holds is asked for anew.
+        Answers older than `FRESH_SECONDS` are refreshed in the background.
 
         Args:
             nodes: Names of the nodes.
-            then: Called when there is another answer.
+            then: Called when an answer changes.
         """
         asked, now = sorted(nodes)[:MOST_NODES], self._clock()
         old = [node for node in asked if node not in self._known or self._old(node, now)]
@@ -72,13 +74,13 @@ class OtherPods:
             then()
 
     async def beside(self, booked: Booked, nodes: Collection[str]) -> Booked:
-        """What is taken of nodes, with what pods of others hold on these.
+        """Return the resources used on nodes, including those of other pods.
 
-        Where that cannot be asked, as of an operator that may read its own namespaces only, it is what was
-        known: the scheduler says then that there is no room.
+        If the API server cannot be queried, as with an operator that may read only its own namespaces, the
+        result is the last known state. The scheduler then reports that capacity is missing.
 
         Args:
-            booked: What pods of workloads hold.
+            booked: Resources that pods of workloads use.
             nodes: Names of the nodes.
         """
         await self._look(sorted(nodes)[:MOST_NODES])
@@ -93,7 +95,7 @@ class OtherPods:
         return now - self._known[node][0] >= FRESH_SECONDS
 
     async def _look(self, nodes: Collection[str]) -> None:
-        """Ask about those of which nothing is known, or only what is old."""
+        """Query nodes without an answer or with an outdated one."""
         now = self._clock()
         self._known = {node: each for node, each in self._known.items() if now - each[0] < FORGOTTEN_SECONDS}
         try:
@@ -109,7 +111,7 @@ class OtherPods:
         query = {
             "fieldSelector": f"spec.nodeName={node}",
             "labelSelector": f"!{names.OWNER_KIND_LABEL}",
-            # What the API server has in memory is new enough, and found by the node.
+            # The API server's cache is recent enough and indexed by node.
             "resourceVersion": "0",
         }
         page = await self._api.request("list", PODS, PODS.path(None), query=query)

@@ -1,32 +1,32 @@
-"""Questions over HTTP to programs in pods, from which nothing good can be taken for granted."""
+"""HTTP client for programs in pods, with untrusted answers."""
 
 import aiohttp
 
 CONNECTIONS = 32
-"""Questions at the same time, over all pods."""
+"""Maximum number of concurrent requests over all pods."""
 PATIENCE_SECONDS = 5.0
-"""How long an answer may take."""
+"""Maximum duration of a request in seconds."""
 
 
 class PodClient:
-    """Reads what programs in pods say of themselves."""
+    """Reads reports of programs in pods."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, address: str, port: int, path: str, most: int) -> bytes | None:
-        """The content at a path, or None when there is no whole answer with status 200.
+        """Return the content at a path, or None without a complete answer of status 200.
 
         Args:
             address: IP of the pod.
-            port: Port there.
+            port: Port of the pod.
             path: Path with its query.
-            most: Longest content in bytes.
+            most: Maximum size of the content in bytes.
         """
         host = f"[{address}]" if ":" in address else address
         limits = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
         try:
-            # A redirect could lead anywhere, with the operator's network rights.
+            # A redirect could lead anywhere, with the operator's network access.
             async with self._opened().get(
                 f"http://{host}:{port}{path}", allow_redirects=False, timeout=limits
             ) as response:
@@ -36,13 +36,13 @@ class PodClient:
             return None
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         if self._session is not None:
             await self._session.close()
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
-            # A new connection for each question: an old one may still lead to the pod before.
+            # Each request opens a new connection: an old one may still lead to the previous pod.
             connector = aiohttp.TCPConnector(force_close=True, limit=CONNECTIONS)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session

@@ -1,4 +1,4 @@
-"""What programs in pods say of themselves, asked beside the workers of the queue, over HTTP."""
+"""Reports of programs in pods, read over HTTP outside the queue's workers."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -12,7 +12,7 @@ from daybreak.manifests.keys import Key
 
 
 class HasAddress(Protocol):
-    """Who can be asked."""
+    """A pod that can be queried."""
 
     @property
     def address(self) -> str:
@@ -28,26 +28,26 @@ Name = TypeVar("Name", bound=Hashable)
 
 
 class Reporter(Protocol[Asked_contra, Report_co]):
-    """Asks one pod. Tests without a cluster network pass their own."""
+    """Client that queries one pod. Tests without a cluster network use their own."""
 
     async def report(self, asked: Asked_contra) -> Report_co | None:
-        """What it says; None when it says nothing."""
+        """Return the pod's report, or None if there is none."""
         ...
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         ...
 
 
 class HttpReporter(Generic[Asked, Report]):
-    """Asks over HTTP.
+    """Queries pods over HTTP.
 
     Args:
-        port: Port of the pod at which it answers.
-        path: Path there, with its query.
-        read: Makes a report of an answer's content; None where it is somebody else's. Raises ValueError when
-            it is no JSON.
-        most: Longest answer in bytes.
+        port: Port of the pod.
+        path: Path at the pod, with its query.
+        read: Parses a report from the content of an answer; None if the report belongs to another object.
+            Raises ValueError if the content is no JSON.
+        most: Maximum size of an answer in bytes.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class HttpReporter(Generic[Asked, Report]):
         self._most = most
 
     async def report(self, asked: Asked) -> Report | None:
-        """What it says; None when it says nothing."""
+        """Return the pod's report, or None if there is none."""
         content = await self._client.get(asked.address, self._port, self._path(asked), self._most)
         try:
             return None if content is None else self._read(content, asked)
@@ -72,7 +72,7 @@ class HttpReporter(Generic[Asked, Report]):
             return None
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close open connections."""
         await self._client.close()
 
 
@@ -87,17 +87,18 @@ def _never(asked: Any, said: Any) -> bool:
 
 
 class PodProber(Generic[Name, Asked, Report]):
-    """Asks pods of each object again and again, and calls back when one has said something new.
+    """Queries the pods of each object repeatedly, and calls back when a report changes.
 
     Args:
-        what: What is asked, for the names of the tasks.
-        reporter: Asks one pod.
-        on_change: Called with the object.
-        name: By what a pod's report is kept when others are asked beside it, or it is asked anew.
-        pauses: First and longest pause before a pod is asked again, in seconds; it doubles while there is no
-            news.
-        news: Whether a report says something else than the one before, which may be None.
-        settled: Whether what a pod has said, None at first, is its last word.
+        what: Subject of the queries, for the names of the tasks.
+        reporter: Queries one pod.
+        on_change: Called with the key of the object.
+        name: Key of a pod's report. A report is kept under this key when the set of pods changes or a query
+            restarts.
+        pauses: Minimum and maximum pause in seconds between two queries of a pod. The pause doubles until a
+            report changes.
+        news: Return True if a report differs from the previous one, which may be None.
+        settled: Return True if a pod's report is final. The report is None at first.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class PodProber(Generic[Name, Asked, Report]):
         self._probes: Probes[_Watched[Name, Asked, Report]] = Probes(what)
 
     def reports(self, key: Key, asked: Sequence[Asked]) -> Mapping[Name, Report]:
-        """What these have said so far, by their names."""
+        """Return the latest reports of pods, by name."""
         current = self._probes.state(key)
         if not asked:
             self.forget(key)
@@ -133,11 +134,11 @@ class PodProber(Generic[Name, Asked, Report]):
         return dict(current.reports)
 
     def forget(self, key: Key) -> None:
-        """Stop asking about an object."""
+        """Stop querying pods of an object."""
         self._probes.stop(key)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop all queries."""
         await self._probes.close()
         await self._reporter.close()
 

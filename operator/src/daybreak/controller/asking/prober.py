@@ -1,4 +1,4 @@
-"""Questions to models, asked beside the workers: a model may take half a minute to answer."""
+"""Probes of models, run outside the workers because a model may take half a minute to answer."""
 
 import asyncio
 import contextlib
@@ -14,27 +14,27 @@ from daybreak.manifests.keys import Key
 from daybreak.workloads.answer import Answer
 
 AT_ONCE = 16
-"""Models that are asked at the same time, without those that wake."""
+"""Maximum number of models that are probed concurrently, without waking models."""
 PAUSE_SECONDS = 2.0
-"""Shortest time between two questions to one model."""
+"""Minimum time in seconds between two probes of one model."""
 PATIENCE_SECONDS = 25.0
-"""How long an answer may take."""
+"""Maximum duration of a probe in seconds."""
 WAKING_PATIENCE_SECONDS = 600.0
-"""The same while the model wakes: the question waits in Serve until a replica can take it."""
+"""Maximum duration in seconds of a probe of a waking model: the request waits in Serve for a replica."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which model to ask, and where.
+    """Target of a probe.
 
     Attributes:
-        service: Whose model it is.
-        model: Who must answer.
-        base: Base URL at which it is asked.
-        about: What it is asked as: an answer given as something else is thrown away.
-        waking: Whether it is waking.
-        path: Path that answers 200 if the model does; if empty, the model is probed by its task.
-        task: API by which it is probed; None if the engine's own list decides.
+        service: Workload of the model.
+        model: Model to probe.
+        base: Base URL of the model's API.
+        about: Context of the probe. An answer from another context is discarded.
+        waking: True if the model is waking.
+        path: Path that answers 200 if the model is healthy; if empty, the model is probed by its task.
+        task: Task to probe; None if the engine's own list decides.
     """
 
     service: Asked
@@ -51,12 +51,15 @@ class _State:
     about: object
     ended: float | None = None
     answer: Answer | None = None
-    """The answer, until it is given."""
+    """The answer, until a caller takes it."""
     task: asyncio.Task[None] | None = None
 
 
 class Prober:
-    """Asks, and calls back with each answer that is there: one model may take minutes longer than another."""
+    """Probes models and calls back after each answer.
+
+    One model may take minutes longer than another, so each answer is reported at once.
+    """
 
     def __init__(self, client: ModelClient, on_answer: Callable[[Key], None]) -> None:
         self._client = client
@@ -65,7 +68,7 @@ class Prober:
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def answers(self, key: Key, questions: Sequence[Question]) -> tuple[Answer, ...]:
-        """Return the answers that have come to these questions, each once."""
+        """Return the new answers to these questions, each once."""
         found = []
         for question in questions:
             current = self._asked.get(key, {}).get(question.model.name)
@@ -76,7 +79,10 @@ class Prober:
         return tuple(found)
 
     def ask(self, key: Key, questions: Sequence[Question]) -> None:
-        """Ask these and no others. A model that has answered is asked again, after a pause."""
+        """Probe the models of these questions and no others.
+
+        A model with an answer is probed again after a pause.
+        """
         if not questions:
             self.forget(key)
             return
@@ -88,7 +94,7 @@ class Prober:
             self._ask_again(key, asked, question)
 
     def forget(self, key: Key) -> None:
-        """Stop asking a workload that has nothing (more) to be asked."""
+        """Stop probing the models of a workload."""
         for current in self._asked.pop(key, {}).values():
             _cancel(current)
 
@@ -105,7 +111,7 @@ class Prober:
         new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key} {question.model.name}")
 
     async def close(self) -> None:
-        """Stop every question."""
+        """Stop all probes."""
         every = [current for asked in self._asked.values() for current in asked.values()]
         tasks = [current.task for current in every if current.task is not None]
         for task in tasks:
@@ -114,7 +120,7 @@ class Prober:
         await self._client.close()
 
     async def _ask(self, key: Key, question: Question, current: _State) -> None:
-        # A model that wakes may take minutes: nothing else shall wait for that.
+        # A waking model may take minutes, so it must not occupy a slot of other models.
         async with contextlib.nullcontext() if question.waking else self._slots:
             answer = await self._ask_one(question)
         metrics.ASKED.labels("answered" if answer.answered else "failed").inc()
@@ -133,7 +139,7 @@ class Prober:
 
 
 def _about(question: Question) -> object:
-    """Return what an answer is about: one to another question does not count."""
+    """Return the context of an answer; an answer to another question is ignored."""
     return question.about, question.base, question.path, question.task, question.waking
 
 

@@ -1,4 +1,4 @@
-"""Tasks that ask beside the workers of the queue: one for each object of a kind."""
+"""Background tasks that query outside the queue's workers, one per object of a kind."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -17,10 +17,10 @@ class _Running(Generic[State]):
 
 
 class Probes(Generic[State]):
-    """The questions that go on, each with what its task knows.
+    """Running queries, each with the state of its task.
 
     Args:
-        name: What is asked, for the names of the tasks.
+        name: Subject of the queries, for the names of the tasks.
     """
 
     def __init__(self, name: str) -> None:
@@ -28,23 +28,23 @@ class Probes(Generic[State]):
         self._running: dict[Key, _Running[State]] = {}
 
     def state(self, key: Key) -> State | None:
-        """What the task of an object knows; None: there is no task."""
+        """Return the state of an object's task, or None if no task runs."""
         running = self._running.get(key)
         return None if running is None else running.state
 
     def start(self, key: Key, state: State, asking: Coroutine[None, None, None]) -> None:
-        """Ask about an object, in place of what was asked about it before."""
+        """Start querying for an object, and replace its previous task."""
         self.stop(key)
         self._running[key] = _Running(state, asyncio.create_task(asking, name=f"{self._name} {key}"))
 
     def stop(self, key: Key) -> None:
-        """Stop asking about an object."""
+        """Stop querying for an object."""
         running = self._running.pop(key, None)
         if running is not None:
             running.task.cancel()
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop all queries."""
         tasks = [running.task for running in self._running.values()]
         for task in tasks:
             task.cancel()

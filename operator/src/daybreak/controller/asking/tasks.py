@@ -1,4 +1,4 @@
-"""Probe requests by task: what is sent, where, and what counts as a result."""
+"""Probe requests by task: body, paths and check of the result."""
 
 import io
 import wave
@@ -19,13 +19,13 @@ WAVE_RATE = 16_000
 
 @dataclass(frozen=True)
 class Probe:
-    """Smallest request that makes an engine compute.
+    """Minimal request that makes an engine compute.
 
     Attributes:
-        paths: Paths that serve it, the usual one first.
-        request: Body for a model's name.
-        result: Its result, for messages.
-        has_result: Return True if a body has one.
+        paths: Paths of the task, the usual one first.
+        request: Builds the body for a model's name.
+        result: Name of the result, for messages.
+        has_result: Return True if a body has a result.
         form: True if the body is sent as a form with a recording.
     """
 
@@ -36,7 +36,7 @@ class Probe:
     form: bool = False
 
     def body(self, model: str) -> Any:
-        """Return the body for a model's name, JSON or a form."""
+        """Return the body for a model's name, as JSON or a form."""
         fields = self.request(model)
         if not self.form:
             return fields
@@ -46,7 +46,7 @@ class Probe:
 
 
 def _has_text(body: Body) -> bool:
-    """Return True if there is text, or tokens that have none, such as the end token."""
+    """Return True if a body has text, or tokens without text, such as the end token."""
     choices = mappings(body.get("choices"))
     texts = [text(each.get("text")) or text(mapping(each.get("message")).get("content")) for each in choices]
     tokens = whole(mapping(body.get("usage")).get("completion_tokens"))
@@ -54,7 +54,7 @@ def _has_text(body: Body) -> bool:
 
 
 def _has_embedding(body: Body) -> bool:
-    """Return True if there are numbers, or their digits in base64."""
+    """Return True if a body has numbers, or their bytes in base64."""
     vectors = [each.get("embedding") for each in mappings(body.get("data"))]
     return any(text(each) or _are_numbers(each) for each in vectors)
 
@@ -74,7 +74,7 @@ def _has_class(body: Body) -> bool:
 
 
 def _has_transcript(body: Body) -> bool:
-    """Return True if there is a transcript; that of silence is empty."""
+    """Return True if a body has a transcript; a transcript of silence is empty."""
     return isinstance(body.get("text"), str)
 
 
@@ -98,8 +98,8 @@ def _silence() -> bytes:
     return content.getvalue()
 
 
-# No probe sets a temperature or a seed: one greedy row moves the whole batch of vLLM to another sampler, and
-# every request waits while its kernel is compiled.
+# No probe sets a temperature or a seed. One greedy row moves the whole batch of vLLM to another sampler, and
+# all requests wait while its kernel is compiled.
 PROBES: Mapping[Task, Probe] = {
     Task.COMPLETIONS: Probe(
         ("/v1/completions",),
@@ -146,7 +146,7 @@ PROBES: Mapping[Task, Probe] = {
         form=True,
     ),
 }
-"""Probe of each task, in the order in which tasks are tried if an engine reports none."""
+"""Probe of each task, in the order of attempts if an engine reports no tasks."""
 _WORDS: Mapping[str, Task] = {
     "completion": Task.COMPLETIONS,
     "completions": Task.COMPLETIONS,
@@ -172,13 +172,13 @@ _WORDS: Mapping[str, Task] = {
     "audio_transcription": Task.TRANSCRIPTION,
     "automatic-speech-recognition": Task.TRANSCRIPTION,
 }
-"""Words of engines for tasks, in their model lists."""
+"""Engines' names of tasks in their model lists."""
 
 
 def listed_tasks(card: Body) -> tuple[Task, ...]:
-    """Return the tasks that a model's entry in the model list names, in the order of `PROBES`.
+    """Return the tasks that an entry of the model list names, in the order of `PROBES`.
 
-    Engines that report tasks have `capabilities`, a list or a map of booleans, or `task`, one word.
+    Engines that report tasks use `capabilities` (a list or a map of booleans) or `task` (one word).
     """
     capabilities = card.get("capabilities")
     words: list[Any] = [card.get("task")]

@@ -1,4 +1,4 @@
-"""The base of kinds that become one job: how an object of one is observed, decided on, planned and reported.
+"""Base of kinds that become one job: observe, decide, plan and report.
 
-A kind says what is its own (`reconciler.JobKind`); all else is here, the same for each.
+A kind adds its own parts as a `reconciler.JobKind`; the rest is shared.
 """

@@ -1,4 +1,4 @@
-"""Gathering, once, what one reconcile of an object that becomes one job decides on."""
+"""Observation for one reconcile of an object that becomes one job."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,18 +13,18 @@ from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import PODS
 
 Look = Callable[[Mapping[str, Any], datetime], Seen]
-"""Reads what an object itself says, at that time."""
+"""Reads an object itself, at a time."""
 
 
 class JobObserver(Generic[Seen]):
-    """Reads the cache; asks the API server nothing.
+    """Observes objects in the cache, without requests to the API server.
 
     Args:
-        cache: What is known of the cluster.
-        resource: The kind.
-        job: The kind of its jobs.
-        job_name: Name of the job of an object.
-        look: Reads the object itself.
+        cache: State of the cluster.
+        resource: Kind of the objects.
+        job: Kind of their jobs.
+        job_name: Returns the name of an object's job.
+        look: Reads an object itself.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class JobObserver(Generic[Seen]):
         self._look = look
 
     def observe(self, key: Key) -> Seen | None:
-        """What is seen of an object, or None when there is none."""
+        """Return the observation of an object, or None if there is no such object."""
         manifest = self._cache.get(self._resource, key)
         return None if manifest is None else self.again(key, self._look(manifest, datetime.now(UTC)))
 
     def again(self, key: Key, seen: Seen) -> Seen:
-        """The objects of now, with the spec of that observation."""
+        """Return an observation with current objects and the spec of a previous observation."""
         job = self._cache.get(self._job, Key(key.namespace, self._job_name(key.name)))
         mine = job is not None and is_controlled_by(job, seen.manifest["metadata"]["uid"])
         return replace(

@@ -30,96 +30,98 @@ Status = TypeVar("Status", bound=JobStatus)
 
 
 class Observes(Protocol[Seen]):
-    """Who reads what is known of the cluster."""
+    """Observer of the state of the cluster."""
 
     def observe(self, key: Key) -> Seen | None:
-        """What is seen of an object; None: there is none, and what was noted of it is forgotten."""
+        """Return the observation of an object, or None if the object does not exist and its records are
+        dropped."""
         ...
 
     def again(self, key: Key, seen: Seen) -> Seen:
-        """The objects of now, with the spec of that observation."""
+        """Return an observation with current objects and the spec of a previous observation."""
         ...
 
     def heard(self, key: Key, seen: Seen) -> Seen:
-        """What is seen, now that it is known what the job says."""
+        """Return the observation with the report of the job."""
         ...
 
 
 class JobKind(Protocol[Seen_contra, Decided, Status]):
-    """What is a kind's own."""
+    """Parts that a kind adds."""
 
     @property
     def resource(self) -> Resource:
-        """The kind."""
+        """Kind of the objects."""
         ...
 
     @property
     def owned(self) -> Collection[Resource]:
-        """Kinds of objects that are made for one."""
+        """Kinds of objects that are created for an object."""
         ...
 
     @property
     def job(self) -> Resource:
-        """The kind of its jobs."""
+        """Kind of the jobs."""
         ...
 
     @property
     def role(self) -> str | None:
-        """Which of Ray's pods runs the job; None: the only pod there is."""
+        """Role of the Ray pod that runs the job, or None if there is only one pod."""
         ...
 
     def decide(self, seen: Seen_contra) -> Decided:
-        """What follows from it: a pure function."""
+        """Return the decision for an observation, as a pure function."""
         ...
 
     def desired(self, seen: Seen_contra, decision: Decided) -> Sequence[dict[str, Any]]:
-        """The objects as they should be, those that others need first; asked where they are to be applied."""
+        """Return the desired objects, dependencies first. Called only before an apply."""
         ...
 
     def keeps(self, seen: Seen_contra, decision: Decided) -> dict[str, Any] | None:
-        """What of its end is kept beside the status, and is written before that tells the end; None: nothing.
+        """Return the object that preserves a result outside the status, or None if there is none.
 
-        It is written once, and not watched: when the job is gone nobody knows what stood in it.
+        The operator writes it once, before the status reports the end, and does not watch it. After the job
+        is gone, the content can no longer be determined.
         """
         ...
 
     def known(self, seen: Seen_contra) -> Collection[Resource]:
-        """The kinds of its objects that the API server knows."""
+        """Return the kinds of its objects that the API server serves."""
         ...
 
     def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
-        """Whether an object that is there is left as it is."""
+        """Return True if an existing object stays unchanged."""
         ...
 
     def report(self, seen: Seen_contra, decision: Decided) -> Status:
-        """The status as it should be."""
+        """Return the desired status."""
         ...
 
     def news(self, before: Mapping[str, Any], after: Status) -> Sequence[Event]:
-        """What of it is worth an event."""
+        """Return the changes that become events."""
         ...
 
     def written(self, key: Key, seen: Seen_contra, after: Status) -> None:
-        """Told that this status was written."""
+        """Handle that this status was written."""
         ...
 
     def look_again(self, seen: Seen_contra, decision: Decided, again: Again) -> None:
-        """Say when to look again for the kind's own reasons."""
+        """Add the requeues that the kind itself needs."""
         ...
 
 
 class Reconciler(Generic[Seen, Decided, Status]):
-    """Makes the cluster what an object says, and says what came of it.
+    """Brings the cluster to the state of an object's spec, and writes the status.
 
     Args:
-        kind: What is the kind's own.
-        observer: Reads what is known of the cluster.
+        kind: Parts that the kind adds.
+        observer: Observes the state of the cluster.
         api: The API server.
-        cache: What is known of the cluster.
-        prober: Asks jobs how far they are.
+        cache: State of the cluster.
+        prober: Queries jobs for their progress.
         applier: Writes objects.
-        may_act: Whether the lease is held this moment.
-        events: Reads why Jobs have no pods; None if the jobs are of another kind.
+        may_act: Return True if the lease is currently held.
+        events: Reads the reason why Jobs have no pods; None if the jobs are of another kind.
     """
 
     def __init__(
@@ -142,7 +144,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
         self._writer = Writer(api, cache, applier, kind.resource, may_act)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one object. Returns when to look again, in seconds; None: at a change."""
+        """Reconcile one object. Return the requeue delay in seconds, or None to wait for a change."""
         return await past_races(self._once, key, self._kind.owned)
 
     async def _once(self, key: Key) -> float | None:
@@ -183,7 +185,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
         if said.new:
             kind.written(key, seen, after)
         if after.completion_time and not seen.finished:
-            # It is written now: the job waits to hear that.
+            # The end is in the status now. The job waits for this confirmation.
             again.at_once()
         if after.accelerators:
             again.after(COUNT_SECONDS)
@@ -193,13 +195,16 @@ class Reconciler(Generic[Seen, Decided, Status]):
     async def _plan(
         self, owner: Owner, wanted: Sequence[dict[str, Any]], owned: Collection[Resource], stays: Stays
     ) -> Plan:
-        """Observe the object's objects, and plan what is to be done to come to the wanted ones."""
+        """Observe the object's objects, and plan the steps to the desired ones."""
         named = [each for each in wanted if of(each) in owned]
         live = await observe_live(owner, named, owned, self._cache, self._applier)
         return make_plan(owner, wanted, owned, self._kind.job, stays, live)
 
     async def _kept(self, owner: Owner, seen: Seen, kept: dict[str, Any]) -> Seen | None:
-        """Keep what is left of its end. Returns what is seen then; None: the object is gone."""
+        """Write the result that outlives the job.
+
+        Return the new observation, or None if the object is gone.
+        """
         plan = await self._plan(owner, [kept], (of(kept),), lambda *_: False)
         if plan.foreign:
             return replace(seen, foreign=plan.foreign)
@@ -207,7 +212,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
         return None if applied is None else replace(seen, foreign=(), refusal=applied.refusal)
 
     async def _applied(self, owner: Owner, seen: Seen, decision: Decided, again: Again) -> Seen | None:
-        """Apply what is decided. Returns what is seen then; None: the object is gone."""
+        """Apply the decision. Return the new observation, or None if the object is gone."""
         kind = self._kind
         plan = await self._plan(owner, kind.desired(seen, decision), kind.known(seen), kind.stays)
         if plan.foreign:
@@ -215,7 +220,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
             return replace(seen, foreign=plan.foreign)
         if plan.leaving:
             again.after(SOON_SECONDS)
-        # What goes gives accelerators back: nothing that is refused shall stand in its way.
+        # Deleted objects release accelerators, so a rejected object must not block deletions.
         applied = await self._writer.carry_out(owner.key, owner.uid, plan, surplus_first=True)
         if applied is None:
             return None

@@ -1,4 +1,4 @@
-"""What objects refer to by name: as it is now, and they are looked at again whenever that changes."""
+"""References of objects by name, with a reconcile when a target changes."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -10,34 +10,34 @@ from daybreak.manifests.keys import Key, OwnerKey
 
 
 class _Noted(NamedTuple):
-    """What an object refers to, as it was when it was looked at last."""
+    """Target of a reference at the last reconcile."""
 
     name: str
     others: frozenset[str] | None
-    """It was not there, and these were; None: it was."""
+    """Names that existed instead if the target did not exist; None if it existed."""
 
 
 class References:
-    """Knows what each object of a kind refers to.
+    """Tracks the target of each object's reference.
 
     Args:
-        cache: What is known of the cluster.
-        enqueue: Called with an object whose reference leads to something else than before.
+        cache: State of the cluster.
+        enqueue: Called with an object whose reference has a changed target.
     """
 
     def __init__(self, cache: Cache, enqueue: Callable[[Key], None]) -> None:
         self._cache = cache
         self._enqueue = enqueue
         self._places: dict[Key, tuple[Resource, str]] = {}
-        """Kind, and namespace, of what each object refers to."""
+        """Kind and namespace of each object's target."""
         self._named: dict[tuple[Resource, str], dict[Key, _Noted]] = {}
-        """Who refers there, to what."""
+        """Objects with references, by kind and namespace of their targets."""
         cache.subscribe(self._changed)
-        # A status that the operator writes itself is news to who refers to it, too.
+        # An object also follows statuses that the operator itself writes to its target.
         cache.follow(self._changed)
 
     def look(self, owner: Key, resource: Resource, name: str) -> Referred:
-        """What an object refers to in its namespace, by which it goes from now on."""
+        """Return the target of an object's reference in its namespace, and track it from now on."""
         self.forget(owner)
         manifest, place = self._cache.get(resource, Key(owner.namespace, name)), (resource, owner.namespace)
         others: tuple[str, ...] = ()
@@ -49,7 +49,7 @@ class References:
         return Referred(resource.kind, name, manifest, others)
 
     def forget(self, owner: Key) -> None:
-        """The object refers to nothing any more."""
+        """Stop tracking the reference of an object."""
         place = self._places.pop(owner, None)
         if place is None:
             return

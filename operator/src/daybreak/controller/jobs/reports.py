@@ -1,4 +1,4 @@
-"""What jobs of ours say of themselves, asked every few seconds: how far they are, and how they ended."""
+"""Reports of Daybreak's jobs, read every few seconds: progress and outcome."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from daybreak.ray.views.ray_pods import pod_views
 Words = TypeVar("Words", bound=JobWords)
 
 HEARD = "?heard=true"
-"""Tells a job that its last word stands in the status: it may end."""
+"""Query that confirms to a job that its final report is in the status, so that the job may end."""
 PAUSE_SECONDS = 4.0
 _STATE_LIMIT = 32
 _REASON_LIMIT = 64
@@ -25,24 +25,24 @@ _MESSAGE_LIMIT = 2000
 
 @dataclass(frozen=True)
 class Job:
-    """A job that is asked, and where."""
+    """A job to query, and its address."""
 
     uid: str
-    """Of the object that it is for: what a job of another one says is not taken."""
+    """UID of the owning object. A report for another object is rejected."""
     address: str
-    """IP of its pod."""
+    """IP of the job's pod."""
     heard: bool
-    """Whether its last word stands in the status."""
+    """True if the job's final report is in the status."""
 
 
 def running_job(uid: str, pods: Sequence[Manifest], *, heard: bool, role: str | None = None) -> Job | None:
-    """The job whose pod runs; None when there is none.
+    """Return the job with a running pod, or None if there is none.
 
     Args:
-        uid: Of the object that it is for.
-        pods: That object's.
-        heard: Whether its last word stands in the status.
-        role: Which of Ray's pods runs it; None: the only one.
+        uid: UID of the owning object.
+        pods: Pods of that object.
+        heard: True if the job's final report is in the status.
+        role: Role of the Ray pod that runs the job; None if there is only one pod.
     """
     for pod in pod_views(pods):
         address = text(at(pod.manifest, "status").get("podIP"))
@@ -52,13 +52,13 @@ def running_job(uid: str, pods: Sequence[Manifest], *, heard: bool, role: str | 
 
 
 def said_by(content: bytes, uid: str) -> Mapping[str, Any] | None:
-    """A job's answer; None when it is for another object. Raises ValueError when it is no JSON."""
+    """Return a job's answer, or None if it is for another object. Raise ValueError if it is no JSON."""
     said = mapping(orjson.loads(content))
     return said if said.get("uid") == uid else None
 
 
 def words(said: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of JobWords in an answer. What is of another form reads as nothing."""
+    """Return the fields of JobWords in an answer. Values of another type become empty."""
     return {
         "state": text(said.get("state"))[:_STATE_LIMIT],
         "final": said.get("final") is True,
@@ -70,12 +70,12 @@ def words(said: Mapping[str, Any]) -> dict[str, Any]:
 def http_reporter(
     path: str, read: Callable[[bytes, str], Words | None], most: int = 64 * 1024
 ) -> HttpReporter[Job, Words]:
-    """The reporter that asks jobs over HTTP.
+    """Return a reporter that queries jobs over HTTP.
 
     Args:
-        path: Path at which a job answers.
-        read: Makes a report of an answer's content, for the object with a uid.
-        most: Longest answer in bytes.
+        path: Path of the job's report.
+        read: Parses a report from an answer's content, for the object with a UID.
+        most: Maximum size of an answer in bytes.
     """
     return HttpReporter(
         BATCH,
@@ -86,7 +86,7 @@ def http_reporter(
 
 
 class JobProber(Generic[Words]):
-    """Asks the job of each object, and calls back when it has said something new."""
+    """Queries the job of each object, and calls back when its report changes."""
 
     def __init__(self, reporter: Reporter[Job, Words], on_change: Callable[[Key], None]) -> None:
         pauses = (PAUSE_SECONDS, PAUSE_SECONDS)
@@ -95,16 +95,16 @@ class JobProber(Generic[Words]):
         )
 
     def said(self, key: Key, job: Job | None) -> Words | None:
-        """What that job has said last; without a job nobody is asked any more."""
+        """Return the last report of a job. Without a job, queries stop."""
         if job is None:
             self.forget(key)
             return None
         return self._prober.reports(key, (job,)).get(job.uid)
 
     def forget(self, key: Key) -> None:
-        """Stop asking about an object."""
+        """Stop querying the job of an object."""
         self._prober.forget(key)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop all queries."""
         await self._prober.close()

@@ -1,1 +1,1 @@
-"""What has every object of a kind looked at again: nodes, what fits on them, whose turn it is."""
+"""Triggers of reconciles across all objects of a kind: nodes, fit and the accelerator queue."""

@@ -1,4 +1,4 @@
-"""What pods of all workloads hold on nodes, kept up to date with each change of one of them."""
+"""Resources that pods of all workloads use on nodes, updated with each change of a pod."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -12,26 +12,26 @@ from daybreak.scheduling.room import Booked
 
 
 class BookedWatch:
-    """Sums up the pods of the cache: whoever asks causes only those to be read that have changed.
+    """Sums the resources of the cache's pods; each call reads only pods that have changed.
 
-    A new default of an installation can have thousands of workloads ask at the same time, and each of them
-    would otherwise read the pods of all.
+    A new default of an installation can make thousands of workloads read the sums at the same time. Otherwise
+    each of them would read all pods.
 
     Args:
-        cache: What is known of the cluster.
+        cache: State of the cluster.
     """
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._of: dict[OwnerKey, Mapping[str, Mapping[str, Decimal]]] = {}
-        """What the pods of each owner hold."""
+        """Resources that the pods of each owner use."""
         self._sums: dict[str, dict[str, Decimal]] = {}
         self._changed = set(cache.owners(PODS))
-        """Owners of which pods have changed since they were read."""
+        """Owners whose pods have changed since the last read."""
         cache.subscribe(self._note)
 
     def booked(self) -> Booked:
-        """What pods hold of each node, as it is now: whoever keeps it copies it."""
+        """Return a copy of the resources that pods currently use on each node."""
         for owner in self._changed:
             self._add(self._of.pop(owner, {}), -1)
             if now := requests_by_node(pod_views(self._cache.owned_by(owner, PODS))):

@@ -1,7 +1,7 @@
-"""Which objects a change of nodes concerns: those for which the fit check has another answer than before.
+"""Objects that a change of nodes concerns: those with a changed result of the fit check.
 
-Nodes come, go and change labels all the time where they are added on demand. Of thousands of objects few are
-concerned, and a reconcile of each would find that out the dear way. Most ask the same few questions.
+With autoscaled nodes, nodes appear, disappear and change labels all the time. Of thousands of objects only a
+few are concerned, and a reconcile of each would be an expensive check. Most objects share a few questions.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ from daybreak.scheduling.fit import Question
 from daybreak.scheduling.nodes import Node
 
 TURN_SECONDS = 0.02
-"""For how long questions are gone through before the event loop gets to its other work."""
+"""Maximum time in seconds to evaluate questions before the event loop continues with other tasks."""
 
 
 class Subject(Protocol):
-    """An object as it is at a moment."""
+    """An object at one point in time."""
 
     @property
     def uid(self) -> str:
-        """Which of those that had its name."""
+        """UID, which distinguishes objects of the same name."""
 
     @property
     def generation(self) -> int:
-        """Of its spec."""
+        """Generation of the object's spec."""
 
 
 S = TypeVar("S", bound=Subject)
@@ -37,22 +37,22 @@ S = TypeVar("S", bound=Subject)
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What the fit check said of an object when it was observed."""
+    """Result of the fit check at the last observation of an object."""
 
     about: tuple[Any, ...]
-    """As what: its uid and generation."""
+    """UID and generation of the object."""
     nodes: tuple[Node, ...] | None
-    """Of which nodes; None: they were not known."""
+    """Nodes of the check; None if they were unknown."""
     answers: tuple[tuple[Question, str], ...]
 
 
 class FitWatch:
-    """Remembers what was said of each object, in terms of questions that many objects share."""
+    """Stores the result of the fit check per object, in terms of questions that many objects share."""
 
     def __init__(self) -> None:
         self._told: dict[Key, _Told] = {}
         self._questions: WeakValueDictionary[Any, Question] = WeakValueDictionary()
-        """One of each that any object asks."""
+        """One instance of each question that any object uses."""
 
     def note(
         self,
@@ -61,13 +61,13 @@ class FitWatch:
         nodes: tuple[Node, ...] | None,
         questions: Callable[[S], Sequence[Question]],
     ) -> None:
-        """An object is observed: what the fit check says of it now is known to it.
+        """Record the fit check of an observed object.
 
         Args:
-            key: The object.
-            subject: What its manifest says; None: it is not checked.
-            nodes: The nodes; None: they are not known.
-            questions: What is asked for it.
+            key: Key of the object.
+            subject: Content of the object's manifest; None if it is not checked.
+            nodes: The nodes; None if they are unknown.
+            questions: Returns the object's questions.
         """
         if subject is None:
             self.forget(key)
@@ -81,11 +81,11 @@ class FitWatch:
         self._told[key] = _Told(about, nodes, answers)
 
     def forget(self, key: Key) -> None:
-        """The object has gone."""
+        """Drop the record of a deleted object."""
         self._told.pop(key, None)
 
     async def concerned(self, nodes: tuple[Node, ...] | None) -> Collection[Key]:
-        """The objects of which something else is to be said, now that these are the nodes."""
+        """Return the objects whose fit check has another result with these nodes."""
         if nodes is None:
             return [key for key, told in self._told.items() if told.nodes is not None]
         now: dict[Question, str] = {}
@@ -100,6 +100,6 @@ class FitWatch:
             if told.nodes is None or any(now.get(each, said) != said for each, said in told.answers):
                 found.append(key)
             else:
-                # So that no list of nodes is kept for longer than it is of use.
+                # Replace the nodes, so that no old list is kept longer than needed.
                 self._told[key] = replace(told, nodes=nodes)
         return found

@@ -1,4 +1,4 @@
-"""The nodes of the cluster, as the fit check and the taking of turns read them."""
+"""Nodes of the cluster, for the fit check and the accelerator queue."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,8 +13,8 @@ class NodeWatch:
     """Reads nodes from the cache.
 
     Args:
-        cache: What is known of the cluster.
-        watches: Fill it.
+        cache: State of the cluster.
+        watches: Fill the cache.
     """
 
     def __init__(self, cache: Cache, watches: Watches) -> None:
@@ -24,8 +24,10 @@ class NodeWatch:
         self._nodes_at = -1
 
     def nodes(self) -> tuple[Node, ...] | None:
-        """The nodes; None: they are not known. The same object while none has changed, so that answers about
-        them are kept."""
+        """Return the nodes, or None if they are unknown.
+
+        The tuple is the same object until a node changes, so that cached results stay valid.
+        """
         if not self._watches.nodes_known:
             return None
         if self._nodes_at != self._cache.changes(NODES):

@@ -1,4 +1,4 @@
-"""The PriorityClasses of the cluster, as the taking of turns reads them."""
+"""PriorityClasses of the cluster, for the accelerator queue."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ from daybreak.scheduling.pod_priority import PriorityClass, PriorityClasses
 
 
 class PriorityWatch:
-    """Reads them from the cache. There are none where the operator may not read them.
+    """Reads PriorityClasses from the cache, which has none if the operator may not read them.
 
     Args:
-        cache: What is known of the cluster.
+        cache: State of the cluster.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -22,7 +22,7 @@ class PriorityWatch:
         self._at = -1
 
     def classes(self) -> PriorityClasses:
-        """The classes by name: the same object while none has changed."""
+        """Return the classes by name, as the same object until one changes."""
         if self._at != self._cache.changes(PRIORITY_CLASSES):
             self._at = self._cache.changes(PRIORITY_CLASSES)
             found = self._cache.all(PRIORITY_CLASSES)

@@ -1,4 +1,4 @@
-"""Whose turn it is among all workloads, from what was seen of each when it was observed last."""
+"""Accelerator queue of all workloads, from the last observation of each workload."""
 
 import random
 from collections import Counter
@@ -23,40 +23,44 @@ from daybreak.scheduling.room import Booked
 from daybreak.scheduling.turns import turns
 
 FRESH = timedelta(milliseconds=200)
-"""How long a decision holds for a workload that claims what it claimed then: many look at the same moment."""
+"""Time for which a decision is reused for a workload with unchanged claims, because many workloads are
+reconciled at the same time."""
 
 SAME = timedelta(seconds=1)
-"""By how much the time from which on a model gives way may be told differently: it follows from how long
-gateways say that nobody has asked, and what they say takes some time."""
+"""Maximum change of a model's `yields_at` that counts as unchanged. The time follows from idle times that
+gateways report with some delay."""
 TOLD_SECONDS = 2.0
-"""Over how long those are looked at of whose turn only the words have changed. Every start and every sleep
-changes them for all that wait, and must not wait for a hundred statuses itself."""
+"""Period in seconds over which workloads are requeued if only the text of their queue entry has changed.
+Every start and every sleep changes the text for all waiting workloads, but must not wait for a hundred status
+writes."""
 
 Turns = Mapping[str, Turn]
-"""By model."""
+"""Queue entries by model."""
 
 
 @dataclass(frozen=True)
 class Pods:
-    """What is known of pods and of their priorities: what it takes to reckon room, and not only to be told by
-    the scheduler that there is none."""
+    """State of pods and priorities, which is needed to calculate free capacity.
+
+    Without it, the operator knows only the scheduler's reports of missing capacity.
+    """
 
     priorities: PriorityWatch
-    """Knows the PriorityClasses."""
+    """Reads the PriorityClasses."""
     booked: BookedWatch
-    """Knows what pods of workloads hold on nodes."""
+    """Resources that pods of workloads use on nodes."""
     others: OtherPods
-    """Asks what pods of others hold there."""
+    """Resources that other pods use on nodes."""
 
 
 class TurnWatch:
-    """Remembers what each workload holds and wants, and has those looked at whose turn has changed.
+    """Stores the claims of each workload, and requeues workloads whose queue entry has changed.
 
     Args:
-        nodes: Knows the nodes.
-        enqueue: Called with a workload that is to be looked at, in so many seconds.
-        node_wait: How long who finds no room waits for nodes, until anybody makes room.
-        pods: What is known of pods; None: nobody's priority is looked at.
+        nodes: Reads the nodes.
+        enqueue: Called with a workload to reconcile and a delay in seconds.
+        node_wait: Time that an unschedulable model waits for new nodes before other models free capacity.
+        pods: State of pods; None ignores priorities.
     """
 
     def __init__(
@@ -72,20 +76,20 @@ class TurnWatch:
         self._node_wait = node_wait
         self._claims: dict[OwnerKey, tuple[Claim, ...]] = {}
         self._turns: dict[OwnerKey, Turns] = {}
-        """Only of workloads for which it matters."""
+        """Queue entries of the workloads that have any."""
         self._short: set[OwnerKey] = set()
-        """Workloads with a model that found no room when they were observed last."""
+        """Workloads with a model that could not be scheduled at the last observation."""
         self._coming: set[OwnerKey] = set()
-        """Workloads with a model that wants pods, and whose pods the scheduler has not looked at."""
+        """Workloads with a model that needs pods which the scheduler has not processed yet."""
         self._of_class = Counter[str]()
-        """How many models have pods of each PriorityClass."""
+        """Number of models with pods of each PriorityClass."""
         self._decided: tuple[datetime, tuple[Node, ...] | None] = (datetime.min.replace(tzinfo=UTC), None)
-        """When all turns were decided last, and for which nodes."""
+        """Time of the last decision about the whole queue, and its nodes."""
         self._stuck: dict[tuple[str, str], datetime] = {}
-        """Models that find no room, and since when."""
+        """Models that cannot be scheduled, with the start of that state."""
 
     def turns(self, workload: OwnerKey, claims: Sequence[Claim], now: datetime) -> Turns:
-        """Turns of a workload's models, now that it claims this; by model, where it matters."""
+        """Record a workload's claims and return the queue entries of its models, if any."""
         changed = self._note(workload, claims)
         self._measure(claims, now)
         if (self._short or self._turns or self._preempts) and (changed or self._stale(now)):
@@ -93,7 +97,10 @@ class TurnWatch:
         return self._turns.get(workload, {})
 
     def forget(self, workload: OwnerKey) -> None:
-        """The workload has gone. What it held comes free by itself, and those who wait look again."""
+        """Drop a deleted workload.
+
+        Its accelerators become free without further action, and waiting workloads are requeued.
+        """
         for claim in self._claims.get(workload, ()):
             self._stuck.pop(claim.name, None)
         self._note(workload, ())
@@ -101,23 +108,23 @@ class TurnWatch:
 
     @property
     def _classes(self) -> PriorityClasses:
-        """The PriorityClasses; none where they make no difference, as all pods have one priority."""
+        """PriorityClasses; empty if all pods have one priority, so that classes make no difference."""
         classes = self._pods.priorities.classes() if self._pods is not None else {}
         several = len({priority(classes, name).value for name in self._of_class}) > 1
         return classes if several else {}
 
     @property
     def _preempts(self) -> bool:
-        """Whether pods are about to be made, and not all have the same priority."""
+        """True if pods are about to be created and not all have the same priority."""
         return bool(self._coming and self._classes)
 
     def _stale(self, now: datetime) -> bool:
-        """Whether nodes or time may have changed what was decided last."""
+        """Return True if changed nodes or elapsed time may have changed the last decision."""
         at, nodes = self._decided
         return nodes is not self._nodes.nodes() or not at <= now < at + FRESH
 
     def _note(self, workload: OwnerKey, found: Sequence[Claim]) -> bool:
-        """Keep what a workload claims. Returns whether that is something else than before."""
+        """Record the claims of a workload. Return True if they have changed."""
         before = self._claims.get(workload, ())
         if len(before) == len(found) and all(map(_same, before, found)):
             return False
@@ -136,7 +143,7 @@ class TurnWatch:
         return True
 
     def _measure(self, claims: Sequence[Claim], now: datetime) -> None:
-        """Count how long models have waited for room, when they have found it."""
+        """Observe the wait of models that have just been scheduled."""
         for claim in claims:
             if claim.stuck(now):
                 self._stuck.setdefault(claim.name, claim.no_room_since or now)
@@ -146,8 +153,10 @@ class TurnWatch:
         metrics.WAITING_FOR_ACCELERATORS.set(len(self._stuck))
 
     def _contested(self) -> dict[tuple[str, str], tuple[OwnerKey, Claim]]:
-        """Claims on accelerators that somebody waits for, and those on the same cores and memory; all of them
-        where pods may come whose priority has others deleted."""
+        """Return claims on contested accelerators, and those on the same CPUs and memory.
+
+        Return all claims if new pods may preempt others by priority.
+        """
         every = self._preempts
         wanted = {
             claim.resource for workload in self._short for claim in self._claims[workload] if claim.short
@@ -191,7 +200,7 @@ class TurnWatch:
             if claim.leaving or claim.yields_at is not None
             for node in (*claim.holds, *claim.gives)
         }
-        # Nodes on which a yield may help come first: of the others nothing depends on a count.
+        # Nodes on which a yield may help are first: for the others, no decision depends on the count.
         asked = sorted(wanted | cores, key=lambda node: (node not in releasing, node in cores, node))
         others = self._pods.others.known(asked[:MOST_NODES], lambda: self._told(own))
         if others is None:
@@ -199,12 +208,12 @@ class TurnWatch:
         return Fleet(offered, self._classes, self._with(others), frozenset(others))
 
     def _told(self, own: OwnerKey) -> None:
-        """What pods of others hold is known now, or is something else."""
+        """Decide again after the resources of other pods have become known or have changed."""
         self._decided = (datetime.min.replace(tzinfo=UTC), None)
         self._enqueue(own, 0.0)
 
     def _with(self, others: Booked) -> Booked:
-        """What all pods hold of nodes."""
+        """Return the resources that all pods use on nodes."""
         assert self._pods is not None  # noqa: S101 - checked by the caller
         found = {node: dict(taken) for node, taken in self._pods.booked.booked().items()}
         for node, amounts in others.items():
@@ -215,19 +224,19 @@ class TurnWatch:
 
 
 def _cores_held(claims: Collection[Claim]) -> set[str]:
-    """Nodes of which models hold something, for one without accelerators that finds no room."""
+    """Return nodes on which models use resources that an unschedulable model without accelerators needs."""
     held = {node for claim in claims for node in claim.gives}
     short = [claim.nodes or frozenset() for claim in claims if claim.resource == CORES and claim.short]
     return held & frozenset[str]().union(*short)
 
 
 def _acted_on(turns: Turns) -> dict[str, tuple[object, ...]]:
-    """What of the turns of a workload's models makes it do something."""
+    """Return the parts of queue entries that make the workload act."""
     return {model: turn.acted_on for model, turn in turns.items() if turn.acted_on != NO_MATTER.acted_on}
 
 
 def _same(before: Claim, now: Claim) -> bool:
-    """Whether a claim is as it was."""
+    """Return True if a claim is unchanged."""
     if before.yields_at is not None and now.yields_at is not None:
         if abs(now.yields_at - before.yields_at) >= SAME:
             return False

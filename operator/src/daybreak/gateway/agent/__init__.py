@@ -1,1 +1,1 @@
-"""The agent of a gateway pod: what it reads of the cluster, and what it tells of the requests."""
+"""Agent of a gateway pod: it reads the cluster's state, configures HAProxy and reports on requests."""

@@ -1,4 +1,4 @@
-"""`python -m daybreak.gateway.agent`: one gateway's agent, as its keeper starts it."""
+"""`python -m daybreak.gateway.agent`: the agent of one gateway, as its keeper starts it."""
 
 import asyncio
 import signal
@@ -16,7 +16,7 @@ from daybreak.kube.client import Api
 
 
 async def run(settings: Settings) -> int:
-    """Run until SIGTERM and everybody has finished, or until a part fails. Returns the exit status."""
+    """Run until SIGTERM and the end of all requests, or until a part fails. Returns the exit status."""
     loop, ending = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
@@ -42,7 +42,7 @@ async def run(settings: Settings) -> int:
 
 
 def main() -> int:
-    """The program. Returns its exit status."""
+    """Run the program. Returns its exit status."""
     try:
         settings = Settings.from_environment()
     except InvalidSettings as error:

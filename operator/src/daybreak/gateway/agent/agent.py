@@ -1,4 +1,4 @@
-"""The agent of a gateway pod: it knows the cluster, tells HAProxy, and ends without cutting anybody."""
+"""Agent of a gateway pod: it watches the cluster, configures HAProxy, and ends without cutting a request."""
 
 import asyncio
 import contextlib
@@ -32,32 +32,33 @@ from daybreak.kube.watching.reflector import Reflector
 from daybreak.manifests.resources import PODS
 
 PODS_OF_OURS = names.OWNER_KIND_LABEL
-"""Selects the pods that take requests (workers with replicas, heads with Serve's proxy, engines of
-ModelServers), and the few others that Daybreak makes."""
+"""Selector of pods that receive requests: workers with replicas, heads with Serve's proxy, and engines of
+ModelServers. A few other pods of Daybreak match too."""
 SILENT_SECONDS = 10.0
-"""A HAProxy that has not answered for so long is not well."""
+"""Seconds without a response after which a HAProxy is unhealthy."""
 ROUTER_LOOK_SECONDS = 2.0
-"""Time between two looks at whether the router still answers."""
+"""Seconds between two probes of the router."""
 ROUTES_SECONDS = 10.0
-"""How long it is waited for the routes of the namespace at the start."""
+"""Maximum seconds to wait for the namespace's routes at the start."""
 REFUSE_SECONDS = 5.0
-"""How long it may take at the end until who is still held has been told to ask again."""
+"""Maximum seconds at the end until all held requests have been rejected with a request to retry."""
 
 STOPPED_PARTS = ("HAProxy", "router", "router looks")
-"""What ends by itself once it is told to."""
+"""Parts that end by themselves after they are stopped."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 
 class KeepingCache(Cache):
-    """Keeps what it knows when a right is taken away: who forgets the services would refuse them."""
+    """Cache that keeps its content when a permission is revoked, because a gateway without services would
+    reject requests."""
 
     def clear(self, resource: Resource, namespace: str | None = None) -> None:
-        """Keep it."""
+        """Keep the content."""
 
 
 class Agent:
-    """One gateway's agent: HAProxy lives on when it ends, and the next one takes over."""
+    """Agent of one gateway. HAProxy continues when the agent ends, and the next agent adopts it."""
 
     def __init__(self, settings: Settings, api: Api, beats: Beats) -> None:
         self._settings = settings
@@ -86,7 +87,7 @@ class Agent:
         self.fullness = FullnessWatch(self.gateway, self.router, lambda: beats.memory)
         self.enforcement = EnforcementWatch(lambda: ray_heads(cache, settings.namespace))
         self.shared: Mapping[str, Mapping[str, int]] = {}
-        """What routes have sent where: by their names, and then by `service/model`."""
+        """Requests of routes by destination: by route, and then by `service/model`."""
         self._tasks: list[asyncio.Task[Any]] = []
         self._read = asyncio.Event()
         """Set when all services and pods have been read once."""
@@ -97,23 +98,23 @@ class Agent:
             self._draining.set()
         self._stopping = False
         self._finished = False
-        """Whether the gateway's end has come, and HAProxy's with it."""
+        """True if the gateway has ended, and HAProxy with it."""
         self._started = float("inf")
-        """When all HAProxies had been started, on the monotonic clock."""
+        """Start time of the last HAProxy, on the monotonic clock."""
         self._router_heard = float("-inf")
-        """When the router answered last, on the monotonic clock."""
+        """Time of the router's latest response, on the monotonic clock."""
 
     @property
     def programmed(self) -> bool:
-        """Whether every service that was there at the start is programmed, and its state known."""
+        """True if every service that existed at the start is configured, and its state is known."""
         return self.feed.heard > self._programmer.completed
 
     @property
     def unready(self) -> str:
-        """Why requests should not be sent here; empty: they may."""
+        """Reason why requests should not be sent to this pod, or empty if they may."""
         if self._draining.is_set():
             return "draining"
-        # Who has read it once goes by it, also when the right to read is taken away.
+        # After one complete read the agent uses it, also if the permission to read is revoked.
         if not self._read.is_set():
             return "reading what is in the cluster"
         if not (self.programmed and self._routes.told):
@@ -122,13 +123,13 @@ class Agent:
 
     @property
     def unhealthy(self) -> str:
-        """Why HAProxy should be started afresh; empty when it works."""
+        """Reason for a restart of HAProxy, or empty if it works."""
         silent = "" if self._draining.is_set() else self._silent
         return f"{silent} has not answered for {SILENT_SECONDS:.0f} s" if silent else ""
 
     @property
     def _silent(self) -> str:
-        """Which HAProxy has not answered for too long; empty: all answer."""
+        """HAProxy that has not responded for too long, or empty if all respond."""
         if self._silent_for(self.feed.heard):
             return "HAProxy"
         return "the router" if self._silent_for(self._router_heard) else ""
@@ -137,7 +138,7 @@ class Agent:
         return time.monotonic() - max(heard, self._started) > SILENT_SECONDS
 
     def drain(self, since: float = 0.0) -> None:
-        """End, but let those finish who are here: called once the HAProxies are told to end, so many seconds
+        """End after the current requests. Call it when the HAProxies have begun to drain, `since` seconds
         ago."""
         if not self._draining.is_set():
             log.info("draining")
@@ -145,7 +146,7 @@ class Agent:
             self._draining.set()
 
     async def run(self) -> int:
-        """Run until `drain` and all have finished, or until a part fails. Returns the exit status."""
+        """Run until `drain` and the end of all requests, or until a part fails. Returns the exit status."""
         self._spawn("beats", self._beats.run(self._state, self.drain))
         for reflector in (*self._reflectors, self._route_reflector):
             self._spawn("watch", reflector.run())
@@ -184,9 +185,9 @@ class Agent:
         return self.unready, self.unhealthy
 
     async def _let_finish(self) -> bool:
-        """Wait for the last requests if an agent before this one has told the HAProxy that holds to end.
+        """Wait for the last requests if a previous agent has stopped the HAProxy that holds.
 
-        No request is held by then, and there is no socket to adopt it over. Returns False otherwise.
+        No request is held by then, and there is no socket for an adoption. Returns False otherwise.
         """
         seen = [await process.look() for process in self._processes]
         hold = seen[0]
@@ -200,12 +201,12 @@ class Agent:
         return True
 
     async def _say(self, what: str, **more: str) -> None:
-        """A word to the supervisor of the HAProxies, which need not be there any more."""
+        """Send a message to the supervisor of the HAProxies, which may have ended."""
         with contextlib.suppress(GatewayFailed):
             await ask(self._beats.socket, {"do": what, **more})
 
     async def _take_over(self) -> bool:
-        """Take over the HAProxies of an agent that has ended. Returns whether all are there."""
+        """Adopt the HAProxies of a previous agent. Returns True if all exist."""
         if not await self.gateway.adopt():
             return False
         await self._programmer.adopt()
@@ -216,11 +217,11 @@ class Agent:
         return True
 
     async def _start(self) -> bool:
-        """Start what does not run. Returns whether all run; False: it is to end before."""
+        """Start the missing HAProxies. Returns False if the agent must end before."""
         await self._first(self._synced(), self._draining.wait(), self._failed.wait())
         if self._failed.is_set() or self._draining.is_set():
             return False
-        # Not before: a port that nobody listens at is tried again by clients, a 404 is not.
+        # Only after the read: clients retry a port without a listener, but not a 404.
         if not await self.gateway.runs():
             await self.gateway.start()
         await self.router.start()
@@ -231,7 +232,7 @@ class Agent:
         await asyncio.gather(self._routes.run(), self._programmer.run())
 
     async def _leave(self) -> None:
-        """HAProxy ends with the gateway, and lives on when only this agent ends."""
+        """Kill HAProxy if the gateway has ended; leave it running if only this agent ends."""
         if self._finished:
             with contextlib.suppress(GatewayFailed):  # their container has ended as well
                 await self.router.kill()
@@ -243,15 +244,15 @@ class Agent:
             await self._say("leave")
 
     async def _drain(self) -> None:
-        """Wait until nobody is sent here any more, then until those who are here have finished."""
-        # Of an agent before this one, perhaps.
+        """Wait until no new requests arrive, and then until the current ones have finished."""
+        # The drain may have begun under a previous agent.
         left = (self._draining_since or time.monotonic()) + self._settings.leave_seconds
         until = left + self._settings.drain_seconds
         announcing = asyncio.create_task(self._announce_end())
         try:
             await self._first(asyncio.sleep(left - time.monotonic()), self._failed.wait())
-            # A HAProxy that stops takes no new servers and checks none: it would never release what waits for
-            # a model that is not there yet. So it goes on until no client is connected.
+            # A stopping HAProxy accepts no new servers and checks none, so it would never release requests
+            # for a model that is not ready yet. Therefore it continues until no client is connected.
             await self._first(
                 self._clients_gone(until),
                 asyncio.sleep(until - time.monotonic()),
@@ -266,13 +267,13 @@ class Agent:
             log.warning("HAProxy does not answer: whoever is held is lost")
             return
         try:
-            # A HAProxy that does not answer must not keep the pod for longer than the drain was to take.
+            # A HAProxy that does not respond must not keep the pod for longer than the drain may take.
             async with asyncio.timeout(max(0.0, until - time.monotonic()) + REFUSE_SECONDS):
                 if self._held():
                     log.warning("who is still held is refused", seconds=self._settings.drain_seconds)
                     await self._programmer.refuse()
                     await self._nobody_held()
-                # The router first: the other one takes what it still sends on.
+                # The router first: the gateway serves the requests that it still forwards.
                 finished = await self._stop_router(until)
                 finished &= await self.gateway.stop(max(1.0, until - time.monotonic()))
                 finished &= await self.router.stop_late(max(1.0, until - time.monotonic()))
@@ -284,7 +285,8 @@ class Agent:
             log.warning("ended before everybody had finished", seconds=self._settings.drain_seconds)
 
     async def _announce_end(self) -> None:
-        """Have all responses announce the end of their connection, so that clients send nothing on it."""
+        """Announce the end of the connection in all responses, so that clients send no further request on
+        it."""
         for part in (self.router, self.gateway):
             while not (part is self.router and self.router.stopping):
                 try:
@@ -295,14 +297,15 @@ class Agent:
                     await asyncio.sleep(ROUTER_LOOK_SECONDS)
 
     async def _clients_gone(self, until: float) -> None:
-        """Wait until no client is connected. The router stops on the way: it is a client of the gateway."""
+        """Wait until no client is connected. The router stops during this, because it is a client of the
+        gateway."""
         if not self.router.stopping:
             await self._no_client(self.router)
         await self._stop_router(until)
         await self._no_client(self.gateway)
 
     async def _no_client(self, part: Gateway | Router) -> None:
-        # A connection that was accepted and not yet counted is served all the same, see close-spread-time.
+        # A connection that was accepted and not yet counted is served anyway, see close-spread-time.
         while not (part is self.router and self._silent_for(self._router_heard)):
             with contextlib.suppress(RuntimeApiError):
                 if not await part.clients():
@@ -310,12 +313,12 @@ class Agent:
             await asyncio.sleep(LOOK_SECONDS)
 
     def _look_no_more(self) -> None:
-        """Do not ask the router any more: once it is told to stop, it would wait for this connection."""
+        """Stop probing the router: once it is stopping, it would wait for this connection."""
         self._stopping = True
         self.fullness.stop()
 
     async def _stop_router(self, until: float) -> bool:
-        """Stop the router within that time. Returns True if all requests could finish."""
+        """Stop the router within that time. Returns True if all requests finished."""
         self._look_no_more()
         patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
         return await self.router.stop(max(1.0, patience))
@@ -328,12 +331,12 @@ class Agent:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _hung(self) -> None:
-        """Wait until HAProxy has not answered for too long: it will not let anybody finish."""
+        """Wait until HAProxy has not responded for too long and will not finish its requests."""
         while not self._silent_for(self.feed.heard):  # noqa: ASYNC110 -- silence has no event
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _look_at_router(self) -> None:
-        # Not once it is told to stop: it would wait for this connection.
+        # Not while it is stopping: it would wait for this connection.
         while not self._stopping:
             try:
                 await self.router.look()
@@ -347,10 +350,10 @@ class Agent:
     async def _synced(self) -> None:
         for reflector in self._reflectors:
             await reflector.synced.wait()
-            # Without the right to read there is nothing to go by, and every service would be unknown.
+            # Without the permission to read, every service would be unknown.
             while not reflector.permitted:  # noqa: ASYNC110 -- a reflector cannot tell
                 await asyncio.sleep(LOOK_SECONDS)
-        # Without the right to read routes, or where there is no such kind, services are served all the same.
+        # Without the permission to read routes, or without their CRD, services are served anyway.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(ROUTES_SECONDS):
                 await self._route_reflector.synced.wait()
@@ -368,7 +371,8 @@ class Agent:
         self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        """A part that ends by itself has failed: better to begin anew than to go on without it."""
+        """Handle the end of a part, which is a failure unless it was stopped: a restart is better than
+        continuing without it."""
         if task.cancelled() or (self._stopping and task.get_name() in STOPPED_PARTS):
             return
         log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))

@@ -1,4 +1,4 @@
-"""Says that the agent lives, and how it is, to its keeper and to the supervisor of the HAProxies."""
+"""Heartbeats of the agent, with its state, to its keeper and to the supervisor of the HAProxies."""
 
 import asyncio
 import os
@@ -11,38 +11,37 @@ import structlog
 from daybreak.gateway.haproxy.processes import GatewayFailed, ask
 
 BEAT_SECONDS = 1.0
-"""Time between two words to the keeper, which kills an agent that is silent for long."""
+"""Seconds between two heartbeats to the keeper, which kills a silent agent."""
 _LOOK = 0.1
-"""Seconds between two looks whether the supervisor listens."""
+"""Seconds between two checks whether the supervisor listens."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 State = Callable[[], tuple[str, str]]
-"""Why the gateway is not ready, and why it is not healthy; empty: it is ready, it is healthy."""
+"""Function that returns why the gateway is not ready and why it is not healthy; empty if it is."""
 
 
 class Beats:
-    """Speaks to both.
+    """Sender of heartbeats to keeper and supervisor.
 
     Args:
-        socket: Where the supervisor of the HAProxies listens.
+        socket: Socket of the supervisor of the HAProxies.
         keeper: File descriptor that the keeper reads; None: there is no keeper.
     """
 
     def __init__(self, socket: Path, keeper: int | None = None) -> None:
         self.socket = socket
         self.memory = (0, 0)
-        """What the container of the HAProxies used of its memory last and may use, in bytes; zero: nobody
-        knows."""
+        """Latest memory usage and limit of the HAProxies' container, in bytes; zero if unknown."""
         self._keeper = keeper
         self._draining: float | None = None
         if keeper is not None:
             os.set_blocking(keeper, False)
 
     async def begin(self, ending: asyncio.Event) -> bool:
-        """Wait until the supervisor listens: its container may be yet to start, or to start again.
+        """Wait until the supervisor listens: its container may still have to start or restart.
 
-        Returns False where the pod is to end, and there is none.
+        Returns False if the pod is terminating and there is no supervisor.
         """
         while True:
             try:
@@ -55,7 +54,8 @@ class Beats:
                 return True
 
     async def run(self, state: State, drain: Callable[[float], None]) -> None:
-        """Speak until cancelled. `drain` is called with for how many seconds the HAProxies are to end."""
+        """Send heartbeats until canceled. `drain` is called with the seconds since the HAProxies began to
+        drain."""
         while True:
             try:
                 await self._beat(state)
@@ -68,7 +68,7 @@ class Beats:
     async def _beat(self, state: State) -> None:
         unready, unhealthy = state()
         if self._keeper is not None:
-            with suppress(OSError):  # it has ended, and so does this process
+            with suppress(OSError):  # it has ended, and this process will as well
                 os.write(self._keeper, b"0" if unready else b"1")
         said = {"do": "beat", "unready": unready, "unhealthy": unhealthy}
         answer = await ask(self.socket, said)

@@ -1,7 +1,8 @@
-"""Whether NetworkPolicies are enforced: the gateway tries a port that they forbid it.
+"""Detection of NetworkPolicy enforcement: the gateway tries a port that policies forbid it.
 
-No status says so, and no name of a network plugin proves it. A connection that is made does. Silence proves
-nothing, but is what an enforced policy looks like. A refusal may be the pod's or the policy's own.
+No status reports enforcement, and no name of a network plugin proves it. An established connection proves
+that it is missing. Silence proves nothing, but is the usual effect of an enforced policy. A refused
+connection may come from the pod or from the policy.
 """
 
 import asyncio
@@ -14,14 +15,14 @@ from prometheus_client.registry import Collector
 from daybreak.gateway.haproxy.connections import close_connection
 
 FORBIDDEN_PORT = 8265
-"""The dashboard of a Ray head. Its policy lets in its own cluster, KubeRay and the operator, and that of
-gateways leads to ports of models only."""
+"""Port of a Ray head's dashboard. Its policy admits its own cluster, KubeRay and the operator. The policy of
+gateways allows ports of models only."""
 TRY_SECONDS = 300.0
-"""Time between two tries."""
+"""Seconds between two tries."""
 FIRST_SECONDS = 10.0
-"""Time between two looks for a Ray head, until one was tried."""
+"""Seconds between two searches for a Ray head, until one was tried."""
 CONNECT_SECONDS = 3.0
-"""How long a try may take. A network that enforces policies mostly drops packets in silence."""
+"""Maximum seconds of a try. A network that enforces policies mostly drops packets silently."""
 
 Connect = Callable[[str, int], Awaitable[None]]
 
@@ -29,27 +30,27 @@ log = structlog.get_logger("daybreak.gateway")
 
 
 async def connect(host: str, port: int) -> None:
-    """Connect, and close the connection at once. Raises OSError."""
+    """Connect, and close the connection immediately. Raises OSError."""
     _, writer = await asyncio.open_connection(host, port)
     close_connection(writer)
 
 
 class EnforcementWatch(Collector):
-    """Tries it now and then.
+    """Periodic check of enforcement.
 
     Args:
-        heads: Returns the addresses of Ray heads of the namespace.
-        connect: Makes a connection.
+        heads: Function that returns the addresses of Ray heads of the namespace.
+        connect: Function that opens a connection.
     """
 
     def __init__(self, heads: Callable[[], Iterable[str]], connect: Connect = connect) -> None:
         self._heads = heads
         self._connect = connect
         self.enforced: bool | None = None
-        """Whether the latest try met silence; None: nothing is known yet."""
+        """True if the latest try failed without a refused connection; None if nothing is known yet."""
 
     async def run(self) -> None:
-        """Try until cancelled."""
+        """Repeat the check until canceled."""
         while True:
             await self.look()
             await asyncio.sleep(FIRST_SECONDS if self.enforced is None else TRY_SECONDS)
@@ -82,7 +83,7 @@ class EnforcementWatch(Collector):
         return True
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus reads; nothing while nobody knows."""
+        """Yield the metric for Prometheus, or nothing while enforcement is unknown."""
         if self.enforced is not None:
             yield GaugeMetricFamily(
                 "daybreak_gateway_network_policies_enforced",

@@ -1,4 +1,4 @@
-"""What the gateway tells of its gates: HAProxy's counts, looked at often and told to who follows them."""
+"""Feed of gate states: HAProxy's counts, polled often and sent to followers."""
 
 import asyncio
 import contextlib
@@ -15,20 +15,21 @@ from daybreak.protocol.reports import Report, Update
 from daybreak.protocol.tallies import Tallies
 
 LOOK_SECONDS = 0.08
-"""Time between two looks at what has changed: who follows hears of it within 100 ms."""
+"""Seconds between two polls of changes; followers receive a change within 100 ms."""
 WHOLE_SECONDS = 60.0
-"""Time between two looks at everything, in case a change was lost. Of a thousand services HAProxy tells for
-50 ms, and serves nobody meanwhile."""
+"""Seconds between two polls of all gates, in case a change was lost. With a thousand services HAProxy
+responds for 50 ms, and serves no request during that time."""
 REMOVAL_SECONDS = 1.0
-"""Time until a service that was taken away is told as gone: many at once make one line with everything."""
+"""Seconds until a removed service is reported; many removals share one full report."""
 POKED_SECONDS = 0.01
-"""The shortest time between two looks."""
+"""Minimum seconds between two polls."""
 BEAT_SECONDS = 0.9
-"""The longest that nothing is said to who follows."""
+"""Maximum seconds without a line to followers."""
 STALE_SECONDS = 1.0
-"""When HAProxy has not answered for so long, nothing is said: old counts must not pass for new ones."""
+"""Seconds without a response of HAProxy after which nothing is sent: old counts must not look current."""
 IDLE_SLACK_MS = 500
-"""How much later the last arrival or end must have been to be told without another count's change."""
+"""Minimum change of the last arrival or end, in milliseconds, that is reported without a change of another
+count."""
 
 log = structlog.get_logger("daybreak.gateway")
 
@@ -37,63 +38,64 @@ log = structlog.get_logger("daybreak.gateway")
 class _Seen:
     state: SlotState
     at: float
-    """When, on the monotonic clock."""
+    """Time of the state on the monotonic clock."""
     number: int
-    """Number of the look that brought the latest change worth telling."""
+    """Number of the poll with the latest reportable change."""
     told_last: float
-    """When the last arrival or end was, as that look had it."""
+    """Time of the last arrival or end in that poll."""
 
 
 class Feed:
-    """The latest state of every gate, and who wants to hear of its changes.
+    """Latest state of every gate, with a stream of changes for followers.
 
-    A follower that reads slowly misses nothing: it is told the latest state of whatever changed since it was
-    told before, so nothing piles up for it.
+    A slow follower misses nothing: it receives the latest state of every gate that changed since its previous
+    line, so nothing accumulates for it.
     """
 
     def __init__(self, gateway: Gateway, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
         self._clock = clock
         self._seen: dict[str, _Seen] = {}
-        """By name, those with the latest changes last."""
+        """States by gate name, the latest changes last."""
         self._number = 0
         self._removed = 0
-        """Number of the look in which a service was last found to be gone."""
+        """Number of the poll that last detected a removed service."""
         self._sequence = 0
         self._whole_at = float("-inf")
         self._poked = asyncio.Event()
         self._news = asyncio.Event()
         self._tallies: Tallies | None = None
         self._tallied = 0
-        """How often they have changed."""
+        """Number of changes of the tallies."""
         self.boot = ""
         self.heard = float("-inf")
-        """When HAProxy answered last, on the monotonic clock."""
+        """Time of HAProxy's latest response, on the monotonic clock."""
 
     @property
     def age(self) -> float:
-        """Seconds since HAProxy answered; endless before it did."""
+        """Seconds since HAProxy responded; infinite before the first response."""
         return self._clock() - self.heard
 
     @property
     def states(self) -> Mapping[str, SlotState]:
-        """Every gate, as last seen, by its name."""
+        """Latest state of every gate, by name."""
         return {name: seen.state for name, seen in self._seen.items()}
 
     def tell(self, tallies: Tallies) -> None:
-        """What backends of routes have got by now. With the next line it is told, at most once in a beat."""
+        """Update the counts of routes' backends. They are sent with the next line, at most once in a beat."""
         if tallies != self._tallies:
             self._tallies, self._tallied = tallies, self._tallied + 1
 
     def poke(self, taken_away: bool) -> None:
-        """Look at once: HAProxy was told something. Or at everything soon: a service was taken away."""
+        """Poll immediately after a configuration change, or poll all gates soon after the removal of a
+        service."""
         if taken_away:
             self._whole_at = min(self._whole_at, self._clock() - WHOLE_SECONDS + REMOVAL_SECONDS)
         else:
             self._poked.set()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Poll until canceled."""
         failed = False
         while True:
             self._poked.clear()
@@ -110,7 +112,7 @@ class Feed:
                     await self._poked.wait()
 
     async def look(self) -> None:
-        """Look once. Raises RuntimeApiError."""
+        """Poll once. Raises RuntimeApiError."""
         now = self._clock()
         whole = now - self._whole_at >= WHOLE_SECONDS
         sequence, snapshot = await self._gateway.changes(0 if whole else self._sequence)
@@ -130,7 +132,7 @@ class Feed:
             self._news = asyncio.Event()
 
     async def updates(self) -> AsyncIterator[Update]:
-        """All services, then those that change, as they change; at least once a second, maybe nothing."""
+        """Yield all services, then changes as they occur; at least one update a second, possibly empty."""
         told, tallied = self._number, self._tallied
         yield replace(self.update(-1), routes=self._tallies)
         while True:
@@ -149,7 +151,8 @@ class Feed:
             yield update
 
     def update(self, since: int) -> Update:
-        """What has changed after that look. All of it when a service has gone: only so can that be told."""
+        """Return the changes after a poll, or the full state if a service was removed, because only that
+        reports removals."""
         full = since < self._removed or since < 0
         now, services = self._clock(), {}
         for name, seen in reversed(self._seen.items()):
@@ -166,7 +169,7 @@ class Feed:
         return self._removed > told or (latest is not None and latest.number > told)
 
     def _take(self, state: SlotState) -> bool:
-        """Take in a state. Returns whether it is worth telling."""
+        """Store a state. Returns True if it is worth reporting."""
         before = self._seen.get(state.name)
         last = self.heard - state.idle_ms / 1000
         news = (
@@ -183,7 +186,7 @@ class Feed:
 
 
 def _counts(state: SlotState) -> Report:
-    """What of a state changes only when something happens."""
+    """Return the parts of a state that change only with an event."""
     return replace(_report(state), idle_ms=0, held_ms=None)
 
 

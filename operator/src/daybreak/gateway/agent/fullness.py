@@ -1,4 +1,4 @@
-"""How full a gateway is: connections and HAProxy's memory. HAProxy and metrics are told."""
+"""Usage of a gateway: connections and memory of HAProxy, reported to HAProxy and as metrics."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -13,53 +13,55 @@ from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.router.router import Router
 
 LOOK_SECONDS = 1.0
-"""Time between two looks."""
+"""Seconds between two measurements."""
 NEARLY_FULL = 0.8
-"""Part of what there is from which on the gateway is short: clients with many connections get no more."""
+"""Part of the capacity from which the gateway is short: clients with many connections get no more."""
 ENOUGH = 0.7
-"""Part below which it is not short any more."""
+"""Part of the capacity below which the gateway is no longer short."""
 FULL = 0.95
-"""Part from which on only clients with hardly any connections get one more. The pod stays ready: if all pods
-were full and not ready, honest clients would be refused, for whom there is room."""
+"""Part of the capacity from which only clients with hardly any connections get another one. The pod stays
+ready: if all pods were full and not ready, well-behaved clients would be rejected although there is capacity
+for them."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 
 @dataclass(frozen=True)
 class Fullness:
-    """One moment. A limit of zero is one that nobody knows."""
+    """Usage at one time. A limit of zero is unknown."""
 
     connections: int = 0
-    """Of clients, to services and to the common address."""
+    """Connections of clients, to services and to the common address."""
     connections_limit: int = 0
     connections_part: float = 0.0
-    """Part of its connections that the fuller one of the two that clients reach has."""
+    """Used part of the connections of the fuller one of the two HAProxies that clients reach."""
     memory: int = 0
-    """Bytes of HAProxy's container, the kernel's for connections included, without files that it may
-    forget."""
+    """Memory of HAProxy's container in bytes, including kernel memory for connections, without reclaimable
+    files."""
     memory_limit: int = 0
     held: int = 0
-    """Bytes of held requests, as they are counted."""
+    """Counted bytes of held requests."""
     held_limit: int = 0
     large: int = 0
-    """Bytes of large bodies and their answers on the common address, as they are counted."""
+    """Counted bytes of large bodies and their responses at the common address."""
     large_limit: int = 0
 
     @property
     def part(self) -> float:
-        """How full: 0 to 1. What is counted has its own bound, and is refused there."""
+        """Used part of the capacity, from 0 to 1. Counted memory has its own limit, which rejects
+        requests."""
         memory = self.memory / self.memory_limit if self.memory_limit else 0.0
         return max(self.connections_part, memory)
 
 
 class FullnessWatch(Collector):
-    """Looks at how full the gateway is, and tells HAProxy when it is short.
+    """Monitor of the gateway's usage, which notifies HAProxy of a shortage.
 
     Args:
-        gateway: The HAProxy that holds; started before `run` is.
-        router: The common address.
-        memory: Tells what the container of the HAProxies uses of its memory and may use, in bytes; zeros
-            while nobody knows.
+        gateway: HAProxy that holds, started before `run`.
+        router: Common address.
+        memory: Function that returns memory usage and limit of the HAProxies' container, in bytes; zeros
+            while unknown.
     """
 
     def __init__(self, gateway: Gateway, router: Router, memory: Callable[[], tuple[int, int]]) -> None:
@@ -68,23 +70,23 @@ class FullnessWatch(Collector):
         self._memory = memory
         self._short = False
         self._told: tuple[bool, bool] | None = None
-        """What both have been told. None: nothing yet, and those that an agent before this one started may be
-        short."""
+        """Latest values sent to both HAProxies. None: none was sent yet, and HAProxies of a previous agent
+        may be short."""
         self._stopped = False
         self.now = Fullness()
 
     @property
     def short(self) -> bool:
-        """Whether it is nearly full."""
+        """True if the gateway is nearly full."""
         return self._short
 
     @property
     def full(self) -> bool:
-        """True if only clients with hardly any connections get one more."""
+        """True if only clients with hardly any connections get another one."""
         return self.now.part >= FULL
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Measure until canceled."""
         while True:
             try:
                 if not self._stopped:
@@ -94,11 +96,11 @@ class FullnessWatch(Collector):
             await asyncio.sleep(LOOK_SECONDS)
 
     def stop(self) -> None:
-        """Look no more: a HAProxy that stops would wait for the connection that asks."""
+        """Stop measuring: a stopping HAProxy would wait for the connection of the query."""
         self._stopped = True
 
     async def look(self) -> None:
-        """Look once. Raises RuntimeApiError."""
+        """Measure once. Raises RuntimeApiError."""
         held, large = await self._gateway.kept(), await self._router.kept()
         both = (await self._gateway.connections(), await self._router.connections())
         used, limit = self._memory()
@@ -128,7 +130,7 @@ class FullnessWatch(Collector):
                 log.info("not nearly full any more", **found)
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus reads."""
+        """Yield the metrics for Prometheus."""
         now = self.now
         for name, help_text, value in (
             ("connections", "Connections of clients.", now.connections),

@@ -1,4 +1,4 @@
-"""What the gateway counts at each gate, for Prometheus."""
+"""Counts of the gateway at each gate, for Prometheus."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -15,17 +15,18 @@ from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.hold.table import ADDED_BUCKETS, HOLD_BUCKETS, KeyState, SlotState, Times
 
 _LABELS = ("service", "model")
-"""`model` is empty for requests whose model is not known, of services with several."""
+"""Labels of a gate. `model` is empty for requests whose model is not known, of services with several
+models."""
 
 
 class ServiceMetrics(Collector):
-    """Reads the latest state of every gate when it is asked."""
+    """Collector of the latest state of every gate."""
 
     def __init__(self, feed: Feed) -> None:
         self._feed = feed
 
     def collect(self) -> Iterator[Metric]:
-        """Every series, one family after the other: all at once are some 60,000 of a thousand services."""
+        """Yield the series family by family: with a thousand services they are some 60,000 in total."""
         states = list(self._feed.states.values())
         for kind, name, text, value in _NUMBERS:
             family = kind(f"daybreak_gateway_{name}", text, labels=_LABELS)
@@ -115,7 +116,7 @@ _TIMES: Sequence[tuple[str, str, Sequence[float], Callable[[SlotState], tuple[Ti
         "How long requests waited that could pass: from when the gate was open and a server up, or from "
         "their arrival, until they were passed on, in whole milliseconds. One that was not held counts as 0.",
         ADDED_BUCKETS,
-        # Who was never held took no time.
+        # A request that was never held took no time.
         lambda state: (state.added, state.ends.get("passed", 0) - sum(state.added.counts)),
     ),
 )
@@ -142,17 +143,17 @@ _KEYS: Sequence[tuple[_Numbers, str, str, Callable[[KeyState], float]]] = (
 
 
 class RouteMetrics(Collector):
-    """What each route has sent where, as last seen.
+    """Counts of requests by route and destination, as last read.
 
     Args:
-        seen: Requests by route and by `service/model`.
+        seen: Function that returns requests by route and by `service/model`.
     """
 
     def __init__(self, seen: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
         self._seen = seen
 
     def collect(self) -> Iterator[Metric]:
-        """The one series of each backend."""
+        """Yield the only family, with one series for each backend."""
         sent = CounterMetricFamily(
             "daybreak_gateway_route_requests",
             "Requests that a route has sent to a model.",
@@ -166,7 +167,8 @@ class RouteMetrics(Collector):
 
 
 def _buckets(bounds: Sequence[float], times: Times, more: int = 0) -> list[tuple[str, float]]:
-    """Prometheus counts upwards: each bucket contains those below. `more` took no time at all."""
+    """Return cumulative buckets for Prometheus, each including the lower ones. `more` requests took no
+    time."""
     counts = times.counts or (0,) * (len(bounds) + 1)
     names = [*map(str, bounds), "+Inf"]
     return [(name, more + below) for name, below in zip(names, accumulate(counts), strict=True)]

@@ -1,4 +1,4 @@
-"""Keeps HAProxy as the cache says it should be: level-triggered, one service after the other."""
+"""Reconciler of HAProxy with the cache: level-triggered, one service after the other."""
 
 import asyncio
 import contextlib
@@ -24,41 +24,42 @@ from daybreak.manifests.keys import OwnerKey
 from daybreak.manifests.resources import PODS
 
 TICK_SECONDS = 1.0
-"""How often what failed is tried again, and servers whose last stream has ended are removed."""
+"""Seconds between two retries of failed changes, and between two removals of servers whose last stream has
+ended."""
 
 KEYS_SECONDS = 10.0
-"""How often the files with API keys are read again."""
+"""Seconds between two reads of the API key files."""
 UNTOLD = -1
-"""Epoch of a gate of which nothing is carried out yet."""
+"""Epoch of a gate before its first change is applied."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 
 @dataclass(slots=True)
 class _Told:
-    """What HAProxy has been told of a service; what is missing it has not been told, or not to the end."""
+    """Configuration of a service in HAProxy; missing parts were not or not completely applied."""
 
     uid: str
     name: str
     gates: dict[str, Slot] = field(default_factory=dict)
-    """By backend."""
+    """Gates by backend."""
     servers: dict[str, tuple[Server, ...]] = field(default_factory=dict)
     touched: set[str] = field(default_factory=set)
-    """Backends that it may have been told something of."""
+    """Backends whose configuration may have been changed."""
     removed: set[str] = field(default_factory=set)
-    """Backends of models that have gone."""
+    """Backends of removed models."""
 
 
 class Programmer:
-    """Programs the data path.
+    """Configurator of the data path.
 
     Args:
         cache: Workloads and their pods.
-        gateway: The data path; started before `run` is.
-        namespace: The namespace of all services.
-        ports: Where pods listen for requests.
-        keys: Reads API keys.
-        on_told: Called after HAProxy was told something: True when a service was taken away.
+        gateway: Data path, started before `run`.
+        namespace: Namespace of all services.
+        ports: Ports at which pods listen for requests.
+        keys: Reader of API keys.
+        on_told: Callback after a change in HAProxy, with True if a service was removed.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class Programmer:
         self._ports = ports
         self._keys = keys
         self._keyed: set[str] = set()
-        """Services with API keys: their files change without a word."""
+        """Services with API keys. Their files change without a notification."""
         self._on_told = on_told
         self._claims = Claims()
         self._proofs = Proofs(self._found_out)
@@ -85,24 +86,25 @@ class Programmer:
         self._told: dict[int, _Told] = {}
         self._names: set[str] = set()
         self._adopted: set[int] = set()
-        """Slots that the agent before us has programmed, until they have been looked at."""
+        """Slots of the previous agent that have not been checked yet."""
         self._failed: set[str] = set()
         self._failed_slots: set[int] = set()
         self._lingering: set[str] = set()
-        """Backends with servers that may be on their way out."""
+        """Backends that may have servers with remaining streams."""
         self._warned: set[tuple[str, str]] = set()
         self._wake = asyncio.Event()
         self._refusing = False
         self._keys_read = time.monotonic()
         self.completed = float("inf")
-        """When every service that was known at the start had been programmed, or tried; monotonic clock."""
+        """Time at which every initially known service had been configured or tried, on the monotonic
+        clock."""
         cache.subscribe(self._changed)
 
     async def adopt(self) -> None:
-        """Take over what HAProxy knows from the agent before us. Called before `run`. Raises RuntimeApiError.
+        """Adopt HAProxy's configuration from a previous agent. Call it before `run`. Raises RuntimeApiError.
 
-        All of it is told again, which changes nothing where nothing has changed; what is not wanted any more
-        is taken away.
+        Everything is sent again, which has no effect on unchanged parts. Configuration that is no longer
+        desired is removed.
         """
         known, with_servers = await self._gateway.read_back()
         gates: dict[int, list[Known]] = {}
@@ -110,7 +112,7 @@ class Programmer:
             slot = gate.port - self._gateway.config.first_port
             told = self._told.setdefault(slot, _Told(gate.uid, gate.service))
             if gate.uid != told.uid:
-                told.uid = ""  # half of one service and half of another: nobody's, so all of it goes
+                told.uid = ""  # a mix of two services belongs to neither, so all of it is removed
             told.touched.add(gate.backend)
             if gate.gone:
                 told.removed.add(gate.backend)
@@ -123,7 +125,7 @@ class Programmer:
         log.info("HAProxy was found programmed", gates=len(known))
 
     async def run(self) -> None:
-        """Program until cancelled."""
+        """Reconcile until canceled."""
         asking = asyncio.create_task(self._proofs.run())
         try:
             await self._run()
@@ -146,7 +148,7 @@ class Programmer:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
                     await self._wake.wait()
-            # Before the next look at who has changed, so that no change is slept through.
+            # Before the next read of changes, so that none is missed.
             self._wake.clear()
             if time.monotonic() - ticked >= TICK_SECONDS:
                 await self._tick()
@@ -162,7 +164,7 @@ class Programmer:
         self.completed = time.monotonic()
 
     async def refuse(self) -> None:
-        """Refuse whatever is held or comes, from now on: the gateway's time is up."""
+        """Reject all held and new requests from now on, because the gateway's time is up."""
         self._refusing = True
         reason = responses.table()["draining"].message
         for told in list(self._told.values()):
@@ -193,7 +195,7 @@ class Programmer:
                     await self._let_go(told, backend)
 
     async def _let_go(self, told: _Told, backend: str) -> None:
-        """Forget a model that has gone, once its last request has ended."""
+        """Remove a deleted model, once its last request has ended."""
         if await self._gateway.empty(backend):
             await self._gateway.unset_gate(backend)
             told.removed.discard(backend)
@@ -207,13 +209,13 @@ class Programmer:
 
     def _freed(self, backend: str) -> None:
         self._backends.ended(backend)
-        # Perhaps for a service that found none left.
+        # A service without enough backends may need it.
         self._names |= self._claims.names()
         self._wake.set()
 
     @contextlib.contextmanager
     def _tolerant(self, what: str, backend: str) -> Iterator[None]:
-        """What fails is tried again: one service must never stop the others."""
+        """Log a failure, which is retried: one service must never block the others."""
         try:
             yield
         except RuntimeApiError as error:
@@ -231,7 +233,7 @@ class Programmer:
         self._wake.set()
 
     def _read(self, name: str) -> list[int]:
-        """Look at what the cache has of a service. Returns the slots that may have to be changed."""
+        """Read a service from the cache. Returns the slots that may need changes."""
         owner, config = OwnerKey.of_label(self._namespace, name), self._gateway.config
         try:
             manifest = workloads.workload(self._cache, owner)
@@ -243,7 +245,7 @@ class Programmer:
                 claim = wanted(manifest, pods, self._ports, keys)
                 if keys:
                     self._keyed.add(name)
-        except Exception as error:  # one service must never stop the others
+        except Exception as error:  # one service must never block the others
             log.exception("a service cannot be read", service=name, error=str(error))
             self._failed.add(name)
             return []
@@ -269,18 +271,18 @@ class Programmer:
         except RuntimeApiError as error:
             log.warning("a service could not be programmed", slot=slot, error=str(error))
             self._failed_slots.add(slot)
-        except Exception as error:  # one service must never stop the others
+        except Exception as error:  # one service must never block the others
             log.exception("a service could not be programmed", slot=slot, error=str(error))
             self._failed_slots.add(slot)
 
     async def _program(self, slot: int) -> None:
-        """Make HAProxy's slot what it should be now."""
+        """Reconcile a slot of HAProxy with the desired state."""
         if self._refusing:
             return
         want = self._claims.holder(self._gateway.config.first_port + slot)
         told = self._told.get(slot)
         if told is not None and (want is None or want.uid != told.uid):
-            # Another service: requests held for the one before must not reach it.
+            # For another service: requests held for the previous one must not reach it.
             for backend in sorted(told.touched):
                 await self._gateway.unset_gate(backend)
                 self._lingering.add(backend)
@@ -298,12 +300,12 @@ class Programmer:
             backend: with_guard(gate, self._proofs, told.gates.get(backend))
             for backend, gate in gates.items()
         }
-        # A request that is for a model that nobody has told of yet must not wait for all of them.
+        # A request for a model that is not configured yet must not wait for all models.
         for backend in sorted(gates.keys() - told.touched - {given.front or given.own}):
             gate = gates[backend].slot
             await self._tell(told, backend, replace(gate, gate=Gate.CLOSED, epoch=UNTOLD))
-        # What closes comes first and what opens comes last: no gate is ever open for servers of yesterday.
-        # The front, which lets requests through to all models, is the first to close and the last to open.
+        # Gates that close come first and gates that open come last, so that no gate is open for outdated
+        # servers. The front admits requests to all models, so it is the first to close and the last to open.
         order = sorted(gates, key=lambda backend: backend != given.front)
         for backend in order:
             if gates[backend].slot.gate is not Gate.OPEN:
@@ -318,7 +320,7 @@ class Programmer:
                 await self._remove(told, backend)
 
     def _gates(self, slot: int, want: Wanted) -> tuple[Given, dict[str, WantedGate]]:
-        """The service's backends, and the gate of each."""
+        """Return the backends of a service, and the gate of each."""
         given = self._backends.give(slot, [gate.slot.model for gate in want.gates])
         short = [gate for gate in want.gates if gate.slot.model not in given.models]
         if short and given.front:
@@ -359,7 +361,7 @@ class Programmer:
         told.servers[backend] = servers
 
     async def _remove(self, told: _Told, backend: str) -> None:
-        """A model has gone: nobody new comes, and who streams goes on."""
+        """Remove the gate of a deleted model: no new requests arrive, and streams continue."""
         told.gates.pop(backend, None)
         told.servers.pop(backend, None)
         await self._gateway.remove_gate(backend)

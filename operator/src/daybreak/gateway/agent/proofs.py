@@ -1,9 +1,9 @@
-"""Which replicas look at fields of bodies: each is asked, and believed as long as its pod is there.
+"""Detection of replicas that check fields of bodies: each is probed, and trusted while its pod exists.
 
-A replica of the Ray images answers at a path that only its list of fields has (`fields.guard_path`). One of
-another version has another path; other servers have none. HAProxy checks replicas at that path as long as it
-leaves the look at bodies to them, and sends what nobody has looked at below it. So one that does not look
-gets nothing of that, whatever is believed here.
+A replica of the Ray images responds at a path that is derived from its list of fields (`fields.guard_path`).
+A replica of another version has another path; other servers have none. While HAProxy leaves the check of
+bodies to replicas, it probes them at that path, and sends unchecked requests below it. Therefore a replica
+that does not check receives no such request, even if this module is wrong.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from daybreak.gateway.hold.table import Slot
 from daybreak.gateway.wanted.gates import WantedGate
 
 ASK_SECONDS = 1.0
-"""Time between the first two questions to one that has not answered yet."""
+"""Seconds between the first two probes of a replica that has not responded yet."""
 _SELDOM = 16
-"""Such times between two questions in the end: a pod of a later stage of a pipeline never answers."""
+"""Maximum number of probe intervals between two probes: a pod of a later pipeline stage never responds."""
 _ANSWER_SECONDS = 2.0
 _AT_ONCE = 32
-"""Replicas that are asked at a time."""
+"""Maximum number of concurrent probes."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 Replica = tuple[str, str, int]
-"""The UID of its pod, its address and its port."""
+"""UID of the pod, its address and its port."""
 
 
 class Proofs:
-    """Asks the replicas that it is told of.
+    """Prober of replicas.
 
     Args:
-        on_change: Called with a service's name when something was found out of it.
-        ask: Asks one replica: True, it looks at bodies; False, it does not; None, nobody knows yet.
+        on_change: Callback with a service's name when a result is known.
+        ask: Function that probes one replica: True: it checks bodies; False: it does not; None: unknown yet.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class Proofs:
         self._services: dict[str, frozenset[Replica]] = {}
         self._found: dict[Replica, bool] = {}
         self._rounds: Counter[Replica] = Counter()
-        """How often each could have been asked that has not answered."""
+        """Number of rounds in which each replica had not responded yet."""
         self._new = asyncio.Event()
 
     def of(self, server: Server) -> bool | None:
-        """What is known of a replica; None: nothing yet."""
+        """Return the result for a replica, or None if it is unknown yet."""
         return self._found.get((server.pod, server.host, server.port))
 
     def watch(self, service: str, gates: Collection[WantedGate]) -> None:
-        """Ask the replicas of a service, and forget those that have gone; no gates: it has gone."""
+        """Probe the replicas of a service, and forget removed ones; without gates the service was removed."""
         now = frozenset(
             (server.pod, server.host, server.port)
             for gate in gates
@@ -77,7 +77,7 @@ class Proofs:
             self._new.set()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Probe until canceled."""
         limit = asyncio.Semaphore(_AT_ONCE)
         while True:
             await self._new.wait()
@@ -106,14 +106,15 @@ class Proofs:
 
 
 def with_guard(gate: WantedGate, proofs: Proofs, before: Slot | None) -> WantedGate:
-    """A gate whose bodies are left to its replicas, where all of them look at bodies; else as it is.
+    """Return a gate that leaves bodies to its replicas if all of them check bodies; otherwise the unchanged
+    gate.
 
-    Serve's proxies do not look, so they are none of its servers then: a request waits for a replica. It stays
-    so until a replica says that it does not look, also while there is none.
+    Serve's proxies do not check, so the gate then has none of them as servers: a request waits for a replica.
+    That remains so until a replica reports that it does not check, also while there is none.
 
     Args:
-        before: The gate as HAProxy has it; None: nobody knows. Where bodies are left to replicas already, one
-            that has not answered yet is none that HAProxy has found well.
+        before: Gate in HAProxy; None: unknown. If it leaves bodies to replicas already, HAProxy has not found
+            a replica healthy that has not responded yet.
     """
     if not _may_be_guarded(gate.slot):
         return gate
@@ -127,17 +128,19 @@ def with_guard(gate: WantedGate, proofs: Proofs, before: Slot | None) -> WantedG
 
 
 def _due(rounds: int) -> bool:
-    """Whether to ask in this round: the first, second, fourth, eighth, and then every so many."""
+    """Return True if the round needs a probe: the first, second, fourth, eighth, and then every `_SELDOM`
+    rounds."""
     return rounds & (rounds - 1) == 0 or rounds % _SELDOM == 0
 
 
 def _may_be_guarded(slot: Slot) -> bool:
-    """Whether its replicas can be those of the Ray images, which have one list of fields for all services."""
+    """Return True if the replicas may be those of the Ray images, which have one list of fields for all
+    services."""
     return slot.replicas_listen and not (slot.paths or slot.extra or slot.check)
 
 
 async def _ask(host: str, port: int) -> bool | None:
-    """Ask a replica. One that ends, or is not there yet, has not answered."""
+    """Probe a replica. Returns None if it is ending or not ready yet."""
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             reader, writer = await asyncio.open_connection(host, port)

@@ -1,4 +1,4 @@
-"""The agent's own HTTP port: the state for the operator, and metrics."""
+"""HTTP server of the agent: the state for the operator, and metrics."""
 
 import contextlib
 import json
@@ -14,7 +14,7 @@ from daybreak.gateway.agent.metrics import RouteMetrics, ServiceMetrics
 
 
 class AgentServer:
-    """`/state` (a line of JSON for each change) and `/metrics`."""
+    """Server of `/state` (one line of JSON for each change) and `/metrics`."""
 
     def __init__(self, agent: Agent, port: int, token_file: Path) -> None:
         self._agent = agent
@@ -28,7 +28,7 @@ class AgentServer:
         self._registry.register(RouteMetrics(lambda: agent.shared))
 
     async def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         app = web.Application()
         app.add_routes(
             [
@@ -36,7 +36,7 @@ class AgentServer:
                 web.get("/metrics", self._metrics),
             ]
         )
-        # State streams have no end of their own: nothing is lost when they are cut at the end.
+        # State streams never end by themselves: nothing is lost when they are cut at the end.
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         await web.TCPSite(self._runner, None, self._port).start()
@@ -48,10 +48,11 @@ class AgentServer:
 
     async def _state(self, request: web.Request) -> web.StreamResponse:
         if not self._agent.programmed:
-            # What is not programmed yet would look like services that nobody asks.
+            # A service that is not configured yet would look idle.
             return web.Response(status=503, text=self._agent.unready or "not ready")
         headers = {"Content-Type": "application/x-ndjson"}
-        # The kubelet renews it in its file. Whoever sees it here cannot pass for us: it stands for this pod.
+        # The kubelet renews the token in its file. A client that reads it here cannot impersonate a gateway:
+        # the token identifies only this pod.
         with contextlib.suppress(OSError):
             headers[names.GATEWAY_PROOF_HEADER] = self._token_file.read_text().strip()
         answer = web.StreamResponse(headers=headers)

@@ -1,4 +1,4 @@
-"""The gateway's settings: environment variables, set by the operator in the gateway's pod."""
+"""Settings of the gateway: environment variables that the operator sets in its pod."""
 
 import os
 import socket
@@ -15,58 +15,58 @@ from daybreak.gateway.router.config import RouterConfig
 from daybreak.gateway.wanted.gates import Ports
 
 USUAL_MEMORY = 2**30
-"""Bytes: gateway.resources of the chart."""
+"""Default memory in bytes: gateway.resources of the chart."""
 LARGEST_BODY = 64 * 2**20
-"""Bytes of the largest body that is searched for its model's name, however much memory there is: it is copied
-while it is searched."""
+"""Maximum bytes of a body that is searched for the model's name, with any amount of memory: the search copies
+the body."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What can be set of a gateway pod."""
+    """Settings of a gateway pod."""
 
     namespace: str
-    """POD_NAMESPACE: the namespace whose services it stands before."""
+    """POD_NAMESPACE: namespace of the served workloads."""
     http_port: int
     """GATEWAY_HTTP_PORT: port of state and metrics."""
     first_port: int
-    """GATEWAY_FIRST_PORT: the first of the services' ports."""
+    """GATEWAY_FIRST_PORT: first port of the services."""
     slots: int
-    """GATEWAY_SLOTS: how many services there can be."""
+    """GATEWAY_SLOTS: maximum number of services."""
     router_port: int
-    """GATEWAY_ROUTER_PORT: port of the address that all models of the namespace share."""
+    """GATEWAY_ROUTER_PORT: port of the common address of all models of the namespace."""
     route_ports: range
-    """GATEWAY_ROUTE_FIRST_PORT and GATEWAY_ROUTE_SLOTS: ports for routes with addresses of their own."""
+    """GATEWAY_ROUTE_FIRST_PORT and GATEWAY_ROUTE_SLOTS: ports for routes with dedicated addresses."""
     serve_port: int
-    """GATEWAY_SERVE_PORT: where Serve's proxy listens in head pods."""
+    """GATEWAY_SERVE_PORT: port of Serve's proxy in head pods."""
     replica_port: int
-    """GATEWAY_REPLICA_PORT: where a replica's own server listens in worker pods."""
+    """GATEWAY_REPLICA_PORT: direct port of a replica in worker pods."""
     address: str
-    """GATEWAY_ADDRESS: the address that services are reached at; by itself every one that the pod has."""
+    """GATEWAY_ADDRESS: address at which services are reached. Defaults to all addresses of the pod."""
     folder: Path
-    """GATEWAY_FOLDER: a writable folder, which HAProxies and agent share."""
+    """GATEWAY_FOLDER: writable folder that HAProxies and agent share."""
     keys_folder: Path
-    """GATEWAY_KEYS_FOLDER: below it, a folder for each mounted Secret with API keys."""
+    """GATEWAY_KEYS_FOLDER: parent of a folder for each mounted Secret with API keys."""
     token_file: Path
-    """GATEWAY_TOKEN_FILE: the token that it shows to the operator; it need not be there."""
+    """GATEWAY_TOKEN_FILE: file of the token for the operator; it may be missing."""
     leave_seconds: int
-    """GATEWAY_LEAVE_SECONDS: how long it still takes requests after it was told to end, until nobody sends
-    it new ones any more."""
+    """GATEWAY_LEAVE_SECONDS: time for which the gateway accepts requests after its termination began, until
+    no component sends new ones."""
     drain_seconds: int
-    """GATEWAY_DRAIN_SECONDS: how long what is held or streams may then finish."""
+    """GATEWAY_DRAIN_SECONDS: time in which held and running requests may then finish."""
     draining_since: float | None
-    """GATEWAY_DRAINING_SINCE, set by the keeper: when the pod was told to end, on the monotonic clock;
-    None: not before this agent was started."""
+    """GATEWAY_DRAINING_SINCE, set by the keeper: start of the pod's termination on the monotonic clock; None:
+    not before this agent was started."""
     log_level: str
     """LOG_LEVEL: debug, info, warning or error."""
     watchdog: int | None = None
-    """GATEWAY_WATCHDOG, set by the keeper: the file descriptor where it hears that the agent lives."""
+    """GATEWAY_WATCHDOG, set by the keeper: file descriptor for heartbeats."""
     memory: int = USUAL_MEMORY
-    """Bytes that HAProxy's container may use: its supervisor knows, and says so."""
+    """Memory limit of HAProxy's container in bytes, as its supervisor reports it."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
-        """Read the environment. Raises InvalidSettings, naming the variable and what it takes."""
+        """Read the environment. Raises InvalidSettings with the variable and its allowed values."""
 
         env = Environment(environment)
         namespace = env.text("POD_NAMESPACE")
@@ -98,12 +98,12 @@ class Settings:
 
     @property
     def ray_ports(self) -> Ports:
-        """Where Ray pods listen."""
+        """Ports of Ray pods."""
         return Ports(serve=self.serve_port, replica=self.replica_port)
 
     @property
     def haproxy(self) -> GatewayConfig:
-        """What the data path needs of it."""
+        """Configuration of the data path."""
         return GatewayConfig(
             folder=self.folder,
             address=self.address,
@@ -117,7 +117,7 @@ class Settings:
 
     @property
     def router(self) -> RouterConfig:
-        """What the address that all models share needs of it."""
+        """Configuration of the common address."""
         return RouterConfig(
             folder=self.folder,
             address=self.address,
@@ -130,22 +130,22 @@ class Settings:
 
 
 def held_bytes(limit: int) -> int:
-    """What held requests may take of HAProxy's memory."""
+    """Return the bytes of HAProxy's memory for held requests."""
     return 3 * limit // 8
 
 
 def large_bytes(limit: int) -> int:
-    """What large bodies and their answers may take of it."""
+    """Return the bytes of HAProxy's memory for large bodies and their responses."""
     return limit // 4
 
 
 def large_body(limit: int) -> int:
-    """Return the largest body that is searched to its end: as much as one client may keep."""
+    """Return the maximum size of a body that is searched to its end: the share of one client."""
     return min(LARGEST_BODY, large_bytes(limit) // 4)
 
 
 def _own_address(address: str) -> str:
-    """Return an IPv4 address at which the pod itself reaches what listens on that address."""
+    """Return an IPv4 address at which the pod itself reaches a listener on that address."""
     try:
         return str(IPv4Address(address))
     except ValueError:
@@ -153,7 +153,7 @@ def _own_address(address: str) -> str:
 
 
 def _every_address() -> str:
-    """Every address of both families; of IPv4 alone where the kernel has no IPv6."""
+    """Return the wildcard of both address families, or of IPv4 only if the kernel has no IPv6."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as tried:
             tried.bind(("::", 0))

@@ -1,1 +1,1 @@
-"""Which fields of a request pass to the engine."""
+"""Request fields that the gateway allows or rejects."""

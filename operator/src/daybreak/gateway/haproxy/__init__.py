@@ -1,4 +1,5 @@
-"""HAProxy as a program: start it, end it, talk to its socket; errors and paths of all of them."""
+"""HAProxy as a program: start, stop and admin socket; errors and paths of all HAProxies."""
 
 CHILD = f"{__path__[0]}/child.py"
-"""The program that becomes another one, which ends with its parent. (`pathlib` is a megabyte to a keeper.)"""
+"""Path of the program that becomes another one, which ends with its parent. (`pathlib` would take a keeper a
+megabyte.)"""

@@ -1,4 +1,4 @@
-"""How many connections a HAProxy has, and flags that its configuration looks up in maps."""
+"""Number of HAProxy's connections, and flags in maps of its configuration."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,25 +6,25 @@ from pathlib import Path
 from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
 SET = "1"
-"""A flag of a map that has one."""
+"""Flag of a map that has only one."""
 _FULL = "2"
 
 
 def shortage(short: bool, full: bool) -> tuple[str, ...]:
-    """Return the flags that say how short of room a gateway is."""
+    """Return the flags for a gateway's shortage of capacity."""
     return (SET,) * short + (_FULL,) * full
 
 
 @dataclass(frozen=True)
 class Connections:
-    """Connections of clients."""
+    """Number of client connections."""
 
     now: int
     limit: int
 
 
 async def connections(api: RuntimeApi) -> Connections:
-    """Ask HAProxy. Raises RuntimeApiError."""
+    """Query HAProxy for its connections. Raises RuntimeApiError."""
     lines = (await api.command("show info")).splitlines()
     found = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
     try:
@@ -44,7 +44,7 @@ async def clients(api: RuntimeApi, frontend: str) -> int:
 
 
 async def set_flags(api: RuntimeApi, file: Path, *flags: str) -> None:
-    """Write flags into the map that the configuration looks them up in, and no others.
+    """Replace the flags of a map.
 
     Raises RuntimeApiError.
     """

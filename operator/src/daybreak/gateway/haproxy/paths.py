@@ -1,9 +1,9 @@
-"""The paths on which models are asked."""
+"""Paths of model requests and health checks."""
 
 HEALTH_PATH = "/health"
-"""Where clients ask whether the address serves, with GET or HEAD: the gateway answers 200."""
+"""Path at which clients check the address, with GET or HEAD: the gateway answers 200."""
 BALANCER_PATH = "/ping"
-"""The same for load balancers that reach gateway pods directly: 503 while the pod terminates."""
+"""Path for load balancers that reach gateway pods directly: 503 while the pod terminates."""
 PATHS = (
     "/v1/chat/completions",
     "/v1/completions",
@@ -13,7 +13,7 @@ PATHS = (
     "/tokenize",
     "/detokenize",
 )
-"""Where models are asked, with POST: what both Ray Serve LLM's ingress and vLLM's own server answer."""
+"""Paths of model requests, with POST, that both Ray Serve LLM's ingress and vLLM's own server answer."""
 SCORE_PATHS = ("/v1/score", "/score", "/rerank", "/v1/rerank", "/v2/rerank")
 """Paths on which vLLM 0.29 shares state between requests of one `X-Request-Id`."""
 REPLICA_PATHS = (
@@ -29,4 +29,4 @@ REPLICA_PATHS = (
     "/pooling",
     "/v2/embed",
 )
-"""The same for what vLLM's own server alone answers: a replica's own port."""
+"""Paths of model requests, with POST, that only vLLM's own server answers: the direct port of a replica."""

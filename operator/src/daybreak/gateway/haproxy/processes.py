@@ -1,4 +1,4 @@
-"""HAProxy's process: started by us, or by the supervisor, which outlives us."""
+"""Process of HAProxy, started by this program or by the supervisor, which outlives it."""
 
 import asyncio
 import json
@@ -17,9 +17,9 @@ from daybreak.gateway.haproxy import CHILD
 from daybreak.gateway.haproxy.connections import close_connection
 
 WORDS = 50
-"""Lines that are kept of what a process has said."""
+"""Maximum number of output lines that are kept of a process."""
 ANSWER_SECONDS = 10.0
-"""How long the supervisor may take for an answer."""
+"""Maximum seconds until the supervisor responds."""
 
 log = logging.getLogger("daybreak.gateway")
 
@@ -29,40 +29,41 @@ class GatewayFailed(Exception):
 
 
 class HaproxyHangs(GatewayFailed):
-    """HAProxy runs, and does not answer."""
+    """HAProxy runs and does not respond."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """A process at one moment."""
+    """State of a process at one time."""
 
     pid: int
     ended: int | None
-    """Its exit status (negative: the signal); None: it runs."""
+    """Exit status (negative: the signal); None if the process runs."""
     stopping: bool
-    """Whether it was told to end, at once or when its last request has ended."""
+    """True if the process must end, immediately or after its last request."""
     words: str = ""
-    """What it has said on standard error, its last lines."""
+    """Last lines of its standard error."""
 
 
 class Process(Protocol):
-    """One HAProxy as a process, whoever has started it."""
+    """One HAProxy as a process, started by any program."""
 
     async def look(self) -> Status | None:
-        """How it is now; None: it has not been started. Raises GatewayFailed when nobody can say."""
+        """Return the current state, or None if it has not been started. Raises GatewayFailed if it is
+        unknown."""
 
     async def start(self, file: Path) -> None:
-        """Start it from a configuration. Raises GatewayFailed."""
+        """Start the process from a configuration. Raises GatewayFailed."""
 
     async def wait(self) -> int:
-        """Wait for its end and return its exit status. Raises GatewayFailed."""
+        """Wait until the process ends and return its exit status. Raises GatewayFailed."""
 
     async def signal(self, number: int) -> None:
-        """Send it a signal, if it still runs. Raises GatewayFailed."""
+        """Send a signal to the process if it still runs. Raises GatewayFailed."""
 
 
 class OwnProcess:
-    """Started by this process; it ends when this process does, or the thread that starts it."""
+    """Child process, which ends with this process or with the thread that starts it."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -71,19 +72,19 @@ class OwnProcess:
         self._stopping = False
 
     async def look(self) -> Status | None:
-        """How it is now."""
+        """Return the current state."""
         return self.status
 
     @property
     def status(self) -> Status | None:
-        """The same."""
+        """Current state, or None if it has not been started."""
         if self._process is None:
             return None
         ended = self._process.returncode
         return Status(self._process.pid, ended, self._stopping, " ".join(self._words[-20:]))
 
     async def start(self, file: Path) -> None:
-        """Start it."""
+        """Start the process."""
         self._words.clear()
         self._stopping = False
         self._process = await asyncio.create_subprocess_exec(
@@ -101,7 +102,7 @@ class OwnProcess:
         self._reader = asyncio.create_task(self._read_words(self._process))
 
     async def wait(self) -> int:
-        """Wait for its end."""
+        """Wait until the process ends and return its exit status."""
         if self._process is None:
             raise GatewayFailed("HAProxy has not been started")
         status = await self._process.wait()
@@ -110,7 +111,7 @@ class OwnProcess:
         return status
 
     async def signal(self, number: int) -> None:
-        """Send it a signal."""
+        """Send a signal to the process if it still runs."""
         if self._process is not None and self._process.returncode is None:
             self._stopping |= number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGKILL)
             self._process.send_signal(number)
@@ -121,16 +122,16 @@ class OwnProcess:
         async for line in process.stderr:
             text = line.decode(errors="replace").strip()
             self._words = [*self._words[1 - WORDS :], text]
-            # It warns of each client that leaves while it is held, and of each server that goes down.
+            # HAProxy warns of each client that leaves while it is held, and of each server that goes down.
             log.debug("haproxy", extra={"said": text})
 
 
 class SupervisedProcess:
-    """Started by the supervisor: it lives on when this process ends.
+    """Process that the supervisor starts and that continues when this process ends.
 
     Args:
-        socket: Where the supervisor listens.
-        name: What the process is called there.
+        socket: Socket of the supervisor.
+        name: Name of the process there.
     """
 
     def __init__(self, socket: Path, name: str) -> None:
@@ -138,20 +139,20 @@ class SupervisedProcess:
         self._name = name
 
     async def look(self) -> Status | None:
-        """How it is now."""
+        """Return the current state from the supervisor."""
         found = await self._ask("look")
         return Status(**found) if found else None
 
     async def start(self, file: Path) -> None:
-        """Have it started."""
+        """Start the process through the supervisor."""
         await self._ask("start", file=os.fspath(file))
 
     async def wait(self) -> int:
-        """Wait for its end."""
+        """Wait until the process ends and return its exit status."""
         return int((await self._ask("wait", seconds=None))["ended"])
 
     async def signal(self, number: int) -> None:
-        """Have a signal sent to it."""
+        """Send a signal through the supervisor."""
         await self._ask("signal", number=int(number))
 
     async def _ask(self, what: str, seconds: float | None = ANSWER_SECONDS, **more: Any) -> Mapping[str, Any]:
@@ -161,7 +162,7 @@ class SupervisedProcess:
 async def ask(
     socket: Path, request: Mapping[str, Any], seconds: float | None = ANSWER_SECONDS
 ) -> Mapping[str, Any]:
-    """Ask the HAProxies' supervisor. Raises GatewayFailed when it does not do it, or does not answer."""
+    """Send a request to the HAProxies' supervisor. Raises GatewayFailed if it fails or gets no response."""
     try:
         async with asyncio.timeout(seconds):
             reader, writer = await asyncio.open_unix_connection(socket)

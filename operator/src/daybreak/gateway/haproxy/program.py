@@ -1,4 +1,4 @@
-"""A HAProxy that is started from a configuration file, or found running, and talked to over its socket."""
+"""HAProxy that is started from a configuration file, or adopted, and controlled over its socket."""
 
 import asyncio
 import signal
@@ -9,16 +9,16 @@ from daybreak.gateway.haproxy.processes import GatewayFailed, HaproxyHangs, OwnP
 from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
 _LOOK = 0.05
-"""Seconds between two looks at a HAProxy that starts."""
+"""Seconds between two checks of a starting HAProxy."""
 
 
 class Haproxy:
     """One HAProxy.
 
     Args:
-        file: Its configuration.
-        socket: Its admin socket, as the configuration has it.
-        process: Its process; one of our own, unless somebody else starts it.
+        file: Configuration file.
+        socket: Admin socket, as in the configuration.
+        process: HAProxy's process. Defaults to a child process of this program.
     """
 
     def __init__(self, file: Path, socket: Path, process: Process | None = None) -> None:
@@ -30,25 +30,25 @@ class Haproxy:
 
     @property
     def pid(self) -> int:
-        """The process. Raises GatewayFailed when there is none."""
+        """Process ID. Raises GatewayFailed if there is no process."""
         if not self._pid:
             raise GatewayFailed("HAProxy has not been started")
         return self._pid
 
     async def runs(self) -> bool:
-        """Whether its process is there. Raises GatewayFailed when nobody can say."""
+        """Return True if the process runs. Raises GatewayFailed if that is unknown."""
         status = await self._process.look()
         return status is not None and status.ended is None
 
     async def stopping(self) -> bool:
-        """Return True if its process was told to end. Raises GatewayFailed when nobody can say."""
+        """Return True if the process is stopping. Raises GatewayFailed if that is unknown."""
         status = await self._process.look()
         return status is not None and status.stopping
 
     async def adopt(self, seconds: float) -> bool:
-        """Take over the process that runs. Returns False when there is none.
+        """Adopt the running process. Returns False if there is none.
 
-        Raises HaproxyHangs when there is one that does not answer.
+        Raises HaproxyHangs if it does not respond.
         """
         status = await self._process.look()
         if status is None or status.ended is not None:
@@ -62,7 +62,7 @@ class Haproxy:
         return True
 
     async def start(self, seconds: float) -> None:
-        """Start it and wait until it listens. Raises GatewayFailed with what it said."""
+        """Start HAProxy and wait until it listens. Raises GatewayFailed with its output."""
         self._socket.unlink(missing_ok=True)
         await self._process.start(self._file)
         try:
@@ -80,18 +80,19 @@ class Haproxy:
         self._pid = status.pid if status is not None else 0
 
     async def wait(self) -> int:
-        """Wait for its end and return its exit status (negative: the signal)."""
+        """Wait until HAProxy ends and return its exit status (negative: the signal)."""
         return await self._process.wait()
 
     async def stop(self, graceful: float, until: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """No new connections; who is here may finish, for so many seconds. Returns whether all could.
+        """Refuse new connections and let current requests finish for `graceful` seconds. Returns True if all
+        did.
 
-        `until` is waited for before `api` is closed. Raises RuntimeApiError when that cannot be had.
+        `until` is awaited before `api` is closed. Raises RuntimeApiError if `api` cannot connect for it.
         """
         if not await self.runs():
             return True
         if until is not None:
-            # A stopping HAProxy closes its admin socket, and keeps what is connected.
+            # A stopping HAProxy closes its admin socket, and keeps established connections.
             await self.api.connect()
         else:
             self.api.close()
@@ -100,7 +101,7 @@ class Haproxy:
             async with asyncio.timeout(graceful):
                 if until is not None:
                     await until()
-                    # It waits for this connection too.
+                    # HAProxy waits for this connection too.
                     self.api.close()
                 await self._process.wait()
         except TimeoutError:
@@ -109,7 +110,7 @@ class Haproxy:
         return True
 
     async def kill(self) -> None:
-        """End it at once: who is here is cut."""
+        """Kill HAProxy immediately; current requests are cut."""
         self.api.close()
         if await self._process.look() is not None:
             await self._process.signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""HAProxy's admin socket (its Runtime API)."""
+"""Client of HAProxy's admin socket (its Runtime API)."""
 
 import asyncio
 import json
@@ -10,18 +10,18 @@ from daybreak.gateway.haproxy.connections import close_connection
 
 _PROMPT = b"\n> "
 _LIMIT = 16 * 2**20
-"""Bytes of the longest answer: a snapshot of 1,024 services is about 300 KB."""
+"""Maximum bytes of a response; a snapshot of 1,024 services is about 300 KB."""
 
 
 class RuntimeApiError(Exception):
-    """HAProxy refused a command, or cannot be reached."""
+    """HAProxy rejected a command, or cannot be reached."""
 
 
 class RuntimeApi:
-    """One connection to the admin socket, kept open.
+    """Persistent connection to the admin socket.
 
-    It is kept because HAProxy closes the socket itself when it stops softly, while the connection lives on:
-    it is then the only way left to release who is still held.
+    HAProxy closes the socket itself when it stops softly, while the connection stays open. The connection is
+    then the only way to release held requests.
     """
 
     def __init__(self, socket: Path) -> None:
@@ -31,17 +31,17 @@ class RuntimeApi:
         self._closed = False
 
     async def connect(self) -> None:
-        """Connect, unless it is connected. Raises RuntimeApiError when nobody listens."""
+        """Connect if there is no connection. Raises RuntimeApiError if HAProxy does not listen."""
         self._closed = False
         async with self._turn:
             await self._connected()
 
     async def command(self, text: str) -> str:
-        """Send one command and return what HAProxy says, stripped. Raises RuntimeApiError."""
+        """Send one command and return HAProxy's response, stripped. Raises RuntimeApiError."""
         return (await self.commands(text))[0]
 
     async def commands(self, *texts: str) -> list[str]:
-        """Send commands that HAProxy runs one right after the other, and return what it says to each."""
+        """Send commands that HAProxy runs without interruption, and return its response to each."""
         line = "; ".join(texts)
         async with self._turn:
             reader, writer = await self._connected()
@@ -52,25 +52,25 @@ class RuntimeApi:
                 self._drop()
                 raise RuntimeApiError(f"HAProxy's admin socket was closed during: {_named(line)}") from error
             except BaseException:
-                # Cancelled between command and answer: the next one must not read this one's answer.
+                # Canceled between command and response: the next command must not read this response.
                 self._drop()
                 raise
             return [answer[: -len(_PROMPT)].decode(errors="replace").strip() for answer in answers]
 
     async def expect(self, text: str, *good: str) -> None:
-        """Send a command whose answer must begin with one of `good` (nothing given: must be empty)."""
+        """Send a command whose response must begin with one of `good`, or be empty if `good` is empty."""
         answer = await self.command(text)
         if not (answer.startswith(good) if good else not answer):
             raise RuntimeApiError(f"{_named(text)}: {answer}")
 
     async def expect_all(self, *texts: str) -> None:
-        """Send commands that HAProxy runs one right after the other; each answer must be empty."""
+        """Send commands that HAProxy runs without interruption; each response must be empty."""
         for text, answer in zip(texts, await self.commands(*texts), strict=True):
             if answer:
                 raise RuntimeApiError(f"{_named(text)}: {answer}")
 
     async def json(self, text: str) -> Mapping[str, Any]:
-        """Send a command that answers with one JSON object."""
+        """Send a command whose response is one JSON object."""
         answer = await self.command(text)
         try:
             found: Mapping[str, Any] = json.loads(answer)
@@ -79,7 +79,7 @@ class RuntimeApi:
         return found
 
     def close(self) -> None:
-        """Close the connection, until `connect` is called: a stopping HAProxy waits for each."""
+        """Close the connection until the next `connect`: a stopping HAProxy waits for each connection."""
         self._closed = True
         self._drop()
 
@@ -115,5 +115,5 @@ class RuntimeApi:
 
 
 def _named(command: str) -> str:
-    """A command as an error may name it: errors are logged, and what is set may be digests of keys."""
+    """Return a command as it may appear in a logged error, because values may be digests of keys."""
     return " ".join(word for word in command.split()[:3] if "=" not in word)

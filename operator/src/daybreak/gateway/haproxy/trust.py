@@ -1,4 +1,4 @@
-"""What the HAProxies of a gateway believe of each other's requests."""
+"""Trust between the HAProxies of a gateway."""
 
 import os
 import re
@@ -6,19 +6,19 @@ import secrets
 from pathlib import Path
 
 ATTEMPTS = 60
-"""Wrong keys that are answered 401 in a minute for one address of clients. Above that it is 429 for every key
-that has not been used from there within the last hour."""
+"""Maximum number of wrong keys that one client address may send per minute and that are answered 401. Above
+it every key is answered 429 that has not been used from there within the last hour."""
 
 _TOKEN = re.compile("[0-9a-f]{32}")
 
 
 def next_socket(folder: Path) -> Path:
-    """Where the HAProxy that holds sends a route's request that its backend did not take."""
+    """Return the socket for requests of a route that their backend did not accept."""
     return folder / "next.sock"
 
 
 def token(folder: Path) -> str:
-    """What a request from the router bears, and no client knows. All have one folder."""
+    """Return the secret in requests from the router, which no client knows. All HAProxies share a folder."""
     file = folder / "token"
     if (found := _read(file)) and _TOKEN.fullmatch(found):
         return found
@@ -29,10 +29,10 @@ def token(folder: Path) -> str:
 
 
 def _read(file: Path) -> str:
-    """What stands there; empty where nothing does.
+    """Return the content of a file, or nothing if it is missing.
 
-    A link is not followed: whoever has broken into HAProxy could lay one, and would read in HAProxy's
-    configuration what only the agent may.
+    Links are not followed: an attacker in HAProxy could create one, and would read in HAProxy's configuration
+    what only the agent may read.
     """
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW)

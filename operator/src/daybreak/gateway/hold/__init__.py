@@ -1,1 +1,1 @@
-"""The HAProxy in front of the services: holds, checks, counts and passes requests."""
+"""HAProxy that holds, checks, counts and forwards requests to the services."""

@@ -1,4 +1,4 @@
-"""HAProxy's configuration, made from haproxy.cfg.j2."""
+"""HAProxy configuration, rendered from haproxy.cfg.j2."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,69 +25,71 @@ _BACK = "|".join(
         *(f"%[var(txn.daybreak_{name})]" for name in _COME_BACK),
     )
 )
-"""What comes back with a request that no server could be reached for: its backend, how often it has, when its
-hold ends, whose it is, whether only replicas can answer it, whether nobody has looked at its body, and
-whether it does not count as activity."""
+"""Values that a request keeps if no server could be reached and it returns to the hold. They are its backend,
+the number of its returns, the end of its hold, and its source address. Three flags follow: only replicas can
+answer it, its body is unchecked, and it does not count as activity."""
 ROUTER_ADDRESS = "127.0.0.1"
-"""Where the router's connections come from: what it says of its clients is believed."""
+"""Source address of the router's connections. The gateway trusts the router's information about its
+clients."""
 
 
 @dataclass(frozen=True)
 class Maps:
-    """HAProxy's maps: empty at first, kept by slots.lua."""
+    """Map files of HAProxy: empty at first, maintained by slots.lua."""
 
     folder: Path
 
     @property
     def awake(self) -> Path:
-        """Backends that small requests reach without Lua: `replicas` where one is up, else `proxies`."""
+        """Backends that small requests reach without Lua: `replicas` if one is up, otherwise `proxies`."""
         return self.folder / "awake.map"
 
     @property
     def models(self) -> Path:
-        """The backend of each model, by the service's port and the model's name: `20000/llama`."""
+        """Backend of each model, by the port of the service and the name of the model: `20000/llama`."""
         return self.folder / "models.map"
 
     @property
     def fronts(self) -> Path:
-        """The backend of requests that name no model, by port: of services with several models, and with
-        routing by prefix. Bodies are waited for there."""
+        """Backend of requests that name no model, by port, for services with several models or with prefix
+        routing. HAProxy waits for bodies there."""
         return self.folder / "fronts.map"
 
     @property
     def adapters(self) -> Path:
-        """The models that are LoRA adapters, by the same keys: Serve's proxy does not know them."""
+        """Models that are LoRA adapters, by port and name, as in `models`. Serve's proxy does not know
+        them."""
         return self.folder / "adapters.map"
 
     @property
     def choices(self) -> Path:
-        """How a replica is chosen, by backend, where it is not the least busy one: a Policy."""
+        """Replica selection, by backend, if it is not the least busy replica: a Policy."""
         return self.folder / "choices.map"
 
     @property
     def queues(self) -> Path:
-        """Requests that may wait for the replicas of a backend, by backend."""
+        """Maximum number of requests that wait for the replicas of a backend, by backend."""
         return self.folder / "queues.map"
 
     @property
     def checks(self) -> Path:
-        """Paths of health checks, by backend, where they are not those of Ray pods."""
+        """Paths of health checks, by backend, if they differ from those of Ray pods."""
         return self.folder / "checks.map"
 
     @property
     def guards(self) -> Path:
-        """Where replicas look at bodies themselves, the bytes of the largest one that is taken, by backend;
-        and by port where a service has one model."""
+        """Maximum body size in bytes, by backend, if the replicas check bodies themselves; also by port if a
+        service has one model."""
         return self.folder / "guards.map"
 
     @property
     def paths(self) -> Path:
-        """Where more than OpenAI's paths pass, by port: `any`, `v2` for those below `/v2`, or `routes`."""
+        """Ports at which more than OpenAI's paths pass: `any`, `v2` for paths below `/v2`, or `routes`."""
         return self.folder / "paths.map"
 
     @property
     def routes(self) -> Path:
-        """Prefixes of paths that pass there, by port: `20000/words/`."""
+        """Allowed path prefixes of ports with `routes`, by port: `20000/words/`."""
         return self.folder / "routes.map"
 
     @property
@@ -98,32 +100,32 @@ class Maps:
 
     @property
     def access(self) -> Path:
-        """Whether a service needs a key, by its port: `open`, `keyed`, or `unread` while one cannot be read.
-        A port that is not in it has not been told of."""
+        """Key requirement of a service, by its port: `open`, `keyed`, or `unread` while a key cannot be read.
+        A missing port has not been configured."""
         return self.folder / "access.map"
 
     @property
     def keys(self) -> Path:
-        """What is known of each API key, by the service's port and the key's digest."""
+        """Properties of each API key, by the port of the service and the digest of the key."""
         return self.folder / "keys.map"
 
     @property
     def origins(self) -> Path:
-        """The origins whose pages may read a service's answers, by its port: `20000/https://chat.example`."""
+        """Origins whose pages may read a service's responses, by port: `20000/https://chat.example`."""
         return self.folder / "origins.map"
 
     @property
     def short(self) -> Path:
-        """Whether the gateway is short of room: with the entry `1` it is, and with `2` it is full."""
+        """Shortage of capacity in the gateway: `1` if it is short, `2` if it is full."""
         return self.folder / "short.map"
 
     @property
     def closing(self) -> Path:
-        """Whether responses announce the end of their connection: with an entry they do."""
+        """Flag for responses that announce the end of their connection; set while there is an entry."""
         return self.folder / "closing.map"
 
     def empty(self) -> None:
-        """Write all of them, without an entry."""
+        """Write every map file without entries."""
         for file in (
             self.awake,
             self.models,
@@ -147,137 +149,144 @@ class Maps:
 
 @dataclass(frozen=True)
 class GatewayConfig:
-    """What can be set of one gateway."""
+    """Configuration of one gateway."""
 
     folder: Path
-    """A private folder: the admin socket and the configuration lie in it."""
+    """Private folder for the admin socket and the configuration."""
     address: str = "*"
-    """The address that services are reached at, in HAProxy's words; `*` is every IPv4 address, and `::`
-    every one of both families."""
+    """Address at which services are reached, in HAProxy's notation; `*` is every IPv4 address, and `::` every
+    address of both families."""
     first_port: int = 20000
     slots: int = 1024
-    """How many services there can be: each has a port of its own."""
+    """Maximum number of services; each has its own port."""
     max_connections: int = 10000
-    """Connections of clients at a time, held ones included. The hard limit of open files (RLIMIT_NOFILE)
-    should be at least `descriptors`, 22,148 with these defaults; a lower one allows fewer connections."""
+    """Maximum number of client connections, held ones included. The hard limit of open files (RLIMIT_NOFILE)
+    should be at least `descriptors`, 22,148 with these defaults; a lower limit allows fewer connections."""
     model_backends: int = 256
-    """Backends for the gates of services with several models; models beyond them share the front's."""
+    """Backends for the gates of services with several models; models beyond them share the front's
+    backend."""
     short: float = 0.5
-    """Part of the connections, and of `hold_bytes`, from which on a client has its share and no more, and no
-    connection is kept for a next request."""
+    """Part of the connections, and of `hold_bytes`, from which the gateway is short. Each client is then
+    limited to its share, and no connection is kept for a next request."""
     client_share: float = 0.25
-    """Part of them for one client, by its address."""
+    """Part of the connections, and of `hold_bytes`, for one client, by address."""
     service_share: float = 0.75
-    """Part of them for one service: the rest is for the others."""
+    """Part of the connections, and of `hold_bytes`, for one service; the rest is for the other services."""
     routed_requests: int = 1500
-    """Requests of one service that may be here by the router at a time: it has fewer connections."""
+    """Maximum number of requests of one service that come through the router at the same time. The router has
+    fewer connections."""
     few: float = 0.02
     """Part of the connections that one client may have while the pod is nearly full."""
     fewest: float = 0.002
-    """The same while it is full."""
+    """Part of the connections that one client may have while the pod is full."""
     hold_bytes: int = 384 * 2**20
-    """What held requests may take together: buffers, what the kernel keeps, and HAProxy's own of each."""
+    """Maximum memory of all held requests: buffers, kernel memory, and HAProxy's memory for each request."""
     body_kernel_bytes: int = 128 * 2**10
-    """What the kernel keeps of a body that nobody reads yet; it takes up to twice of it. Where a body does
-    not fit, the client's end is behind the rest, and nobody hears of it while the request is held."""
+    """Kernel memory for a body that is not being read yet; the kernel uses up to twice this value. If a body
+    does not fit, the client's close follows the rest of the body, and the gateway does not notice it during
+    the hold."""
     kernel_bytes: int = 32 * 2**10
-    """What the kernel keeps of an answer on its way; it takes up to twice of it."""
+    """Kernel memory for a response in transit; the kernel uses up to twice this value."""
     stall_timeout: int = 60
-    """Seconds for which a client may leave off sending its body, or taking its answer."""
+    """Maximum time in seconds for which a client may stop sending its body or reading its response."""
     body_grace: int = 30
-    """Seconds of a client that a body may take, whatever it comes like."""
+    """Time in seconds of a client that a body may take at any speed."""
     body_pace: int = 16 * 2**10
-    """Bytes per second that it must have come at from then on, the time left out in which nobody reads it."""
+    """Minimum speed of a body after `body_grace`, in bytes per second, without the time in which the gateway
+    does not read it."""
     stream_timeout: int = names.GATEWAY_STREAM_SECONDS
-    """Seconds for which a model may be silent."""
+    """Maximum time in seconds for which a model may be silent."""
     connect_timeout_ms: int = 1500
-    """Milliseconds within which a server must take a connection; after them the next one is asked, or the
-    request is held."""
+    """Maximum time in milliseconds in which a server must accept a connection. After it, HAProxy tries the
+    next server, or the request is held."""
     check_timeout: int = 6
-    """Seconds within which a server must answer a health check."""
+    """Maximum time in seconds in which a server must answer a health check."""
     errors_in_a_row: int = 10
-    """Errors (500, 502) of a server, and nothing else, after which it is down until a check finds it well."""
+    """Number of consecutive errors (500, 502) of a server after which it is down until a health check
+    succeeds."""
     queue_timeout: int = 600
-    """Seconds for which a request may wait for a server that has as many as it takes."""
+    """Maximum time in seconds for which a request waits for a server that has reached its limit of
+    requests."""
     head_timeout: int = 10
-    """Seconds within which a request's head must have arrived."""
+    """Maximum time in seconds until the head of a request has arrived."""
     keep_alive_timeout: int = 75
-    """Seconds for which a client's connection may be without a request."""
+    """Maximum time in seconds for which a client connection may be without a request."""
     release_rate: float = 250
-    """Held requests released per second and gate when it opens: about what one Serve proxy, one
-    Python process, takes in, so that the first server to come up is not buried."""
+    """Held requests released per second and gate when it opens. The value is about the rate that one Serve
+    proxy, a single Python process, accepts, so that the first server is not overloaded."""
     release_burst: int = 20
-    """Held requests that may be released at once."""
+    """Maximum number of held requests that are released at once."""
     max_choices: int = fields.MAX_CHOICES
-    """The largest `n` that a request may ask for."""
+    """Maximum value of `n` in a request."""
     max_items: int = fields.MAX_ITEMS
-    """The longest list of prompts, inputs or documents."""
+    """Maximum length of a list of prompts, inputs or documents."""
     buffer_bytes: int = 32 * 1024
-    """HAProxy's buffer: each held request has one, and a request's head must fit it."""
+    """Size of HAProxy's buffer: each held request has one, and the head of a request must fit it."""
     small: int = 28 * 1024
-    """Bytes of a body that is looked at as a whole: with a head it fits the buffer."""
+    """Maximum size in bytes of a body that is checked as a whole; with a head it fits the buffer."""
     late_socket: Path | None = None
-    """Where the router takes requests whose model stands behind the buffer's end; None: there is none."""
+    """Socket at which the router receives requests whose model name is behind the end of the buffer, or None
+    if there is none."""
     late_bytes: int = 10 * 2**20
-    """The largest body that it takes."""
+    """Maximum body size in bytes at `late_socket`."""
     hard_stop: int = 7200
-    """Seconds after which a stopping gateway ends whatever is left."""
+    """Seconds after which a stopping gateway ends all remaining requests."""
 
     @property
     def socket(self) -> Path:
-        """The admin socket."""
+        """Path of the admin socket."""
         return self.folder / "admin.sock"
 
     @property
     def again_socket(self) -> Path:
-        """Where requests come back to the hold that no server could be reached for."""
+        """Socket at which requests return to the hold if no server could be reached for them."""
         return self.folder / "again.sock"
 
     @property
     def next_socket(self) -> Path:
-        """Where the router takes requests of routes back, for the next backend."""
+        """Socket at which the router takes back requests of routes, for the next backend."""
         return next_socket(self.folder)
 
     @property
     def file(self) -> Path:
-        """The configuration file."""
+        """Path of the configuration file."""
         return self.folder / "haproxy.cfg"
 
     @property
     def fields(self) -> Path:
-        """What guard.lua lets pass, as Lua."""
+        """Path of the Lua file with the request fields that guard.lua allows."""
         return self.folder / "fields.lua"
 
     @property
     def responses(self) -> Path:
-        """The table of error responses, as Lua."""
+        """Path of the table of error responses, as Lua."""
         return self.folder / responses.LUA_FILE
 
     @property
     def maps(self) -> Maps:
-        """The maps that HAProxy looks things up in."""
+        """Map files that HAProxy reads."""
         return Maps(self.folder)
 
     @property
     def descriptors(self) -> int:
-        """File descriptors that HAProxy needs: two for each connection (the other one is that to the server),
-        two for each service (its port and a health check), and some for itself."""
+        """Number of file descriptors that HAProxy needs: two for each connection (one to the client, one to
+        the server), two for each service (its port and a health check), and some for HAProxy itself."""
         return 2 * self.max_connections + 2 * self.slots + _OWN_DESCRIPTORS
 
     @property
     def kept_bytes(self) -> int:
-        """The most that is kept of one held request's body: buffers of the connection and of the request, and
-        the kernel's."""
+        """Maximum memory for the body of one held request: buffers of the connection and of the request, and
+        kernel memory."""
         return 2 * self.buffer_bytes + 2 * self.body_kernel_bytes
 
     def connections(self, part: float) -> int:
-        """So much of all connections."""
+        """Return the number of connections that is this part of all connections."""
         return max(1, int(part * self.max_connections))
 
     def fitting(self, descriptors: int) -> Self:
-        """The same with as many connections as so many file descriptors allow.
+        """Return this configuration with as many connections as the file descriptors allow.
 
-        Raises ValueError if that is none.
+        Raises ValueError if they allow no connection.
         """
         if descriptors >= self.descriptors:
             return self
@@ -288,12 +297,12 @@ class GatewayConfig:
 
     @property
     def last_port(self) -> int:
-        """The last of the services' ports."""
+        """Last port of the services."""
         return self.first_port + self.slots - 1
 
 
 def render(config: GatewayConfig) -> str:
-    """The text of haproxy.cfg."""
+    """Return the text of haproxy.cfg."""
     return load(TEMPLATE).render(
         **vars(config),
         added_buckets=ADDED_BUCKETS,

@@ -1,10 +1,10 @@
-"""Clients that left while they were held, where HAProxy does not notice it itself.
+"""Detection of clients that left while their requests were held, in cases that HAProxy misses.
 
-HAProxy 2.8 does not hear of each client that leaves whose whole request it has read: not where the
-connection had a request before, for one. So the kernel is asked: for each connection where there are few,
-and for the list of all where there are many. To read the list takes about 10 ms, however short it is, since
-the kernel walks a large table for it: that is why Python does it, in a thread, and not HAProxy, in which
-every stream would stand still meanwhile.
+HAProxy 2.8 does not notice every client that leaves after HAProxy has read its whole request. It misses, for
+example, clients whose connection had an earlier request. Therefore the agent queries the kernel: for single
+connections if there are few, and for the list of all connections if there are many. Reading the list takes
+about 10 ms, however short it is, because the kernel walks a large table. Python does it in a thread, because
+in HAProxy it would block every stream.
 """
 
 import asyncio
@@ -23,18 +23,19 @@ TCP6 = Path("/proc/net/tcp6")
 
 _ESTABLISHED = "01"
 _FEW = 256
-"""Connections that are sooner asked for one by one."""
+"""Maximum number of connections that are queried one by one."""
 
 _BATCH = 500
-"""Numbers that surely fit one command."""
+"""Maximum number of request numbers that fit one command."""
 
 Connection = tuple[str, str]
-"""The client's address and port, and our port, as the kernel writes them."""
+"""Address and port of the client, and the gateway's port, as the kernel writes them."""
 
 
 @lru_cache(maxsize=10_000)
 def as_the_kernel_writes(address: str, file: Path) -> str:
-    """An address as that file has it: words of four bytes, in the order of the machine, in hexadecimal."""
+    """Return an address as the file has it: four-byte words in the byte order of the machine, in
+    hexadecimal."""
     found = ip_address(address)
     if file == TCP6 and isinstance(found, IPv4Address):
         found = IPv6Address(f"::ffff:{found}")
@@ -45,7 +46,7 @@ def as_the_kernel_writes(address: str, file: Path) -> str:
 
 
 def connections(file: Path) -> dict[Connection, str]:
-    """The state of each connection: two hexadecimal digits. Raises OSError."""
+    """Return the state of each connection as two hexadecimal digits. Raises OSError."""
     found = {}
     for line in file.read_text().splitlines()[1:]:
         _, here, far, state, _ = line.split(maxsplit=4)
@@ -54,14 +55,14 @@ def connections(file: Path) -> dict[Connection, str]:
 
 
 class Departures:
-    """Tells HAProxy which of its held clients have left."""
+    """Reporter of departed held clients to HAProxy."""
 
     def __init__(self, api: RuntimeApi, file: Path) -> None:
         self._api = api
         self._file = file
 
     async def look(self, backend: str = "") -> int:
-        """Look at the requests that are held now, at one gate or all. Returns how many have left.
+        """Check the held requests of one gate or of all gates. Returns the number of departed clients.
 
         Raises RuntimeApiError and OSError.
         """
@@ -77,7 +78,7 @@ class Departures:
         return len(left)
 
     def _left_of_few(self, rows: Sequence[Sequence[Any]]) -> list[int] | None:
-        """None where the kernel cannot be asked for one connection."""
+        """Return the departed requests, or None if the kernel cannot be queried for one connection."""
         try:
             diag = SockDiag()
         except OSError:
@@ -100,6 +101,6 @@ class Departures:
         }
         states = connections(self._file)
         if any(connection not in states for connection in held.values()):
-            # The list is no picture of one moment: while it is read, one that is there may be passed over.
+            # The list is not atomic: while it is read, an existing connection may be missed.
             states = connections(self._file) | states
         return [number for number, connection in held.items() if states.get(connection) != _ESTABLISHED]

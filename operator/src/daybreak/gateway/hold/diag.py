@@ -1,11 +1,12 @@
-"""The kernel's word on one connection (sock_diag over netlink): no list is read, so it takes microseconds."""
+"""Kernel query for the state of one connection (sock_diag over netlink): it reads no list and takes
+microseconds."""
 
 import socket
 import struct
 from ipaddress import IPv6Address, ip_address
 
 ESTABLISHED = 1
-"""The state of a connection that both ends have open. One that the client has closed is 8."""
+"""State of a connection that both ends have open. A connection that the client has closed has state 8."""
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -26,19 +27,19 @@ def _packed(address: str) -> tuple[socket.AddressFamily, bytes]:
 
 
 class SockDiag:
-    """Asks for connections one by one."""
+    """Client of sock_diag that queries connections one by one."""
 
     def __init__(self) -> None:
-        """Raises OSError where the kernel does not let us ask."""
+        """Open the socket. Raises OSError if the kernel does not permit it."""
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_SOCK_DIAG)
         self._socket.settimeout(1)
 
     def close(self) -> None:
-        """Close the socket."""
+        """Close the netlink socket."""
         self._socket.close()
 
     def state(self, far: tuple[str, int], here: tuple[str, int]) -> int:
-        """The state of the connection between those addresses and ports; 0 for none. Raises OSError."""
+        """Return the state of the connection between two endpoints, or 0 if there is none. Raises OSError."""
         family, there = _packed(far[0])
         _, ours = _packed(here[0])
         question = (

@@ -1,4 +1,4 @@
-"""API keys: files of mounted Secrets, known to HAProxy by their digests only."""
+"""API keys from the files of mounted Secrets. HAProxy knows only their digests."""
 
 import hashlib
 import re
@@ -11,29 +11,29 @@ from urllib.parse import quote
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text, whole
 
 NOBODY = "0" * 64
-"""A digest that no key has: a service whose keys cannot be read is closed, not open."""
+"""Digest that matches no key. A service whose keys cannot be read is closed, not open."""
 
 _DIGEST = re.compile("[0-9a-fA-F]{64}")
 
 
 @dataclass(frozen=True)
 class ApiKey:
-    """An API key as HAProxy knows it. Raises ValueError where the digest is none."""
+    """API key as HAProxy knows it. Raises ValueError if the digest is invalid."""
 
     name: str
-    """Whose it is: told to models and counted by, never a secret."""
+    """Name of the key: sent to models and used for counts, never a secret."""
     digest: str
-    """SHA-256 of the key, in hexadecimal; NOBODY: it cannot be read."""
+    """SHA-256 of the key, in hexadecimal; NOBODY if the key cannot be read."""
     expires: int = 0
-    """When it opens nothing any more, in seconds since 1970; 0: never."""
+    """Expiry in seconds since 1970; 0: never."""
     models: tuple[str, ...] = ()
-    """Models that it may ask for; none: all."""
+    """Models that the key may use; none: all."""
     per_minute: int = 0
-    """Requests that it may send in a minute; 0: any number."""
+    """Maximum number of requests per minute; 0 is unlimited."""
     in_flight: int = 0
-    """Requests that it may have here at a time; 0: any number."""
+    """Maximum number of concurrent requests in the gateway; 0 is unlimited."""
     held: int | None = None
-    """Requests of a model that it may have held at a time; None: its fair share."""
+    """Maximum number of held requests of a model; None: the key's fair share."""
 
     def __post_init__(self) -> None:
         if not _DIGEST.fullmatch(self.digest):
@@ -41,19 +41,20 @@ class ApiKey:
 
     @property
     def word(self) -> str:
-        """As `daybreak set` takes it, among others separated by commas."""
+        """Item of `keys` in the command `daybreak set`, where commas separate items."""
         models = "+".join(quote(model, safe="") for model in self.models)
         held = "" if self.held is None else self.held
         name, digest = quote(self.name, safe=""), self.digest.lower()
         return f"{name}:{digest}:{self.expires}:{self.per_minute}:{self.in_flight}:{held}:{models}"
 
     def may_ask(self, model: str, now: float) -> bool:
-        """Whether it may ask for a model."""
+        """Return True if the key may use a model."""
         return (not self.expires or now < self.expires) and (not self.models or model in self.models)
 
 
 def _api_key(item: Mapping[str, Any], name: str, digest: str) -> ApiKey:
-    """A key as its entry in the spec has it. A limit that cannot be read is none, a time is long past."""
+    """Return a key from its entry in the spec. An unreadable limit is unlimited; an unreadable time has
+    expired."""
     limits, until = at(item, "limits"), text(item.get("expires"))
     moment = parse_time(until) if until else None
     models, held = item.get("models"), limits.get("maxHeld")
@@ -69,13 +70,13 @@ def _api_key(item: Mapping[str, Any], name: str, digest: str) -> ApiKey:
 
 
 class KeyFiles:
-    """Reads the keys below a folder that has a folder for each Secret, as the kubelet mounts them."""
+    """Reader of keys in a folder with one folder for each Secret, as the kubelet mounts them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def keys(self, manifest: Mapping[str, Any]) -> tuple[ApiKey, ...]:
-        """An LLMService's keys; none: it is open to all. Of two that are the same the first one is taken."""
+        """Return an LLMService's keys, or none if it is open to all. Of two equal keys the first is used."""
         found: dict[str, ApiKey] = {}
         for item in mappings(at(manifest, "spec", "access").get("apiKeys")):
             reference = mapping(item.get("secretRef"))
@@ -85,7 +86,7 @@ class KeyFiles:
         return tuple(found.values())
 
     def value(self, secret: str, key: str) -> bytes:
-        """What a key of a Secret holds, without spaces around it; empty: it cannot be read."""
+        """Return the value of a Secret's key without surrounding spaces, or nothing if it cannot be read."""
         if not secret or not key or "/" in secret + key or secret in (".", ".."):
             return b""
         try:

@@ -1,4 +1,4 @@
-"""Which gate has which of HAProxy's backends."""
+"""Assignment of HAProxy's backends to gates."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,38 +8,38 @@ from daybreak.gateway.hold.process import Known, model_backend, own_backend
 
 @dataclass
 class Given:
-    """The backends of one service."""
+    """Backends of one service."""
 
     own: str
-    """The backend of its port."""
+    """Backend of the service's port."""
     front: str = ""
-    """Empty: it has one gate, which takes all requests to the port."""
+    """Backend of the front. Empty if the service has one gate, which takes all requests to the port."""
     models: dict[str, str] = field(default_factory=dict)
-    """By model. Whoever has none left is the front's."""
+    """Backends by model. Models without one share the front's backend."""
     leaving: dict[str, str] = field(default_factory=dict)
-    """Of models that have gone, until the last of their requests has ended."""
+    """Backends of removed models, until the last of their requests has ended."""
 
     def all(self) -> set[str]:
-        """All of them."""
+        """Return all backends of the service."""
         return {self.own, *filter(None, [self.front]), *self.models.values(), *self.leaving.values()}
 
 
 class ModelBackends:
-    """Gives out backends, and takes them back when the last of their requests has ended.
+    """Pool of backends, which are released when the last of their requests has ended.
 
-    A service with one model has the backend of its port. Where more come, the first one keeps it, with those
-    who are held there, and what is new gets backends from a common stock: each model, and the front.
-    There is no way back: a request that is held cannot go from one backend to another.
+    A service with one model has the backend of its port. If more models are added, the first one keeps that
+    backend, with the requests held there. The new models and the front get backends from a common pool. This
+    is not reversible, because a held request cannot move from one backend to another.
     """
 
     def __init__(self, number: int) -> None:
         self._free = [model_backend(each) for each in reversed(range(number))]
         self._given: dict[int, Given] = {}
         self.ending: set[str] = set()
-        """Backends of services that have gone, and that may still have requests."""
+        """Backends of deleted services that may still have requests."""
 
     def adopt(self, slot: int, gates: Iterable[Known]) -> None:
-        """Take in the gates of a service that HAProxy knows already, as somebody else gave them out."""
+        """Adopt the gates of a service that a previous agent assigned in HAProxy."""
         given = self._given.setdefault(slot, Given(own_backend(slot)))
         gates = sorted(gates, key=lambda gate: gate.gone)
         for gate in gates:
@@ -48,12 +48,13 @@ class ModelBackends:
             elif gate.model:
                 given.models[gate.model] = gate.backend
             elif gate.backend != given.own or len(gates) > 1:
-                # Alone it is a service without models: whichever comes first may have its backend.
+                # A single front gate belongs to a service without models, so the first model may have its
+                # backend.
                 given.front = gate.backend
             self._occupy(gate.backend)
 
     def adopt_ending(self, backends: Iterable[str]) -> None:
-        """Take in backends of which no gate is known and that may still have requests."""
+        """Adopt backends without a known gate that may still have requests."""
         given = {name for each in self._given.values() for name in each.all()}
         for backend in backends:
             if backend in self._free and backend not in given:
@@ -65,11 +66,11 @@ class ModelBackends:
             self._free.remove(backend)
 
     def give(self, slot: int, models: Sequence[str]) -> Given:
-        """The backends of a service that has these models now."""
+        """Return the backends of a service that currently has these models."""
         given = self._given.setdefault(slot, Given(own_backend(slot)))
         for model in [model for model in given.models if model not in models]:
             backend = given.models.pop(model)
-            # Without any model there is nothing to go by: what is held is held on.
+            # Without any model the held requests have no destination, so they stay held.
             if models or backend != given.own:
                 given.leaving[model] = backend
         used = {*given.models.values(), *given.leaving.values(), given.front}
@@ -90,7 +91,7 @@ class ModelBackends:
     def _give_front(self, given: Given) -> None:
         given.front = self._take()
         if not given.front:
-            # The one that the first model has had, with whoever is held there.
+            # The backend that the first model has had, with the requests held there.
             given.front = given.own
             for found in (given.models, given.leaving):
                 for model in [model for model, backend in found.items() if backend == given.own]:
@@ -100,13 +101,13 @@ class ModelBackends:
         return self._free.pop() if self._free else ""
 
     def forget(self, slot: int) -> Collection[str]:
-        """The service has gone. Returns the backends that it had."""
+        """Release the backends of a deleted service. Returns their names."""
         given = self._given.pop(slot, Given(own_backend(slot)))
         self.ending |= given.all() - {given.own}
         return sorted(given.all())
 
     def leaving(self) -> list[tuple[int, str, str]]:
-        """Slot, model and backend of models that have gone, of services that have not."""
+        """Return slot, model and backend of models that were removed from existing services."""
         return [
             (slot, model, backend)
             for slot, given in self._given.items()
@@ -114,7 +115,7 @@ class ModelBackends:
         ]
 
     def ended(self, backend: str) -> None:
-        """The last request of a backend has ended: somebody else may have it."""
+        """Return a backend whose last request has ended to the pool."""
         own = False
         for slot, given in self._given.items():
             for model in [model for model, name in given.leaving.items() if name == backend]:

@@ -1,4 +1,4 @@
-"""The HAProxy that holds: started, programmed, stopped."""
+"""HAProxy process that holds requests: start, configuration and stop."""
 
 import asyncio
 import resource
@@ -21,59 +21,59 @@ from daybreak.gateway.hold.table import Gate, Slot, Snapshot
 from daybreak.gateway.responses import responses
 
 _LOOK = 0.05
-"""Seconds between two looks at a HAProxy that stops."""
+"""Seconds between two checks of a stopping HAProxy."""
 
 _SWEEP = 0.5
-"""Seconds between two looks at who has left while held."""
+"""Seconds between two checks for departed held clients."""
 
 _LAST_LOOK = 0.02
-"""Seconds that a gate may wait, before it opens, for a last look at who has left. On a busy machine the look
-takes longer; it goes on then, and holds back those whose turn comes later."""
+"""Maximum seconds for which a gate waits, before it opens, for a last check for departed clients. On a busy
+machine the check takes longer; it then continues and stops the departed requests that are released later."""
 
 _MOST_MOVED = 40
-"""Backends that are asked for by name in one command: HAProxy takes 64 words."""
+"""Maximum number of backends that one command names; HAProxy accepts 64 words."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 
 def own_backend(slot: int) -> str:
-    """Name of a service's own backend in HAProxy."""
+    """Return the name of a service's own backend in HAProxy."""
     return f"s{slot}"
 
 
 def model_backend(number: int) -> str:
-    """Name of a backend for one of several gates of a service."""
+    """Return the name of a backend for one of several gates of a service."""
     return f"m{number}"
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept for clients."""
+    """Memory that the gateway keeps for clients."""
 
     held_bytes: int
-    """What held requests take, as far as it is counted."""
+    """Bytes of held requests, as far as they are counted."""
 
 
 class Known(NamedTuple):
-    """A gate that HAProxy has been told of by whoever programmed it before."""
+    """Gate that a previous agent configured in HAProxy."""
 
     backend: str
     port: int
-    """Its service's."""
+    """Port of the gate's service."""
     uid: str
     service: str
     model: str
     front: bool
     gone: bool
-    """Whether it was removed, and its last stream may go on."""
+    """True if the gate was removed; its last stream may continue."""
 
 
 class Gateway:
-    """The data path of one gateway pod.
+    """Data path of one gateway pod.
 
     Args:
-        config: What is set of it.
-        process: HAProxy's process; one of our own, unless somebody else starts it.
+        config: Settings of the gateway.
+        process: HAProxy's process. Defaults to a child process of this program.
     """
 
     def __init__(self, config: GatewayConfig, process: Process | None = None) -> None:
@@ -87,17 +87,17 @@ class Gateway:
 
     @property
     def pid(self) -> int:
-        """HAProxy's process. Raises GatewayFailed when there is none."""
+        """Process ID of HAProxy. Raises GatewayFailed if there is no process."""
         return self._haproxy.pid
 
     async def runs(self) -> bool:
-        """Whether HAProxy is there. Raises GatewayFailed when nobody can say."""
+        """Return True if HAProxy runs. Raises GatewayFailed if that is unknown."""
         return await self._haproxy.runs()
 
     async def adopt(self, seconds: float = 30) -> bool:
-        """Take over the HAProxy that runs. Returns False when there is none.
+        """Adopt the running HAProxy. Returns False if there is none.
 
-        Raises HaproxyHangs when there is one that does not answer.
+        Raises HaproxyHangs if HAProxy runs and does not respond.
         """
         if not await self._haproxy.adopt(seconds):
             return False
@@ -105,7 +105,7 @@ class Gateway:
         return True
 
     async def read_back(self) -> tuple[list[Known], Collection[str]]:
-        """What an adopted HAProxy has been told: its gates, and the backends that have servers.
+        """Return the gates of an adopted HAProxy and the backends that have servers.
 
         Raises RuntimeApiError.
         """
@@ -115,10 +115,10 @@ class Gateway:
     async def start(self, seconds: float = 30) -> None:
         """Start HAProxy and wait until it listens.
 
-        Raises GatewayFailed with what HAProxy said, and ValueError when too few open files are allowed.
+        Raises GatewayFailed with HAProxy's output, and ValueError if too few open files are allowed.
         """
         self.config.folder.mkdir(mode=0o770, parents=True, exist_ok=True)
-        # HAProxy raises its own limit up to the hard one, and no further.
+        # HAProxy raises its own limit up to the hard limit only.
         _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
         config = self.config if descriptors == resource.RLIM_INFINITY else self.config.fitting(descriptors)
         if config != self.config:
@@ -132,38 +132,40 @@ class Gateway:
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def set_gate(self, backend: str, slot: Slot) -> None:
-        """Say how a gate is to be treated; acknowledged from here on. Raises RuntimeApiError."""
+        """Set the state of a gate, which is acknowledged from then on. Raises RuntimeApiError."""
         if slot.gate is Gate.OPEN:
             self._looking = asyncio.create_task(self._look_for_departed(backend))
             await asyncio.wait([self._looking], timeout=_LAST_LOOK)
         await self._api.expect(f"daybreak set {backend} {slot.words()}", "ok")
 
     async def told_all(self) -> None:
-        """Say that every service has been told: nobody waits for an unknown one. Raises RuntimeApiError."""
+        """Mark all services as configured, so that no request waits for an unknown one. Raises
+        RuntimeApiError."""
         await self._api.expect("daybreak ready", "ok")
 
     async def remove_gate(self, backend: str) -> None:
-        """The model has gone: requests held for it are answered 404. Raises RuntimeApiError.
+        """Remove the gate of a deleted model; its held requests receive 404. Raises RuntimeApiError.
 
-        Its streams go on, and it is told of until it is unset.
+        Its streams continue, and snapshots include the gate until it is unset.
         """
         await self._api.expect(f"daybreak remove {backend}", "ok")
 
     async def unset_gate(self, backend: str) -> None:
-        """Its service has gone: requests that are held or come are answered 404. Raises RuntimeApiError."""
+        """Remove the gate of a deleted service; its held and new requests receive 404. Raises
+        RuntimeApiError."""
         await self._api.expect(f"daybreak unset {backend}", "ok")
         await self._servers.set(backend, ())
 
     async def set_servers(self, backend: str, servers: Collection[Server]) -> None:
-        """Say which servers a gate's backend has. Raises RuntimeApiError."""
+        """Set the servers of a gate's backend. Raises RuntimeApiError."""
         await self._servers.set(backend, servers)
 
     async def remove_left_servers(self, backend: str) -> bool:
-        """Remove servers whose last stream has ended. Returns whether one is still there."""
+        """Remove servers whose last stream has ended. Returns True if such a server still has streams."""
         return await self._servers.remove_left(backend)
 
     async def empty(self, backend: str) -> bool:
-        """Take the servers from a backend. Returns whether its last request has ended.
+        """Remove the servers of a backend. Returns True if its last request has ended.
 
         Raises RuntimeApiError.
         """
@@ -172,15 +174,16 @@ class Gateway:
         return not left and await self._api.command(f"daybreak streams {backend}") == "0"
 
     async def snapshot(self) -> Snapshot:
-        """All gates at one moment. Raises RuntimeApiError."""
+        """Return a snapshot of all gates. Raises RuntimeApiError."""
         return Snapshot.parse(await self._api.json("daybreak show"))
 
     async def changes(self, since: int) -> tuple[int, Snapshot]:
-        """The gates that changed since that number, or have requests in flight, and the next number.
+        """Return the next sequence number and the gates that changed since a number or have requests in
+        flight.
 
-        Those whose requests go to other RayClusters than was told last belong to them. Zero asks for all, as
-        does a number from before HAProxy was started anew. That `idle_ms` grows is no change. A gate that was
-        unset is in no answer. Raises RuntimeApiError.
+        Gates whose requests go to other RayClusters than last reported are included. Zero requests all gates,
+        as does a number from before HAProxy's last restart. A growing `idle_ms` is not a change. A gate that
+        was unset is never included. Raises RuntimeApiError.
         """
         moved = sorted(self._servers.moved)[:_MOST_MOVED]
         found = await self._api.json(" ".join(["daybreak show changed", str(since), *moved]))
@@ -193,23 +196,23 @@ class Gateway:
         return found["sequence"], replace(snapshot, slots=slots)
 
     async def kept(self) -> Kept:
-        """What is kept for clients. Raises RuntimeApiError."""
+        """Return the memory that the gateway keeps for clients. Raises RuntimeApiError."""
         found = await self._api.json("daybreak kept")
         return Kept(held_bytes=found["held_bytes"])
 
     async def connections(self) -> Connections:
-        """Connections of clients. Raises RuntimeApiError."""
+        """Return the numbers of client connections. Raises RuntimeApiError."""
         return await info.connections(self._api)
 
     async def set_short(self, short: bool, full: bool = False) -> None:
-        """Say whether the gateway is short of room: clients with many connections get no more then.
+        """Set whether the gateway is short of capacity: clients with many connections then get no more.
 
-        If it is full, only clients with hardly any do. Raises RuntimeApiError.
+        If it is full, only clients with hardly any connections get more. Raises RuntimeApiError.
         """
         await info.set_flags(self._api, self.config.maps.short, *info.shortage(short, full))
 
     async def set_closing(self) -> None:
-        """Announce the end of its connection in each response from here on. Raises RuntimeApiError."""
+        """Announce the end of the connection in each further response. Raises RuntimeApiError."""
         await info.set_flags(self._api, self.config.maps.closing, info.SET)
 
     async def clients(self) -> int:
@@ -217,25 +220,26 @@ class Gateway:
         return await info.clients(self._api, "services")
 
     async def wait(self) -> int:
-        """Wait for HAProxy's end and return its exit status (negative: the signal)."""
+        """Wait until HAProxy ends and return its exit status (negative: the signal)."""
         return await self._haproxy.wait()
 
     async def stop(self, graceful: float) -> bool:
-        """End HAProxy: no new connections; what is held or streams may finish, for so many seconds.
+        """Stop HAProxy: refuse new connections and let held and running requests finish for `graceful`
+        seconds.
 
-        The gates can be moved meanwhile. Returns whether everybody could finish.
+        The gates can be changed during that time. Returns True if all requests finished.
         """
         finished = await self._haproxy.stop(graceful, self._everybody_left)
         await self._look_no_more()
         return finished
 
     async def leave(self) -> None:
-        """Let go of HAProxy, which lives on if its process is not ours."""
+        """Disconnect from HAProxy, which continues to run if its process is not a child of this program."""
         await self._look_no_more()
         self._api.close()
 
     async def kill(self) -> None:
-        """End HAProxy at once: what is held or streams is cut."""
+        """Kill HAProxy immediately; held and running requests are cut."""
         await self._look_no_more()
         await self._haproxy.kill()
 
@@ -253,7 +257,8 @@ class Gateway:
         try:
             await self._departures.look(backend)
         except (OSError, RuntimeApiError) as error:
-            # Without it, what HAProxy notices itself must do. While it ends it cannot be asked.
+            # If the check fails, only clients that HAProxy notices itself are detected. A stopping HAProxy
+            # cannot be queried.
             log.debug("no look at who has left", error=str(error))
 
     async def _sweep(self) -> None:

@@ -1,4 +1,4 @@
-"""The servers of HAProxy's backends: added while HAProxy runs, and removed without cutting a stream."""
+"""Servers of HAProxy's backends, added at run time and removed without cutting a stream."""
 
 import zlib
 from collections.abc import Collection
@@ -10,47 +10,50 @@ CHECK = (
     "check inter 20s fastinter 250ms downinter 250ms rise 1 fall 3 "
     "observe layer4 error-limit 1 on-error mark-down pool-purge-delay 1s"
 )
-"""Every 250 ms while it is down, so that a woken server is used at once; every 20 s once it is up: of 1,000
-services, every 10 s is 2 % of a core (docs/decisions/0066). A busy event loop may be late: only the third
-failure counts, each looked at again after 250 ms. A server that refuses a connection is down until a check
-finds it well: the request goes to another one, or to the backup, and those behind it need not try.
-Connections that nobody uses are closed after a second or two: a server with such connections cannot be
-removed.
+"""Health check settings of a server.
+
+A server that is down is checked every 250 ms, so that it is used immediately after a wake. A server that is
+up is checked every 20 s: with 1,000 services, every 10 s is 2 % of a core (docs/decisions/0066). A busy event
+loop may respond late, so only the third failure counts, and each failure is checked again after 250 ms. A
+server that refuses a connection is down until a health check succeeds: the request goes to another server or
+to the backup, and later requests need not try. Idle connections are closed after one or two seconds, because
+a server with such connections cannot be removed.
 """
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Server:
-    """Where requests can be sent: a replica of a model, or the Serve proxy of a Ray head."""
+    """Destination of requests: a replica of a model, or the Serve proxy of a Ray head."""
 
     host: str
     port: int
     backup: bool = False
-    """Whether it is used only while no other server of its backend is up."""
+    """True if the server is used only while no other server of its backend is up."""
     max_connections: int = 0
-    """Requests that it gets at a time (HAProxy's `maxconn`); more wait in HAProxy. 0: any number."""
+    """Maximum number of concurrent requests (HAProxy's `maxconn`); further requests wait in HAProxy. 0 is
+    unlimited."""
     weight: int = 1
-    """Its share of the requests, compared with other servers of its backend."""
+    """Share of the requests, relative to other servers of the backend."""
     cluster: str = field(default="", compare=False)
-    """Its RayCluster; empty: nobody has said it."""
+    """RayCluster of the server; empty if unknown."""
     pod: str = field(default="", compare=False)
-    """UID of its pod; empty: nobody has said it."""
+    """UID of the server's pod; empty if unknown."""
 
     @property
     def name(self) -> str:
-        """Its name in HAProxy."""
+        """Name of the server in HAProxy."""
         return f"{self.host.replace(':', '_')}-{self.port}{'-backup' if self.backup else ''}"
 
     @property
     def text(self) -> str:
-        """Its address as HAProxy writes it."""
+        """Address of the server in HAProxy's notation."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def words(self) -> str:
-        """Its address and settings, as in HAProxy's `add server`.
+        """Address and settings, as in HAProxy's `add server`.
 
-        The id follows from the address, so that two gateways hash a request to the same server.
+        The id is derived from the address, so that two gateways hash a request to the same server.
         """
         number = zlib.crc32(self.text.encode()) % (2**31 - 1) + 1
         limit = f" maxconn {self.max_connections}" if self.max_connections else ""
@@ -61,39 +64,41 @@ class Server:
 _FIELDS = {"be_name": 1, "srv_name": 3, "srv_addr": 4, "srv_admin_state": 6, "srv_uweight": 7, "srv_port": 18}
 """Columns of HAProxy's `show servers state`."""
 _UNTOLD = -1
-"""In place of a limit that HAProxy does not tell."""
+"""Placeholder for a limit that HAProxy does not report."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A server that HAProxy has."""
+    """Server that exists in HAProxy."""
 
     server: Server
     used: bool
-    """False: it is on its way out."""
+    """False if the server is being removed."""
 
 
 class Servers:
-    """Keeps the servers of all backends as they are wanted."""
+    """Reconciler of the servers of all backends with the desired ones."""
 
     def __init__(self, api: RuntimeApi) -> None:
         self._api = api
         self._known: dict[str, dict[str, _Known]] = {}
-        """Servers that HAProxy has, by backend and name."""
+        """Servers that exist in HAProxy, by backend and name."""
         self.moved: set[str] = set()
-        """Backends whose RayClusters are others than was told last: HAProxy knows nothing of them."""
+        """Backends whose RayClusters have changed since the last report. HAProxy does not know
+        RayClusters."""
 
     def forget(self) -> None:
-        """HAProxy was started anew: it has none."""
+        """Forget all servers, because a restarted HAProxy has none."""
         self._known.clear()
 
     def clusters(self, backend: str) -> tuple[str, ...] | None:
-        """The RayClusters that a backend's requests go to, or are still at; None: not all are known."""
+        """Return the RayClusters of a backend's current requests, or None if not all are known."""
         found = {one.server.cluster for one in self._known.get(backend, {}).values()}
         return None if "" in found else tuple(sorted(found))
 
     async def read_back(self) -> Collection[str]:
-        """Ask a HAProxy that somebody else has programmed. Returns the backends that have servers.
+        """Read the servers of a HAProxy that a previous agent configured. Returns the backends that have
+        servers.
 
         Raises RuntimeApiError.
         """
@@ -111,7 +116,8 @@ class Servers:
         return sorted(self._known)
 
     async def set(self, backend: str, servers: Collection[Server]) -> None:
-        """Make the backend's servers these; streams of others go on to their end. Raises RuntimeApiError."""
+        """Replace the servers of a backend; streams of removed servers continue to their end. Raises
+        RuntimeApiError."""
         before, known = self.clusters(backend), self._known.setdefault(backend, {})
         try:
             await self._set(backend, known, servers)
@@ -142,14 +148,15 @@ class Servers:
         if there is None:
             await self._api.expect(f"add server {path} {server.words}", "New server registered")
             known[server.name] = _Known(server, used=False)
-        # Whoever has added it may have ended before it came to this.
+        # The agent that added the server may have ended before this command.
         await self._api.expect(f"enable health {path}")
-        # It is up once it has answered, not before.
+        # The server must pass a health check before it is up.
         await self._api.expect_all(f"set server {path} state ready", f"set server {path} health down")
         known[server.name] = _Known(server, used=True)
 
     async def remove_left(self, backend: str) -> bool:
-        """Remove the servers whose last stream has ended. Returns whether any is left on its way out."""
+        """Remove servers whose last stream has ended. Returns True if any removed server still has
+        streams."""
         before, known = self.clusters(backend), self._known.get(backend, {})
         for name in [name for name, one in known.items() if not one.used]:
             answer = await self._api.command(f"del server {backend}/{name}")

@@ -1,4 +1,4 @@
-"""What the gateway is told of a gate, and what it tells of it."""
+"""State of a gate: the configuration that the gateway receives and the state that it reports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,119 +9,124 @@ from urllib.parse import quote
 from daybreak.gateway.hold.keys import ApiKey
 
 MAX_LINE = 24_000
-"""Bytes of a command that fit HAProxy's buffer (of 32 KiB) with room to spare."""
+"""Maximum bytes of a command, which fit HAProxy's buffer (32 KiB) with a margin."""
 
 HOLD_BUCKETS = (0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0)
-"""Upper bounds, in seconds, for how long requests are held."""
+"""Upper bounds, in seconds, for the time for which requests are held."""
 ADDED_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""The same for how long they are held although they could pass."""
+"""Upper bounds, in seconds, for the time for which requests are held although they could pass."""
 
 
 class Gate(StrEnum):
-    """What happens to a request that arrives."""
+    """Treatment of an arriving request."""
 
     OPEN = "open"
-    """It passes, as soon as a server is up."""
+    """The request passes as soon as a server is up."""
     CLOSED = "closed"
-    """It is held."""
+    """The request is held."""
     FAILED = "failed"
-    """It is refused with the reason, and so are requests that are held."""
+    """The request is rejected with the reason, as are held requests."""
 
 
 class Policy(StrEnum):
-    """How a replica is chosen for a request, where it is not the least busy one: `choose.lua`."""
+    """Selection of a replica for a request, if it is not the least busy one: `choose.lua`."""
 
     SESSION = "session"
-    """The same one for the same header `x-session-id`."""
+    """Same replica for the same header `x-session-id`."""
     PREFIX = "prefix"
-    """The same one for the same beginning of the prompt."""
+    """Same replica for the same beginning of the prompt."""
     TURNS = "turns"
-    """Each in turn."""
+    """Each replica in turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How a replica is chosen among those of one model."""
+    """Replica selection of one model."""
 
     policy: Policy
     most: int = 0
-    """Requests that a replica takes at a time; 0: any number."""
+    """Maximum number of concurrent requests of a replica; 0 is unlimited."""
     spare: int = 0
-    """Of SESSION: how many others are tried when a session's own has too much; 0: the session waits.
-    Of PREFIX: by how many requests its own may be ahead of the idlest replica."""
+    """For SESSION: number of other replicas that are tried if the session's own replica is overloaded; 0: the
+    session waits. For PREFIX: maximum number of requests by which the prompt's own replica may be ahead of
+    the least busy one."""
 
     @property
     def word(self) -> str:
-        """As `daybreak set` takes it."""
+        """Value of `choice` in the command `daybreak set`."""
         return f"{self.policy}:{self.most}:{self.spare}"
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One gate as the gateway must treat it: a model's, or the front of a service with several."""
+    """Gate as the gateway must configure it: that of a model, or the front of a service with several
+    models."""
 
     service: str
     gate: Gate
     epoch: int
-    """Number of the gate's change; a snapshot gives it back as acknowledged."""
+    """Number of the gate's change. A snapshot returns it as acknowledged."""
     model: str = ""
-    """Empty: the front, which takes the requests whose model is not known."""
+    """Name of the model. Empty: the front, which takes the requests whose model is not known."""
     uid: str = ""
-    """Of the LLMService: another one of the same name is another service."""
+    """UID of the LLMService; another one of the same name is another service."""
     port: int = 0
-    """The service's; 0: the port of the service's own backend."""
+    """Port of the service; 0: the port of the service's own backend."""
     models: Sequence[str] = ()
-    """Names that its requests bear: the model's, and those of its LoRA adapters."""
+    """Model names of the gate's requests: those of the model and of its LoRA adapters."""
     adapters: Sequence[str] = ()
-    """Those of them that are LoRA adapters, which Serve's proxy does not know."""
+    """Names in `models` of LoRA adapters, which Serve's proxy does not know."""
     front: bool = True
-    """Whether it takes the requests to its port that are not another gate's: of one that is alone, all."""
+    """True if the gate takes all requests to its port that do not belong to another gate. The only gate of a
+    service takes all requests."""
     listed: Sequence[str] = ()
-    """Of what takes those: names that requests to the service may bear; none: those of `models`. `/v1/models`
-    lists them, others are answered 404."""
+    """If `front`: model names that requests to the service may use. Defaults to `models`. `/v1/models` lists
+    them, and other names receive 404."""
     waits: bool = False
-    """Of what takes those: whether bodies are waited for, to know the model or the prompt's beginning."""
+    """If `front`: True if HAProxy waits for bodies, to read the model or the beginning of the prompt."""
     choice: Choice | None = None
-    """How a replica is chosen; None: the least busy one."""
+    """Replica selection; None: the least busy replica."""
     queue: int | None = None
-    """Requests that may wait for a replica while the gate is open, more are refused; None: any number."""
+    """Maximum number of requests that wait for a replica while the gate is open; further requests are
+    rejected. None is unlimited."""
     replicas_listen: bool = False
-    """Whether replicas are asked directly; else the Serve proxy is, which knows fewer paths."""
+    """True if requests go directly to replicas; otherwise they go to the Serve proxy, which knows fewer
+    paths."""
     paths: str = ""
-    """Of what takes the requests to its port: `any`, any method, path and body passes; `v2`, the same below
-    `/v2`; `routes`, the same at `routes` and below; empty: OpenAI's paths."""
+    """If `front`: allowed paths. `any`: any method, path and body; `v2`: the same below `/v2`; `routes`: the
+    same at `routes` and below; empty: OpenAI's paths."""
     routes: Sequence[str] = ()
-    """Prefixes of paths, each without its first `/` and with one at its end."""
+    """Path prefixes, each without the leading `/` and with a trailing one."""
     guarded: bool = False
-    """Whether its replicas look at the fields of bodies themselves: then the gateway does not, while its gate
-    is open and one of them is up. `check` must be a path at which only such replicas are well."""
+    """True if the replicas check the fields of bodies themselves. The gateway then does not, while its gate
+    is open and a replica is up. `check` must be a path that only such replicas answer as healthy."""
     check: str = ""
-    """Path at which its servers are asked whether they are well; empty: that of Ray pods."""
+    """Path of health checks. Defaults to that of Ray pods."""
     reason: str = ""
-    """Why the gate is `failed`, in words for clients."""
+    """Reason of the `failed` gate, for display to clients."""
     hold_ms: int = 300_000
     max_held: int = 1000
     max_body_bytes: int = 10 * 2**20
     retry_after: int = 10
-    """Seconds, told to who is refused."""
+    """Seconds that rejected clients receive in `Retry-After`."""
     origins: Sequence[str] = ()
-    """Origins whose pages may read answers; `*`: all. Told of where `keys` are."""
+    """Origins whose pages may read responses; `*`: all. Set on the gate that has `keys`."""
     extra: Sequence[str] = ()
-    """Fields of requests that pass though `gateway/fields` refuses them."""
+    """Request fields that the service allows although `gateway/fields` rejects them."""
     probes: Sequence[str] = ()
     """Requests that do not count as activity: `agent/<beginning of a user agent>`, `key/<name of a key>` or
-    `path<path>`. Told of where `keys` are."""
+    `path<path>`. Set on the gate that has `keys`."""
     keys: Sequence[ApiKey] = ()
-    """The API keys that open the service; with none it is open to all. Told of what takes the requests whose
-    model is not known."""
+    """API keys of the service; with none the service is open to all clients. Set on the gate that takes the
+    requests whose model is not known."""
 
     @property
     def name(self) -> str:
-        """What it is called towards the operator."""
+        """Name of the gate in reports to the operator."""
         return gate_name(self.service, self.model)
 
     def words(self) -> str:
-        """The words of the command `daybreak set`. Raises ValueError when they would be too long."""
+        """Return the words of the command `daybreak set`. Raises ValueError if they are too long."""
         words = {
             "service": quote(self.service, safe=""),
             "uid": quote(self.uid, safe=""),
@@ -160,45 +165,46 @@ class Slot:
 
 
 def gate_name(service: str, model: str) -> str:
-    """What a model's gate is called towards the operator; without a model, the front of a service."""
+    """Return the name of a gate in reports to the operator: that of a model, or the front without a model."""
     return f"{service}/{model}" if model else service
 
 
 def _names(names: Sequence[str]) -> str:
-    """Names as one word."""
+    """Return names as one comma-separated word."""
     return ",".join(quote(name, safe="") for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long something took, for many requests."""
+    """Durations of many requests."""
 
     sum_ms: int = 0
     counts: Sequence[int] = ()
-    """How many took up to each bound and longer than the one before; the last of them: longer than all."""
+    """Number of requests up to each bound and above the previous one; the last item counts those above all
+    bounds."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """What has been done with an API key since HAProxy started."""
+    """Usage of an API key since HAProxy started."""
 
     requests: int
-    """Requests that brought it, those that were refused included."""
+    """Requests with the key, rejected ones included."""
     in_flight: int
-    """Requests with it that are here, those that are held included."""
+    """Current requests with the key, held ones included."""
     refused: int
-    """Requests that were refused for its limits or its models."""
+    """Requests that were rejected because of the key's limits or models."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """One gate as the gateway sees it."""
+    """Gate as the gateway reports it."""
 
     slot: str
-    """Its backend in HAProxy."""
+    """Backend of the gate in HAProxy."""
     service: str
     model: str
-    """Empty: the front of a service with several models."""
+    """Name of the model. Empty: the front of a service with several models."""
     gate: Gate
     epoch: int
     arrivals: int
@@ -207,40 +213,40 @@ class SlotState:
     in_flight: int
     """Requests that have passed the gate and have not ended, streams included."""
     idle_ms: int
-    """Milliseconds since the last arrival or end; never more than the truth, up to a second less."""
+    """Milliseconds since the last arrival or end; never more than the true value, up to a second less."""
     servers_up: int
     ends: Mapping[str, int]
     """Requests that left the gate since HAProxy started, by reason: passed, hold_full, queue_full, timed_out,
     failed, gone, …"""
     held_ms: int = 0
-    """Milliseconds for which the oldest of those that are held has waited; 0: none is."""
+    """Milliseconds for which the oldest held request has waited; 0 if none is held."""
     past_lua: int = 0
-    """Requests among those that arrived that went to the model without coming to Lua."""
+    """Requests among `arrivals` that went to the model without passing through Lua."""
     wakes: int = 0
-    """How often the gate was opened after it had been closed."""
+    """Number of times that the gate was opened after it had been closed."""
     connect_ms: int = 0
-    """Mean time to connect to a server, of the latest 1,024 requests."""
+    """Mean time to connect to a server, over the latest 1,024 requests."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """Answers by the class of their status (`2xx`), the gateway's own refusals included."""
+    """Responses by status class (`2xx`), the gateway's own rejections included."""
     response_ms: int = 0
-    """Mean time until a model's answer began, of the latest 1,024 requests."""
+    """Mean time until a model's response began, over the latest 1,024 requests."""
     holds: Times = Times()
-    """How long requests were held, in HOLD_BUCKETS."""
+    """Time for which requests were held, in HOLD_BUCKETS."""
     keys: Mapping[str, KeyState] = field(default_factory=dict)
-    """The service's keys by their names, where `Slot.keys` are told."""
+    """Usage of the service's keys by name, on the gate with `Slot.keys`."""
     clusters: tuple[str, ...] | None = None
-    """The RayClusters that its requests go to, or are still at; None: that is not known."""
+    """RayClusters that receive the gate's requests or still have some; None if unknown."""
     added: Times = Times()
-    """How long those that then passed were held although they could pass, in ADDED_BUCKETS."""
+    """Time for which requests that then passed were held although they could pass, in ADDED_BUCKETS."""
 
     @property
     def name(self) -> str:
-        """What it is called towards the operator."""
+        """Name of the gate in reports to the operator."""
         return gate_name(self.service, self.model)
 
     @classmethod
     def parse(cls, row: Mapping[str, Any]) -> Self:
-        """Read one row of the answer to `daybreak show`."""
+        """Parse one row of the response to `daybreak show`."""
         times: dict[str, Any] = {name: Times(**row[name]) for name in ("holds", "added") if name in row}
         if "keys" in row:
             times["keys"] = {name: KeyState(**found) for name, found in row["keys"].items()}
@@ -249,15 +255,15 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All gates at one moment."""
+    """Atomic snapshot of all gates."""
 
     boot: str
-    """Changes when HAProxy was started anew, and its counts with it."""
+    """Identifier of this run of HAProxy. A restart changes it and resets the counts."""
     slots: Mapping[str, SlotState]
-    """By backend."""
+    """States by backend."""
 
     @classmethod
     def parse(cls, found: Mapping[str, Any]) -> Self:
-        """Read the answer to `daybreak show`."""
+        """Parse the response to `daybreak show`."""
         rows = [SlotState.parse(row) for row in found["slots"]]
         return cls(boot=found["boot"], slots={row.slot: row for row in rows})

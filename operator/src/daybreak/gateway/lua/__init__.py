@@ -3,4 +3,4 @@
 from pathlib import Path
 
 LUA = Path(__file__).parent
-"""Where it is."""
+"""Folder of the Lua files."""

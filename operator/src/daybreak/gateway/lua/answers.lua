@@ -1,24 +1,25 @@
--- What the gateway answers itself: JSON, errors in OpenAI's shape.
+-- Responses of the gateway itself: JSON, with errors in OpenAI's format.
 
 local percent = require("percent")
 local responses = require("responses")
 
 local answers = {}
 
-local MOST_NAMES = 50  -- how many models an error names
-local AT_ONCE = 50     -- how many models of a list are written together
+local MOST_NAMES = 50  -- maximum number of models that an error lists
+local AT_ONCE = 50     -- models of a list that are written together
 
 local UNREADABLE = "\u{FFFD}"
 
 local ESCAPES = { ['"'] = '\\"', ["\\"] = "\\\\", ["\n"] = "\\n", ["\r"] = "\\r", ["\t"] = "\\t" }
 
--- The text in UTF-8, as JSON must be. What a client names may be any bytes: half a pair of surrogates, another encoding, or a
--- name that was cut within a letter.
+-- Returns the text in UTF-8, as JSON requires. A client's name may be any bytes: half of a surrogate pair,
+-- another encoding, or a name cut within a character.
 local function in_utf8(text)
     if not text:find("[\128-\255]") then
         return text
     end
-    -- A surrogate is no letter, and not each version of Lua says so. No other letter has this first byte with such a second one.
+    -- Surrogates are invalid, and not every version of Lua reports them. No other character has this first
+    -- byte with such a second one.
     text = text:gsub("\xED[\xA0-\xBF][\x80-\xBF]", UNREADABLE)
     local pieces, at = {}, 1
     while true do
@@ -40,7 +41,7 @@ end
 
 local quoted = answers.quoted
 
--- Answers, with JSON if there is a body, and ends the request: what follows a call is not run.
+-- Responds, with JSON if there is a body, and ends the request: code after a call is not run.
 local function send(txn, status, body, headers)
     local reply = txn:reply({ status = status })
     reply:add_header("cache-control", "no-store")
@@ -54,8 +55,8 @@ local function send(txn, status, body, headers)
     txn:done(reply)
 end
 
--- Returns a text with its placeholders replaced, or nil for a text that is one placeholder without a value. Any other
--- placeholder without a value stays: a wrong message is better than none.
+-- Returns a text with its placeholders replaced, or nil for a text that is one placeholder without a value.
+-- Any other placeholder without a value stays: a wrong message is better than none.
 local function filled(text, values)
     local only = text:match("^{([%l_]+)}$")
     if only then
@@ -64,7 +65,8 @@ local function filled(text, values)
     return (text:gsub("{([%l_]+)}", function(name) return values[name] and tostring(values[name]) end))
 end
 
--- Sends an error response of responses.json, and ends the request. values: of its placeholders, by their names.
+-- Sends an error response of responses.json, and ends the request. values: of its placeholders, by their
+-- names.
 function answers.respond(txn, name, values)
     local response, headers = responses[name], {}
     values = values or {}
@@ -77,18 +79,19 @@ function answers.respond(txn, name, values)
         quoted(response.code) .. "}}", headers)
 end
 
--- Answers a health check of a model that sleeps, which is healthy. name: the model's; empty: of a service with several.
+-- Answers a health check of a sleeping model, which is healthy. name: of the model; empty: a service with
+-- several.
 function answers.asleep(txn, name)
     send(txn, 200, '{"status": "asleep", "model": ' .. (name ~= "" and quoted(name) or "null") .. ', "choices": []}')
 end
 
--- Answers with headers alone.
+-- Responds with headers only.
 function answers.nothing(txn, headers)
     send(txn, 204, nil, headers)
 end
 
--- Responds to a request for an unknown model. names: the models that the client may use. none: a function of the name,
--- which responds if there are none.
+-- Responds to a request for an unknown model. names: the models that the client may use. none: a function of
+-- the name, which responds if there are none.
 function answers.unknown(txn, name, names, none)
     if #names == 0 then
         return none(name)
@@ -105,7 +108,7 @@ local function model(name)
     return '{"id": ' .. quoted(name) .. ', "object": "model", "created": 0, "owned_by": "daybreak"}'
 end
 
--- Answers /v1/models from an HTTP service, which may say more than HAProxy's buffer takes.
+-- Answers /v1/models from an HTTP service, because the response may exceed HAProxy's buffer.
 function answers.list(applet, names)
     applet:set_status(200)
     applet:add_header("cache-control", "no-store")

@@ -1,8 +1,8 @@
--- The API key that a request brings. Keys themselves are never kept, only their SHA-256 digests.
+-- API key of a request. Keys themselves are never stored, only their SHA-256 digests.
 
 local bearer = {}
 
--- Whether two texts are equal, in a time that does not depend on where they differ.
+-- Returns whether two texts are equal, in a time that does not depend on where they differ.
 local function equal(one, other)
     if #one ~= #other then
         return false
@@ -14,8 +14,8 @@ local function equal(one, other)
     return difference == 0
 end
 
--- The digest of the request's key, in hexadecimal; nil if it brings none. Clients of Anthropic's API (/v1/messages)
--- send it as x-api-key.
+-- Returns the digest of the request's key, in hexadecimal; nil if it has none. Clients of Anthropic's API
+-- (/v1/messages) send it as x-api-key.
 function bearer.digest(txn)
     local header = txn.sf:req_fhdr("authorization")
     local key = header:sub(1, 7):lower() == "bearer " and header:sub(8):match("^%s*(.-)%s*$") or ""
@@ -27,7 +27,7 @@ function bearer.digest(txn)
     end
 end
 
--- Whether a key, by its digest, is one of those. Looks at all of them, whichever it is.
+-- Returns whether a key, by its digest, is in a list. It always compares all items, to take constant time.
 function bearer.opens(digest, allowed)
     local known = false
     for _, other in ipairs(allowed) do

@@ -1,8 +1,8 @@
--- Finds which model a request's body asks for, in JSON or in a form. It reads no further than to the model's name:
--- whether the rest is well formed is for the model to say.
+-- Finds the model that a request's body names, in JSON or in a form. It reads only up to the name: whether
+-- the rest is well formed is checked by the model.
 
 local model = {
-    FORMS = { ["/v1/audio/transcriptions"] = true, ["/v1/audio/translations"] = true },  -- all others take JSON
+    FORMS = { ["/v1/audio/transcriptions"] = true, ["/v1/audio/translations"] = true },  -- others take JSON
 }
 
 local find, byte, sub = string.find, string.byte, string.sub
@@ -10,7 +10,7 @@ local find, byte, sub = string.find, string.byte, string.sub
 local LONGEST_NAME = 512  -- bytes
 local FORM_HEAD = 4096    -- bytes of a form field's own head, its value included
 local BACKSLASH = ("\\"):byte()
--- Quotation marks and brackets that are looked at before the name: while one body is searched, nobody else is served.
+-- Maximum quotation marks and brackets before the name, because a search blocks all other requests.
 local MOST_STEPS = 200000
 local TOO_MANY = {}
 
@@ -38,7 +38,7 @@ local function unescaped(text)
         at = slash + 2
         if hex then
             local code = tonumber(hex, 16)
-            -- A letter beyond 16 bits is written as two halves.
+            -- A character beyond 16 bits is written as two surrogates.
             local half = code >> 10 == 0x36 and text:match("^\\u([dD][c-fC-F]%x%x)", slash + 6)
             if half then
                 code = 0x10000 + ((code & 0x3ff) << 10) + (tonumber(half, 16) & 0x3ff)
@@ -50,7 +50,7 @@ local function unescaped(text)
     end
 end
 
--- Where the string that begins at `at`, behind its quotation mark, ends: the place of the other mark, or nil.
+-- Returns the position of the quotation mark that ends the string whose content begins at `at`, or nil.
 local function string_end(text, at)
     local from = at
     while true do
@@ -70,7 +70,7 @@ local function string_end(text, at)
     end
 end
 
--- Where to go on behind the list or object that begins at `at`, or nil if it has no end.
+-- Returns the position after the list or object that begins at `at`, or nil if it has no end.
 local function behind_brackets(text, at)
     local depth = 0
     repeat
@@ -142,9 +142,9 @@ local function in_json(text, wanted)
     end
 end
 
--- The model that a JSON body names, and as fourth and fifth where it stands, from the first byte between its quotation marks to
--- the last. Without one: nil, whether what was read is an object's JSON, and whether the search was given up, since too much
--- stands before the name.
+-- Returns the model that a JSON body names and, as fourth and fifth values, its position: the first and last
+-- byte between its quotation marks. Without a model it returns nil and two flags: whether the text read so
+-- far is an object's JSON, and whether too much precedes the name.
 function model.in_json(text)
     steps = 0
     local went, name, well_formed, from, to = pcall(in_json, text, "model")
@@ -157,8 +157,8 @@ function model.in_json(text)
     return name, well_formed, false, from, to
 end
 
--- Whether a name stands in quotation marks and before a colon. What has no pattern in it is found many times faster, and most
--- bodies of a chat have a `"user"` that is no key.
+-- Returns whether a name occurs in quotation marks and before a colon. A plain search is many times faster
+-- than a pattern, and most chat bodies have a `"user"` that is not a key.
 local function is_key(text, name)
     local quoted, from, to = '"' .. name .. '"', nil, 1
     repeat
@@ -167,9 +167,10 @@ local function is_key(text, name)
     return from ~= nil
 end
 
--- A text of a JSON body, by its name; nil if it is not in what is here, or too much stands before it.
+-- Returns a text field of a JSON body by its name; nil if the received part lacks it, or too much precedes
+-- it.
 function model.field(text, name)
-    -- Most bodies do not have it, and this is the quicker look.
+    -- Most bodies do not have it, and this check is faster.
     if not is_key(text, name) and not find(text, "\\u", 1, true) then
         return nil
     end
@@ -181,8 +182,8 @@ function model.field(text, name)
     return went and found or nil
 end
 
--- The model that a form (multipart/form-data) names, and as fourth and fifth where it stands, from its first byte to its last.
--- Without one: nil and whether it is a form.
+-- Returns the model that a form (multipart/form-data) names and, as fourth and fifth values, its first and
+-- last byte. Without a model it returns nil and whether it is a form.
 function model.in_form(text, content_type)
     local boundary = content_type:match('[;%s][bB][oO][uU][nN][dD][aA][rR][yY]="([^"]+)"')
         or content_type:match("[;%s][bB][oO][uU][nN][dD][aA][rR][yY]=([^;%s]+)")
@@ -209,7 +210,8 @@ function model.in_form(text, content_type)
     return nil, true
 end
 
--- The model that a request to a path names, in JSON or in a form; nil if it names none in what is here of its body.
+-- Returns the model that a request to a path names, in JSON or in a form; nil if the received part of its
+-- body names none.
 function model.named(path, text, txn)
     if model.FORMS[path] then
         return (model.in_form(text, txn.sf:req_hdr("content-type")))

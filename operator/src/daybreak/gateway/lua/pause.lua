@@ -1,9 +1,11 @@
--- Lets an action of HAProxy wait: it is called anew after so many ms. waits: whether it has waited here before.
+-- Makes an action of HAProxy wait: HAProxy calls it again after `ms`. waits: whether it has already waited
+-- here.
 --
--- act.YIELD is returned once. HAProxy never takes what was returned from the stack of the request's coroutine, which
--- otherwise grew with each look until Lua had no memory left (some thousand looks a second, with ten services that wake);
--- and where nothing is returned it takes what was returned last. So it is nothing then, not nil: `return pause(ms, waits)`.
--- And an action that has waited says at its end how it goes on (act.CONTINUE), or it waits for ever.
+-- act.YIELD is returned only once. HAProxy never removes returned values from the stack of the request's
+-- coroutine. The stack would otherwise grow with each check until Lua had no memory left (some thousand
+-- checks a second, with ten waking services). If nothing is returned, HAProxy uses the previous value.
+-- Therefore a later call returns nothing, not nil: `return pause(ms, waits)`. An action that has waited must
+-- return how it continues (act.CONTINUE), or it waits forever.
 
 return function(ms, waits)
     act.wake_time(ms)

@@ -1,4 +1,4 @@
--- Percent-encoding, as URLs have it and the words of commands.
+-- Percent-encoding, as in URLs and in the words of commands.
 
 local percent = {}
 

@@ -100,7 +100,7 @@ class Response:
 
     @property
     def placeholders(self) -> frozenset[str]:
-        """Names of the values that the response needs where it is sent."""
+        """Names of the values that the caller must give to send the response."""
         return frozenset(name for text in self._texts for name in _PLACEHOLDER.findall(text))
 
     @property
@@ -144,10 +144,10 @@ def respond(name: str, **values: object) -> str:
     response = table()[name]
     if values.keys() != response.placeholders:
         raise ValueError(f"{name} needs values for {sorted(response.placeholders)}, not for {sorted(values)}")
-    body = response.body(**values)
+    body = response.body(**values).replace("'", r"\u0027")  # HAProxy's single quotes have no escape
     headers = {header: _filled(text, values) for header, text in response.all_headers.items()}
-    if "'" in body or not all(map(_WORD.fullmatch, headers.values())):
-        raise ValueError(f"{name} needs quotes in HAProxy's configuration")
+    if not all(map(_WORD.fullmatch, headers.values())):
+        raise ValueError(f"{name}: HAProxy's configuration takes no spaces or quotes in a header's value")
     ends = "".join(f" hdr {header} {text}" for header, text in headers.items())
     return f"status {response.status} content-type application/json string '{body}'{ends}"
 

@@ -1,1 +1,1 @@
-"""The HAProxy of the namespace's one address: sends each request to the service of its model."""
+"""HAProxy of the namespace's common address: forwards each request to the service of its model."""

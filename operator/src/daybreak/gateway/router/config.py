@@ -1,4 +1,4 @@
-"""Configuration of the router's two HAProxies, made from router.cfg.j2 and late.cfg.j2."""
+"""Configuration of the router's two HAProxies, rendered from router.cfg.j2 and late.cfg.j2."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,92 +17,95 @@ LATE_TEMPLATE = HERE / "late.cfg.j2"
 OWN_LUA = HERE / "lua"
 
 _HEAD_ROOM = 64 * 2**10
-"""Room in a large buffer beside the body: the request's head, and HAProxy's own."""
+"""Space in a large buffer in addition to the body: the head of the request, and HAProxy's own data."""
 _BUFFER = 32 * 2**10
-"""Bytes of a buffer of the HAProxy that clients reach."""
+"""Buffer size in bytes of the HAProxy that clients reach."""
 _SMALL = 28 * 2**10
-"""Bytes of a body that are waited for, to find the model in them: with a usual head they fit the buffer."""
+"""Bytes of a body that HAProxy waits for, to find the model in them; with a usual head they fit the
+buffer."""
 _MAX_HEADERS = 12 * 2**10
 _MAX_URL = 2 * 2**10
-"""Bytes. Together less than the head that the other HAProxy takes."""
+"""Limits in bytes. Together they are below the maximum head of the other HAProxy."""
 _OWN_DESCRIPTORS = 100
 
 
 @dataclass(frozen=True)
 class RouterConfig:
-    """What can be set of the router."""
+    """Configuration of the router."""
 
     folder: Path
-    """A private folder: the admin socket and the configuration lie in it."""
+    """Private folder for the admin socket and the configuration."""
     address: str = "*"
-    """The address that it is reached at, in HAProxy's words; `*` is every IPv4 address, and `::` every one of
-    both families."""
+    """Address at which the router is reached, in HAProxy's notation; `*` is every IPv4 address, and `::`
+    every address of both families."""
     port: int = 19999
     route_ports: range = range(0)
-    """Ports for routes that have an address of their own; none: no route has one."""
+    """Ports for routes with a dedicated address; none: no route has one."""
     gateway_address: str = "127.0.0.1"
-    """The address (IPv4) of the HAProxy that holds."""
+    """IPv4 address of the HAProxy that holds."""
     max_connections: int = 2000
-    """Connections of clients at a time."""
+    """Maximum number of client connections."""
     max_body_bytes: int = 10 * 2**20
-    """The largest body that is searched for its model's name; one that begins with it may be larger."""
+    """Maximum size of a body that is searched for the model's name; a body that begins with the name may be
+    larger."""
     budget_bytes: int = 256 * 2**20
-    """Bytes that are kept of large bodies and their answers: of those that arrive, those of requests that are
-    held, and those of answers that their clients have not taken."""
+    """Memory budget in bytes for large bodies and their responses: arriving bodies, bodies of held requests,
+    and responses that clients have not read."""
     client_share: float = 0.25
-    """Part of it, and of the connections, that one client, by its address, may take."""
+    """Part of the budget, and of the connections, that one client may use, by its address."""
     service_share: float = 0.75
     """Part of the connections whose requests may be for one service."""
     short: float = 0.5
-    """Part of the connections from which on a client has its share and no more, and none is kept for a next
-    request."""
+    """Part of the connections from which the router is short: each client is then limited to its share, and
+    no connection is kept for a next request."""
     body_kernel_bytes: int = 128 * 2**10
-    """What the kernel keeps of a body that nobody reads yet; it takes up to twice of it."""
+    """Kernel memory for a body that is not being read yet; the kernel uses up to twice this value."""
     few: float = 0.02
     """Part of the connections that one client may have while the pod is nearly full."""
     fewest: float = 0.002
-    """The same while it is full."""
+    """Part of the connections that one client may have while the pod is full."""
     kernel_bytes: int = 32 * 2**10
-    """What the kernel keeps of an answer on its way; it takes up to twice of it."""
+    """Kernel memory for a response in transit; the kernel uses up to twice this value."""
     head_timeout: int = 10
-    """Seconds within which a request's head must have arrived, and then the beginning of its body."""
+    """Maximum time in seconds until the head of a request has arrived, and then the beginning of its body."""
     body_timeout: int = 120
-    """Seconds within which a large body must have arrived, where the model's name stands late in it."""
+    """Maximum time in seconds until a large body has arrived, if the model's name is late in it."""
     stall_timeout: int = 60
-    """Seconds for which a client may leave off sending its body, or taking its answer."""
+    """Maximum time in seconds for which a client may stop sending its body or reading its response."""
     stream_timeout: int = names.GATEWAY_STREAM_SECONDS
-    """Seconds for which a model may be silent."""
+    """Maximum time in seconds for which a model may be silent."""
     hard_stop: int = 7200
-    """Seconds after which a stopping router ends whatever is left."""
+    """Seconds after which a stopping router ends all remaining requests."""
 
     @property
     def socket(self) -> Path:
-        """The admin socket."""
+        """Path of the admin socket."""
         return self.folder / "router.sock"
 
     @property
     def keys_map(self) -> Path:
-        """HAProxy's map of the digests of all keys of the namespace, kept by router.lua."""
+        """HAProxy's map of the digests of all keys of the namespace, maintained by router.lua."""
         return self.folder / "router-keys.map"
 
     @property
     def origins_map(self) -> Path:
-        """HAProxy's map of the origins of all services, kept by router.lua."""
+        """HAProxy's map of the origins of all services, maintained by router.lua."""
         return self.folder / "router-origins.map"
 
     @property
     def models_map(self) -> Path:
-        """HAProxy's map of the ports of models by their names, kept by router.lua; routes are not in it."""
+        """HAProxy's map of the ports of models by name, maintained by router.lua; it does not contain
+        routes."""
         return self.folder / "router-models.map"
 
     @property
     def late_socket(self) -> Path:
-        """Where the HAProxy that holds sends requests whose model stands late in their bodies."""
+        """Socket at which the HAProxy that holds sends requests whose model is late in their bodies."""
         return self.folder / "late.sock"
 
     @property
     def late_admin(self) -> Path:
-        """The admin socket of the HAProxy with large buffers."""
+        """Path of the admin socket of the HAProxy with large buffers."""
         return self.folder / "late-admin.sock"
 
     @property
@@ -112,42 +115,43 @@ class RouterConfig:
 
     @property
     def service_requests(self) -> int:
-        """Requests that the HAProxy that holds takes by it for one service: the rest is for the others."""
+        """Maximum number of requests of one service that go through the router; the rest is for other
+        services."""
         return max(1, int(self.service_share * self.max_connections))
 
     @property
     def file(self) -> Path:
-        """The configuration file."""
+        """Path of the configuration file."""
         return self.folder / "router.cfg"
 
     @property
     def responses(self) -> Path:
-        """The table of error responses, as Lua; the same file as that of the HAProxy that holds."""
+        """Path of the table of error responses, as Lua; shared with the HAProxy that holds."""
         return self.folder / responses.LUA_FILE
 
     @property
     def short_map(self) -> Path:
-        """The map that says whether the gateway is short of room."""
+        """Path of the map with the gateway's shortage of capacity."""
         return self.folder / "short-llm.map"
 
     @property
     def closing_map(self) -> Path:
-        """The map that says whether responses announce the end of their connection."""
+        """Path of the map with the flag for responses that announce the end of their connection."""
         return self.folder / "closing-llm.map"
 
     @property
     def late_file(self) -> Path:
-        """The configuration file of the HAProxy with large buffers."""
+        """Path of the configuration file of the HAProxy with large buffers."""
         return self.folder / "late.cfg"
 
     @property
     def descriptors(self) -> int:
-        """File descriptors that it needs."""
+        """Number of file descriptors that the router needs."""
         return 2 * self.max_connections + len(self.route_ports) + _OWN_DESCRIPTORS
 
 
 def render(config: RouterConfig, file: Path = TEMPLATE) -> str:
-    """The text of a configuration file."""
+    """Return the text of a configuration file."""
     return load(file).render(
         **vars(config),
         client_connections=max(1, int(config.client_share * config.max_connections)),

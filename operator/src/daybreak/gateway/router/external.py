@@ -1,4 +1,4 @@
-"""Models outside of the cluster, as the router is told them."""
+"""Configuration of the router for models outside the cluster."""
 
 import hashlib
 import re
@@ -12,49 +12,49 @@ from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 from daybreak.gateway.router import pieces
 
 BACKEND = "external"
-"""HAProxy's backend for them."""
+"""HAProxy's backend for external models."""
 log = structlog.get_logger("daybreak.gateway")
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----")
 _AT_ONCE = 4
-"""Certificates in one command: HAProxy reads what its buffer takes."""
+"""Maximum number of certificates in one command, which must fit HAProxy's buffer."""
 
 
 @dataclass(frozen=True)
 class External:
-    """A model outside of the cluster."""
+    """Model outside the cluster."""
 
     route: str
-    """The LLMRoute."""
+    """Name of the LLMRoute."""
     host: str
-    """Its DNS name, for which its certificate must be valid."""
+    """DNS name, for which the server's certificate must be valid."""
     port: int
     path: str
-    """That of the base URL, without a last `/`."""
+    """Path of the base URL, without a trailing `/`."""
     address: str
-    """Where the host is at this moment."""
+    """Current IP address of the host."""
     model: str
-    """What the request asks for when it comes there."""
+    """Model name in requests to the host."""
     after_ms: int = 0
-    """For how long a request is held by the model before; 0: until its hold ends."""
+    """Milliseconds for which the previous model holds a request; 0: until its hold ends."""
     key: str = field(default="", repr=False)
-    """The API key that it is asked with; empty: none."""
+    """API key for the host; empty: none."""
     certificates: tuple[str, ...] = field(default=(), repr=False)
-    """Those that are believed, in PEM."""
+    """Trusted CA certificates, in PEM."""
 
     @property
     def server(self) -> str:
-        """HAProxy's server: one for those that are verified in the same way."""
+        """HAProxy server; models with the same certificates share one."""
         return f"ca-{hashlib.sha256(''.join(self.certificates).encode()).hexdigest()[:16]}"
 
 
 def certificates(text: str) -> tuple[str, ...]:
-    """The certificates in a text in PEM."""
+    """Return the certificates in a PEM text."""
     return tuple(found.replace("\r", "") for found in _CERTIFICATE.findall(text))
 
 
 def words(externals: Collection[External]) -> str:
-    """All of them, as one word of a command."""
+    """Return all external models as one word of a command."""
     return ",".join(
         ":".join(
             quote(part, safe="")
@@ -73,9 +73,9 @@ def words(externals: Collection[External]) -> str:
 
 
 async def tell(api: RuntimeApi, externals: Collection[External]) -> None:
-    """Say to a HAProxy where they are. Raises RuntimeApiError.
+    """Send the external models to a HAProxy. Raises RuntimeApiError.
 
-    Those whose certificates HAProxy does not take are left out, and the others are told all the same.
+    Models whose certificates HAProxy rejects are omitted, and the others are sent anyway.
     """
     refused = set()
     if externals:
@@ -97,8 +97,8 @@ async def _servers(api: RuntimeApi) -> list[str]:
 
 
 async def _add(api: RuntimeApi, name: str, found: tuple[str, ...]) -> None:
-    """Add a server that believes these certificates."""
-    # One that is there was begun by an agent that ended on the way.
+    """Add a server that trusts these certificates."""
+    # An existing file was begun by an agent that ended before it was complete.
     await _said(api, f"new ssl ca-file {name}", "created", "already exists")
     for at in range(0, len(found), _AT_ONCE):
         verb, text = "add" if at else "set", "\n".join(found[at : at + _AT_ONCE])

@@ -1,4 +1,4 @@
-"""What is known of models outside of the cluster: addresses, keys, and whose certificates are believed."""
+"""Addresses, keys and trusted certificates of models outside the cluster."""
 
 import asyncio
 import ipaddress
@@ -20,10 +20,10 @@ from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router.external import External, certificates
 
 FRESH_SECONDS = 30.0
-"""How long an address counts until the name is looked up again."""
+"""Seconds for which an address is valid before the name is resolved again."""
 LOOKUP_SECONDS = 5.0
 _OF_CLOUDS = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "168.63.129.16", "fd00:ec2::254")))
-"""Where clouds tell a node its credentials, beside link-local addresses."""
+"""Metadata addresses at which clouds provide node credentials, in addition to link-local addresses."""
 _SYSTEM = Path("/etc/ssl/certs/ca-certificates.crt")
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -32,7 +32,8 @@ log = structlog.get_logger("daybreak.gateway")
 
 
 def may_be_asked(address: str) -> bool:
-    """Whether requests may go to an address: not to this machine, nor to who tells a node its credentials."""
+    """Return True if requests may go to an address: not to this machine, and not to a source of node
+    credentials."""
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
@@ -41,7 +42,7 @@ def may_be_asked(address: str) -> bool:
 
 
 async def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host that may be asked, best first. Raises OSError when it has none."""
+    """Return the permitted addresses of a host, best first. Raises OSError if it has none."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(each[4][0]) for each in found]
     allowed = [address for address in addresses if may_be_asked(address)]
@@ -52,18 +53,18 @@ async def resolve(host: str, port: int) -> list[str]:
 
 @cache
 def _believed_here() -> tuple[str, ...]:
-    """The certificates of this image."""
+    """Return the certificates of this image."""
     file = Path(ssl.get_default_verify_paths().cafile or _SYSTEM)
     return certificates(file.read_text()) if file.exists() else ()
 
 
 class Outside:
-    """Looks up the external models of routes.
+    """Resolver of the external models of routes.
 
     Args:
-        keys: Reads Secrets.
-        changed: Called when an address has become known, or another one.
-        resolve: Says the addresses of a host.
+        keys: Reader of Secrets.
+        changed: Callback for a new or changed address.
+        resolve: Function that returns the addresses of a host.
     """
 
     def __init__(self, keys: KeyFiles, changed: Callable[[], None], resolve: Resolve = resolve) -> None:
@@ -71,12 +72,12 @@ class Outside:
         self._changed = changed
         self._resolve = resolve
         self._addresses: dict[tuple[str, int], tuple[str, float]] = {}
-        """Addresses of hosts, and until when they count, on the monotonic clock; empty: there is none."""
+        """Addresses of hosts and their expiry on the monotonic clock; an empty address if there is none."""
         self._lookups: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._warned: dict[str, str] = {}
 
     def externals(self, routes: Iterable[Mapping[str, Any]]) -> dict[str, External]:
-        """Those that can be asked at this moment, by the names of their routes. Others are looked up."""
+        """Return the external models that are currently available, by route. Others are being resolved."""
         found: dict[str, External] = {}
         for route in routes:
             said = at(route, "status", "externalFallback")
@@ -93,13 +94,13 @@ class Outside:
         return found
 
     async def close(self) -> None:
-        """End all lookups."""
+        """Cancel all lookups."""
         for task in self._lookups.values():
             task.cancel()
         await asyncio.gather(*self._lookups.values(), return_exceptions=True)
 
     def _external(self, route: str, said: Mapping[str, Any]) -> External:
-        """One of them. Raises ValueError, which says why it cannot be asked."""
+        """Return the external model of a route. Raises ValueError with the reason if it is not available."""
         url = text(said.get("url"))
         host, port = host_of(url), port_of(url)
         if not url.startswith("https://") or not host or not port:
@@ -127,7 +128,8 @@ class Outside:
         )
 
     def _secret(self, said: Mapping[str, Any], field: str) -> str | None:
-        """What a Secret's key holds; None: none is asked for. Raises ValueError where it cannot be read."""
+        """Return the value of a Secret's key, or None if none is configured. Raises ValueError if it cannot
+        be read."""
         reference = mapping(said.get(field))
         if not reference:
             return None
@@ -138,7 +140,8 @@ class Outside:
         return value.decode("ascii", errors="replace")
 
     def _address(self, host: str, port: int) -> str:
-        """Its address as last known; empty: none is. Looked up again when that was a while ago."""
+        """Return the last known address, or nothing if there is none. An expired address is resolved
+        again."""
         where = host, port
         address, until = self._addresses.get(where, ("", 0.0))
         if time.monotonic() >= until and where not in self._lookups:
@@ -152,7 +155,7 @@ class Outside:
             address = before if before in found else found[0]
         except (OSError, TimeoutError) as error:
             log.warning("an external host cannot be looked up", host=where[0], error=str(error))
-            # A name server that is away for a while is no reason to lose what is known.
+            # A temporary failure of the name server must not discard the known address.
             address = before
         self._addresses[where] = address, time.monotonic() + FRESH_SECONDS
         del self._lookups[where]

@@ -1,7 +1,7 @@
-"""The namespace's one address: each request is sent to the service of its model.
+"""Common address of the namespace: each request is forwarded to the service of its model.
 
-Two HAProxies do it. Clients reach the one with small buffers, which finds the model in the beginning of a
-body. The other one has buffers for whole bodies, and one budget for what is in them; no client reaches it.
+Two HAProxies do this. Clients reach the one with small buffers, which finds the model in the beginning of a
+body. The other one has buffers for whole bodies, and one budget for their content; no client reaches it.
 """
 
 import asyncio
@@ -30,36 +30,36 @@ log = structlog.get_logger("daybreak.gateway")
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the requests for one model go."""
+    """Destination of the requests for one model."""
 
     port: int
-    """The port of its service in the HAProxy that holds."""
+    """Port of the service in the HAProxy that holds."""
     service: str
-    """That service's name, for the log."""
+    """Name of the service, for the log."""
     keys: tuple[str, ...] = ()
-    """SHA-256 digests of the API keys that may ask for it, in hexadecimal: it is named to who has one. With
-    none it is named to all."""
+    """SHA-256 digests of the API keys that may use the model, in hexadecimal. Only clients with such a key
+    see the model's name. With none all clients see it."""
     origins: tuple[str, ...] = ()
-    """Origins whose pages may read its answers in a browser; `*`: all."""
+    """Origins whose pages may read the model's responses in a browser; `*`: all."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of large bodies and their answers."""
+    """Memory of large bodies and their responses."""
 
     bytes: int
-    """Of all clients."""
+    """Bytes of all clients."""
     sources: Mapping[str, int]
-    """Of each client, by its address."""
+    """Bytes of each client, by address."""
 
 
 class Router:
-    """Sends requests to services by their model.
+    """Router of requests to services by their model.
 
     Args:
-        config: What is set of it.
-        process: The process that clients reach; one of our own, unless somebody else starts it.
-        late_process: The one with large buffers; likewise.
+        config: Settings of the router.
+        process: Process that clients reach. Defaults to a child process of this program.
+        late_process: Process with large buffers. Defaults to a child process as well.
     """
 
     def __init__(
@@ -69,31 +69,31 @@ class Router:
         self._haproxy = Haproxy(config.file, config.socket, process)
         self._late = Haproxy(config.late_file, config.late_admin, late_process)
         self._stopping = False
-        # In the order in which they are started: the late one has no client until the other one runs.
+        # In the order of their start: the late one has no client until the other one runs.
         self._both = (self._late, self._haproxy)
 
     @property
     def pid(self) -> int:
-        """The process that clients reach. Raises GatewayFailed when there is none."""
+        """Process ID of the HAProxy that clients reach. Raises GatewayFailed if there is none."""
         return self._haproxy.pid
 
     @property
     def late_pid(self) -> int:
-        """The process with large buffers. Raises GatewayFailed when there is none."""
+        """Process ID of the HAProxy with large buffers. Raises GatewayFailed if there is none."""
         return self._late.pid
 
     async def adopt(self, seconds: float = 30) -> bool:
-        """Take over the HAProxies that run, with what they know. Returns False when one of them is not there.
+        """Adopt the running HAProxies with their state. Returns False if one of them is missing.
 
-        One that clients reach and that was told to stop stays as it is. Raises HaproxyHangs when there is one
-        that does not answer.
+        If the HAProxy that clients reach is already stopping, it stays as it is. Raises HaproxyHangs if one
+        does not respond.
         """
         self._stopping = await self._haproxy.stopping()
         parts = [self._late] if self._stopping else self._both
         return all([await each.adopt(seconds) for each in parts])
 
     async def start(self, seconds: float = 30) -> None:
-        """Start both HAProxies and wait until they listen; they know no model yet. Raises GatewayFailed."""
+        """Start both HAProxies, without models, and wait until they listen. Raises GatewayFailed."""
         self.config.folder.mkdir(mode=0o770, parents=True, exist_ok=True)
         config = self.config
         _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -109,15 +109,15 @@ class Router:
         config.origins_map.write_text("")
         config.models_map.write_text("")
         config.late_file.write_text(render(config, LATE_TEMPLATE))
-        # An agent before this one may have ended between the two.
+        # A previous agent may have ended between the two starts.
         if not await self._late.adopt(seconds):
             await self._late.start(seconds)
         await self._haproxy.start(seconds)
 
     async def set_routes(self, routes: Mapping[str, Route], shares: Collection[Share] = ()) -> None:
-        """Say where the requests for each model go, and those for names that several models share.
+        """Set the destinations of requests for each model, and for names that several models share.
 
-        Others are refused. Raises RuntimeApiError.
+        Requests for other names are rejected. Raises RuntimeApiError.
         """
         for each in self._both:
             said = pieces.commands("set", words(routes)) + pieces.commands("share", sharing.words(shares))
@@ -125,12 +125,12 @@ class Router:
                 await each.api.expect(command, "ok")
 
     async def set_externals(self, externals: Collection[External]) -> None:
-        """Say where models outside of the cluster are. Raises RuntimeApiError."""
+        """Set the models outside the cluster. Raises RuntimeApiError."""
         for each in self._both:
             await external.tell(each.api, externals)
 
     async def shares(self) -> Mapping[str, Mapping[str, int]]:
-        """Requests that each route has sent to each of its models, as `service/model`, since HAProxy started.
+        """Return the requests of each route to each of its models, as `service/model`, since HAProxy started.
 
         Raises RuntimeApiError.
         """
@@ -143,7 +143,8 @@ class Router:
         return found
 
     async def tallies(self) -> Tallies:
-        """What the backends of each route have got since its status says. Raises RuntimeApiError."""
+        """Return the counts of each route's backends since the start time in its status. Raises
+        RuntimeApiError."""
         found: dict[str, list[RouteTally]] = {}
         for each in self._both:
             for route, row in (await each.api.json("router tallies")).items():
@@ -154,25 +155,26 @@ class Router:
         return {route: tally for route, tally in both.items() if tally is not None}
 
     async def look(self) -> None:
-        """Ask both for an answer, whatever it is, and wait for it. Raises RuntimeApiError."""
+        """Probe both HAProxies and wait for their responses. Raises RuntimeApiError."""
         await self._haproxy.api.command("router ping")
         await self.kept()
 
     async def kept(self) -> Kept:
-        """What is kept of large bodies and their answers. Raises RuntimeApiError."""
+        """Return the memory of large bodies and their responses. Raises RuntimeApiError."""
         found = await self._late.api.json("late show")
         return Kept(bytes=found["bytes"], sources=found["sources"])
 
     async def connections(self) -> Connections:
-        """Connections of clients. Raises RuntimeApiError."""
+        """Return the numbers of client connections. Raises RuntimeApiError."""
         return await info.connections(self._haproxy.api)
 
     async def set_short(self, short: bool, full: bool = False) -> None:
-        """Say whether the gateway is short of room, as to the HAProxy that holds. Raises RuntimeApiError."""
+        """Set whether the gateway is short of capacity, as in the HAProxy that holds. Raises
+        RuntimeApiError."""
         await info.set_flags(self._haproxy.api, self.config.short_map, *info.shortage(short, full))
 
     async def set_closing(self) -> None:
-        """Announce the end of its connection in each response from here on. Raises RuntimeApiError."""
+        """Announce the end of the connection in each further response. Raises RuntimeApiError."""
         await info.set_flags(self._haproxy.api, self.config.closing_map, info.SET)
 
     async def clients(self) -> int:
@@ -180,7 +182,7 @@ class Router:
         return await info.clients(self._haproxy.api, "router")
 
     async def wait(self) -> int:
-        """Wait until one of them ends and return its exit status (negative: the signal)."""
+        """Wait until one HAProxy ends and return its exit status (negative: the signal)."""
         tasks = [asyncio.create_task(each.wait()) for each in self._both]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -191,41 +193,42 @@ class Router:
 
     @property
     def stopping(self) -> bool:
-        """True if clients cannot reach it any more: what it knows does not change."""
+        """True if clients can no longer reach the router; its configuration is then frozen."""
         return self._stopping
 
     async def stop(self, graceful: float) -> bool:
-        """Stop the HAProxy that clients reach. Requests may finish for so many seconds.
+        """Stop the HAProxy that clients reach. Requests may finish for `graceful` seconds.
 
-        The one with large buffers goes on, since the HAProxy that holds uses it too. Returns True if all
-        requests could finish.
+        The one with large buffers continues, because the HAProxy that holds uses it too. Returns True if all
+        requests finished.
         """
         self._stopping = True
         return await self._haproxy.stop(graceful)
 
     async def stop_late(self, graceful: float) -> bool:
-        """Stop the HAProxy with large buffers, after the other two. Returns True if all could finish."""
+        """Stop the HAProxy with large buffers, after the other two. Returns True if all requests finished."""
         return await self._late.stop(graceful)
 
     def leave(self) -> None:
-        """Let go of both, which live on if their processes are not ours."""
+        """Disconnect from both HAProxies, which continue to run if their processes are not children of this
+        program."""
         for each in self._both:
             each.api.close()
 
     async def kill(self) -> None:
-        """End both at once: who is here is cut."""
+        """Kill both HAProxies immediately; current requests are cut."""
         for each in self._both:
             await each.kill()
 
 
 def _unquoted(way: str) -> str:
-    """`service/model`, of which each part was told percent-encoded."""
+    """Return `service/model`, with each part percent-decoded."""
     service, _, model = way.partition("/")
     return f"{unquote(service)}/{unquote(model)}"
 
 
 def words(routes: Mapping[str, Route]) -> str:
-    """The routes, the services' keys and their origins, as one word of a command."""
+    """Return the routes, the services' keys and their origins as one word of a command."""
     rings = {ring: number for number, ring in enumerate(sorted({route.keys for route in routes.values()}))}
     each = (
         f"{quote(model, safe='')}={route.port}:{rings[route.keys]}" for model, route in sorted(routes.items())

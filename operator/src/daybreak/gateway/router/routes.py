@@ -1,4 +1,4 @@
-"""Keeps the router as the cache says it should be.
+"""Reconciler of the router with the cache.
 
 Each model of the namespace leads to its service, and each name of a route to the models that share it.
 """
@@ -27,16 +27,17 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey
 
 PAUSE_SECONDS = 0.1
-"""The least time between two looks at all services."""
+"""Minimum seconds between two reads of all services."""
 RETRY_SECONDS = 1.0
 KEYS_SECONDS = 10.0
-"""How often the files with API keys are read again: they change without a word."""
+"""Seconds between two reads of the API key files, which change without a notification."""
 
 log = structlog.get_logger("daybreak.gateway")
 
 
 def served(services: Iterable[Wanted], ports: range) -> list[Wanted]:
-    """The services that have their ports, oldest first. Of two with the same port the older one has it."""
+    """Return the services that own their ports, oldest first. Of two with the same port the older one owns
+    it."""
     claims = Claims()
     claimed = [service for service in services if service.port in ports]
     for service in claimed:
@@ -48,10 +49,10 @@ def served(services: Iterable[Wanted], ports: range) -> list[Wanted]:
 def routes(
     services: Iterable[Wanted], ports: range, now: float = 0
 ) -> tuple[dict[str, Route], dict[str, tuple[str, ...]]]:
-    """Where the requests for each model go, and who else has a model of that name, by model.
+    """Return the destination of each model's requests, and the other services with a model of that name.
 
-    Keys that have expired by `now`, in seconds since 1970, count no more. Of two services with the same model
-    the older one gets the requests, as with ports.
+    Keys that have expired by `now`, in seconds since 1970, are ignored. Of two services with the same model
+    the older one receives the requests, as with ports.
     """
     found: dict[str, Route] = {}
     others: dict[str, tuple[str, ...]] = {}
@@ -67,15 +68,15 @@ def routes(
 
 
 class RouteKeeper:
-    """Tells the router where models are.
+    """Keeper of the router's destinations.
 
     Args:
         cache: Workloads and LLMRoutes.
-        router: Started before `run` is.
-        namespace: The namespace of all services.
-        ports: The ports that services can have.
-        keys: Reads API keys.
-        resolve: Says the addresses of a host outside of the cluster.
+        router: Router, started before `run`.
+        namespace: Namespace of all services.
+        ports: Ports that services can have.
+        keys: Reader of API keys.
+        resolve: Function that returns the addresses of a host outside the cluster.
     """
 
     def __init__(
@@ -101,11 +102,11 @@ class RouteKeeper:
 
     @property
     def told(self) -> bool:
-        """Whether the router has been told where models are."""
+        """True if the router has received the destinations."""
         return self._told is not None
 
     async def run(self) -> None:
-        """Tell it until cancelled."""
+        """Update the router until canceled."""
         try:
             while True:
                 self._wake.clear()
@@ -145,7 +146,7 @@ class RouteKeeper:
         outside = list(externals.values())
         if (found, shares, outside) == self._told:
             return
-        # Where they are is known before anybody is led there, and as long as somebody is.
+        # The router knows external addresses before any request goes there, and while requests still do.
         if outside or self._told is None or self._told[2]:
             await self._router.set_externals(outside)
         await self._router.set_routes(found, shares)
@@ -158,7 +159,7 @@ class RouteKeeper:
                 service = None
                 if manifest is not None:
                     service = wanted(manifest, (), Ports(), self._keys.keys(manifest))
-            except Exception as error:  # one service must never stop the others
+            except Exception as error:  # one service must never block the others
                 log.exception("a service cannot be read", service=owner.label, error=str(error))
                 continue
             if service is not None:

@@ -1,4 +1,4 @@
-"""Names that lead to models of several services, each with its share, as the router is told them."""
+"""Routes: names that lead to weighted models of several services, as sent to the router."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -8,78 +8,79 @@ from urllib.parse import quote
 
 @dataclass(frozen=True)
 class Way:
-    """One of the models that a route leads to."""
+    """Model that a route leads to."""
 
     service: str
     model: str
-    """What the request asks for when it comes there."""
+    """Model name in requests to the service."""
     port: int
-    """The port of the service in the HAProxy that holds."""
+    """Port of the service in the HAProxy that holds."""
     weight: int
-    """Its share, compared with the others; above 0."""
+    """Share of the requests, relative to the others; above 0."""
 
 
 class Compared(StrEnum):
-    """How a header is compared."""
+    """Comparison of a header."""
 
     EXACT = "exact"
     PREFIX = "prefix"
     PATTERN = "pattern"
-    """With a pattern of Lua's."""
+    """Match with a Lua pattern."""
 
 
 @dataclass(frozen=True)
 class Match:
-    """Requests of a route that go other ways. All that is given must hold; of keys, paths and users, one."""
+    """Requests of a route with other destinations. All given conditions must hold; of keys, paths and users,
+    one each."""
 
     ways: tuple[Way, ...]
     headers: tuple[tuple[str, Compared, str], ...] = ()
-    """Name, how it is compared, and with what."""
+    """Name, comparison and value."""
     keys: tuple[str, ...] = ()
     """SHA-256 digests of API keys, in hexadecimal."""
     paths: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
-    """Of the field `user` of the JSON body."""
+    """Values of the field `user` of the JSON body."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """Names that lead to several models."""
+    """Route with names that lead to several models."""
 
     route: str
-    """The LLMRoute."""
+    """Name of the LLMRoute."""
     names: tuple[str, ...]
-    """What clients send as the model."""
+    """Model names that clients send."""
     ways: tuple[Way, ...]
-    """Where requests go; none: they are answered 503."""
+    """Destinations of requests; none: requests receive 503."""
     sticky: str = ""
-    """A header: requests with the same value of it go the same way. Empty: none."""
+    """Header for session affinity: requests with the same value have the same destination. Empty: none."""
     keys: tuple[str, ...] = ()
-    """SHA-256 digests of the API keys that may ask for all of the models, in hexadecimal: the names are told
-    to who has one. With none they are told to all."""
+    """SHA-256 digests of the API keys that may use all of the models, in hexadecimal. Only clients with such
+    a key see the names. With none all clients see them."""
     since: str = ""
-    """Since when it is counted what the models get: from 0 where it is another one than it was."""
+    """Start time of the counts of the models; a changed value restarts them at 0."""
     fallback: tuple[Way, ...] = ()
-    """Where requests go that nobody has taken, in this order. The weight of each is for how many milliseconds
-    a request is held by the one before; 0: until its hold ends."""
+    """Fallbacks for requests that no backend accepted, in this order. The weight of each is the number of
+    milliseconds for which the previous one holds a request; 0: until its hold ends."""
     matches: tuple[Match, ...] = ()
-    """Requests that go other ways; the first one that holds."""
+    """Requests with other destinations; the first match applies."""
     mirror: Way | None = None
-    """Where copies of requests go; its weight is how many in a hundred."""
+    """Destination of request copies; the weight is their percentage."""
     holders: tuple[tuple[str, str], ...] = ()
-    """Digests of API keys, in hexadecimal, and their names: requests with keys of one name go the same way.
-    None: keys are no reason."""
+    """Digests of API keys, in hexadecimal, and their names: requests with keys of one name have the same
+    destination. None: no affinity by key."""
     port: int = 0
-    """The router's port of its own address, where its names are served and no others; 0: it has none."""
+    """Port of the route's dedicated address in the router, which serves only its names; 0: it has none."""
 
 
 def words(shares: Collection[Share]) -> str:
-    """All routes, as one word of a command."""
+    """Return all routes as one word of a command."""
     return ",".join(map(word, shares))
 
 
 def word(share: Share) -> str:
-    """A route as a part of a command."""
+    """Return a route as a part of a command."""
     parts = (
         _plain(share.route),
         _plain(share.sticky),

@@ -1,7 +1,7 @@
-"""What the router should be told of routes, from their statuses and from services: pure, and lenient.
+"""Desired routes of the router, from the statuses of LLMRoutes and from services; pure and lenient.
 
-The operator has decided which names lead where; how services are at this moment is seen here, so that a
-backend that falls asleep loses its share at once where it is to be passed over.
+The operator decides which names lead where. This module reads the current state of services, so that a
+backend that falls asleep loses its share immediately if the route skips sleeping backends.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,11 +20,12 @@ from daybreak.gateway.router.shares import Compared, Match, Share, Way
 from daybreak.gateway.wanted.gates import Wanted
 
 _NOTHING = "$^"
-"""A pattern that nothing has but an empty value, which no header counts as."""
+"""Pattern that matches only an empty value, which does not count as a header."""
 
 
 def digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
-    """Of the keys that may ask for a model. Where none of several may, nobody: it is not open to all."""
+    """Return digests of the keys that may use a model. If none of several keys may, the model is closed, not
+    open."""
     may = tuple(key.digest for key in keys if key.may_ask(model, now))
     return may or (NOBODY,) * bool(keys)
 
@@ -35,13 +36,13 @@ def wanted_shares(
     now: float = 0,
     externals: Mapping[str, External] | None = None,
 ) -> list[Share]:
-    """The routes that have names, oldest first.
+    """Return the routes that have names, oldest first.
 
     Args:
         routes: LLMRoutes of the namespace.
-        services: Those that requests reach.
-        now: Keys that have expired by then, in seconds since 1970, count no more.
-        externals: Models outside of the cluster that can be asked, by the names of their routes.
+        services: Services that requests reach.
+        now: Keys that have expired by then, in seconds since 1970, are ignored.
+        externals: Available models outside the cluster, by the names of their routes.
     """
     by_name = {service.name: service for service in services}
     taken = {model for service in services for model in service.models}
@@ -64,7 +65,7 @@ def wanted_shares(
 
 
 def _way(outside: External) -> Way:
-    """The way to a model outside of the cluster: it has no port of the HAProxy that holds."""
+    """Return the destination for a model outside the cluster, which has no port in the HAProxy that holds."""
     return Way(f"{COUNTED}{outside.host}", outside.model, 0, outside.after_ms)
 
 
@@ -101,7 +102,8 @@ def _share(
 
 
 def _holders(status: Mapping[str, Any], services: Mapping[str, Wanted]) -> tuple[tuple[str, str], ...]:
-    """The keys of all services that a route leads to, and their names. Of two names of one key, the first."""
+    """Return the keys of all services of a route, with their names. Of two names of one key the first is
+    used."""
     owners = map(_owner, mappings(status.get("backends")))
     found: dict[str, str] = {}
     for service in (services[owner] for owner in owners if owner in services):
@@ -112,7 +114,7 @@ def _holders(status: Mapping[str, Any], services: Mapping[str, Wanted]) -> tuple
 
 
 def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:
-    """Where copies go; nowhere while the model sleeps, unless they are to wake it."""
+    """Return the destination of copies, or None if the model sleeps and copies must not wake it."""
     copies = mapping(found)
     ways = _ways([copies] if copies else [], services, lambda each: whole(each.get("percent")))
     wakes = copies.get("sleepingBackend") == Asleep.WAKE
@@ -123,7 +125,7 @@ def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:
 def _ways(
     backends: Any, services: Mapping[str, Wanted], weigh: Callable[[Mapping[str, Any]], int] | None = None
 ) -> list[Way]:
-    """Those of some backends that are there, and that have a weight where no other one is asked for."""
+    """Return the existing backends; those without a weight only if a weight function is given."""
     found = []
     for backend in mappings(backends):
         service, model = services.get(_owner(backend)), text(backend.get("model"))
@@ -134,7 +136,8 @@ def _ways(
 
 
 def _owner(backend: Mapping[str, Any]) -> str:
-    """What stands for the object that serves a model; empty: it is of no kind that a route leads to."""
+    """Return the owner label of the object that serves a model, or nothing if a route cannot lead to its
+    kind."""
     kind, name = text(backend.get("kind")) or BackendKind.LLM_SERVICE, text(backend.get("service"))
     owner = of_owner(kind, name)
     return owner if kind in set(BackendKind) and kind_and_name(owner) == (kind, name) else ""
@@ -142,7 +145,7 @@ def _owner(backend: Mapping[str, Any]) -> str:
 
 def _chosen(ways: Sequence[Way], services: Mapping[str, Wanted], skips: bool) -> tuple[Way, ...]:
     awake = [way for way in ways if _gate(services[way.service], way.model) is Gate.OPEN]
-    # Where all sleep, somebody must be woken.
+    # If all backends sleep, one must be woken.
     return tuple(awake or ways if skips else ways)
 
 
@@ -155,7 +158,7 @@ def _match(match: Mapping[str, Any], services: Mapping[str, Wanted], skips: bool
     return Match(
         _chosen(ways, services, skips),
         headers=tuple(map(_header, mappings(match.get("headers")))),
-        # A key that is not there is nobody's: without one it would be everybody's.
+        # An unknown key must match no client: no key at all would match every client.
         keys=tuple(sorted(found)) or (NOBODY,) * bool(names),
         paths=_texts(match.get("paths")),
         users=_texts(match.get("users")),
@@ -179,7 +182,7 @@ def _header(header: Mapping[str, Any]) -> tuple[str, Compared, str]:
 
 
 def _held_ms(fallback: Mapping[str, Any]) -> int:
-    """For how long a request is held before it goes on there, in milliseconds; 0: until its hold ends."""
+    """Return the milliseconds for which a request is held before this fallback; 0: until its hold ends."""
     return milliseconds(text(fallback.get("holdTimeout")))
 
 
@@ -189,7 +192,7 @@ def _gate(service: Wanted, model: str) -> Gate:
 
 
 def _common(keys: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The keys that may ask for all of the models; those that are open to all ask for none."""
+    """Return the keys that may use all of the models; models that are open to all require none."""
     needed = [set(each) for each in keys if each]
     if not needed:
         return ()

@@ -1,4 +1,4 @@
-"""The first programs of a gateway pod's two containers.
+"""First programs of a gateway pod's two containers.
 
-`supervisor.py` starts the HAProxies and looks at them, `agent_keeper.py` starts the agent again and again.
+`supervisor.py` starts and checks the HAProxies, `agent_keeper.py` starts and restarts the agent.
 """

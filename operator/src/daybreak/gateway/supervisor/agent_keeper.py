@@ -1,7 +1,7 @@
-"""Keeps an agent at work: one that dies or hangs is replaced at once.
+"""Keeper of the agent: it immediately replaces an agent that dies or hangs.
 
-The kubelet would wait before it starts a container again, up to 5 minutes, and no gate would move meanwhile.
-Without asyncio, which takes 4 MiB: there is one process to look at, and one pipe.
+The kubelet would wait up to 5 minutes before it restarts a container, and no gate would change until then.
+The keeper avoids asyncio, which takes 4 MiB: it watches one process and one pipe.
 """
 
 import logging
@@ -17,40 +17,41 @@ from daybreak.gateway.environment import DRAINING_SINCE, WATCHDOG
 from daybreak.gateway.haproxy import CHILD
 
 HANG_SECONDS = 20.0
-"""An agent that says nothing for so long hangs: it speaks every second."""
+"""Seconds without a heartbeat after which an agent hangs; it sends one every second."""
 START_SECONDS = 120.0
-"""How long a new agent may take to its first word."""
+"""Maximum seconds until the first heartbeat of a new agent."""
 PAUSE_SECONDS = (0.1, 10.0)
-"""Between two agents, doubling for as long as none of them comes to work."""
+"""Minimum and maximum pause between two agents, in seconds; it doubles until an agent becomes ready."""
 INVALID = 2
-"""Exit status of an agent whose settings mean nothing: another one would fare no better."""
+"""Exit status of an agent with invalid settings, which a restart does not fix."""
 _LOOK = 0.5
 
 log = logging.getLogger("daybreak.gateway.keeper")
 
 
 class AgentKeeper:
-    """Starts one agent after the other. It reads nothing of what they may read."""
+    """Starter of one agent after the other. It reads nothing that agents may read."""
 
     def __init__(self) -> None:
         self._heard = 0.0
-        """When the agent that runs was started, or has said something last."""
+        """Start time of the running agent, or time of its latest heartbeat."""
         self._spoke = False
-        """Whether it has said something."""
+        """True if the agent has sent a heartbeat."""
         self._worked = False
-        """Whether it has come to work."""
+        """True if the agent has been ready."""
         self._draining: float | None = None
         self._woken, self._waking = os.pipe()
-        """Where a signal's handler wakes what waits for words of the agent."""
+        """Pipe by which a signal handler wakes the wait for heartbeats."""
 
     def drain(self) -> None:
-        """The pod is to end: so is the agent, when those have finished who are here. A signal may call it."""
+        """End the agent when its current requests have finished, because the pod terminates. Safe in a signal
+        handler."""
         if self._draining is None:
             self._draining = time.monotonic()
             os.write(self._waking, b".")
 
     def run(self) -> int:
-        """Run until told to end and an agent has done what is to be done. Returns the exit status."""
+        """Run until the pod's termination and the end of an agent. Returns the exit status."""
         pause = PAUSE_SECONDS[0]
         while True:
             status = self._one()
@@ -93,14 +94,14 @@ class AgentKeeper:
         )
 
     def _listen(self, agent: "subprocess.Popen[bytes]", reading: int, told: bool) -> None:
-        """Hear the agent until it ends or hangs. `told`: it knows that the pod is to end."""
+        """Read heartbeats until the agent ends or hangs. `told`: the agent knows that the pod terminates."""
         sources = [reading, self._woken]
         while agent.poll() is None and not self._hangs:
             ready, _, _ = select.select(sources, [], [], _LOOK)
             if self._woken in ready:
                 os.read(self._woken, 1)
             if reading in ready and not self._hear(reading):
-                # It has ended, or will within a moment.
+                # It has ended, or will shortly.
                 sources.remove(reading)
                 with suppress(subprocess.TimeoutExpired):
                     agent.wait(_LOOK)
@@ -109,7 +110,7 @@ class AgentKeeper:
                 agent.send_signal(signal.SIGTERM)
 
     def _hear(self, reading: int) -> bool:
-        """Take in what the agent says. Returns False when it will say nothing any more."""
+        """Read heartbeats of the agent. Returns False if it will send no more."""
         words = os.read(reading, 4096)
         if words:
             self._heard = time.monotonic()
@@ -119,5 +120,5 @@ class AgentKeeper:
 
     @property
     def _hangs(self) -> bool:
-        """Whether it has been silent for too long."""
+        """True if the agent has been silent for too long."""
         return time.monotonic() - self._heard > (HANG_SECONDS if self._spoke else START_SECONDS)

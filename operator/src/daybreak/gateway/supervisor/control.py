@@ -1,4 +1,4 @@
-"""The supervisor's socket: the agent has HAProxies started and ended here, and says how it is.
+"""Socket of the supervisor: the agent starts and stops HAProxies over it, and sends heartbeats.
 
 The agent is in another container, under another user of the same group.
 """
@@ -14,21 +14,21 @@ from daybreak.gateway.haproxy.connections import close_connection
 from daybreak.gateway.haproxy.processes import GatewayFailed, OwnProcess
 
 SOCKET = "control.sock"
-"""Its name in the gateway's folder."""
+"""Name of the socket in the gateway's folder."""
 LINE_LIMIT = 64 * 1024
 
 
 def control_socket(folder: Path) -> Path:
-    """Where the supervisor of a gateway listens."""
+    """Return the socket of a gateway's supervisor."""
     return folder / SOCKET
 
 
 class Control:
-    """One request for each connection, a line of JSON; the answer is one more.
+    """Server of one request for each connection: a line of JSON, answered by another one.
 
     Args:
-        folder: The gateway's folder.
-        on_beat: Called with what the agent says of itself; returns what it is told.
+        folder: Folder of the gateway.
+        on_beat: Callback with the agent's heartbeat, which returns the response.
     """
 
     def __init__(self, folder: Path, on_beat: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> None:
@@ -38,12 +38,12 @@ class Control:
         self._ended = asyncio.Event()
         self._given_up = ""
         self.left = asyncio.Event()
-        """Set when an agent has said that it will not come back."""
+        """Set when an agent has reported its final end."""
         self.processes: dict[str, OwnProcess] = {}
-        """The HAProxies, by name."""
+        """HAProxies by name."""
 
     async def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         self._folder.mkdir(mode=0o770, parents=True, exist_ok=True)
         socket = control_socket(self._folder)
         socket.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ class Control:
             self._server.close()
 
     async def broken(self) -> str:
-        """Wait until a HAProxy has ended that was not told to, or the agent gives one up. Returns why."""
+        """Wait until a HAProxy has ended unexpectedly, or the agent gives one up. Returns the reason."""
         while True:
             self._ended.clear()
             if self._given_up:
@@ -81,7 +81,7 @@ class Control:
             writer.write(json.dumps(answer).encode() + b"\n")
             await writer.drain()
         except (OSError, ValueError, KeyError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            pass  # the agent has ended, or was never one
+            pass  # the agent has ended, or the client was none
         finally:
             close_connection(writer)
 

@@ -1,4 +1,4 @@
-"""What the kubelet asks, `/healthz` and `/readyz`: how the HAProxies are, not whether the agent lives."""
+"""Probes of the kubelet, `/healthz` and `/readyz`: the state of the HAProxies, not of the agent."""
 
 import asyncio
 import time
@@ -8,15 +8,16 @@ from typing import Any
 from daybreak.gateway.haproxy.connections import close_connection
 
 HEAD_SECONDS = 5.0
-"""How long a request's head may take."""
+"""Maximum seconds until the head of a request has arrived."""
 SAID_SECONDS = 10.0
-"""How long it holds what an agent has said of HAProxy: the next one finds out for itself."""
+"""Seconds for which an agent's report on HAProxy is valid; the next agent checks for itself."""
 ALONE_SECONDS = 60.0
-"""How long a gateway without a working agent is sent new requests: its gates are not moved meanwhile."""
+"""Seconds for which a gateway without a working agent receives new requests; its gates do not change during
+that time."""
 
 
 class Health:
-    """What is known of the gateway's health, from what its agents have said last."""
+    """Health of the gateway, from the latest heartbeats of its agents."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -24,31 +25,31 @@ class Health:
         self._unready = "the agent has not started"
         self._unhealthy = ""
         self.draining = False
-        """Whether the pod is to end."""
+        """True if the pod terminates."""
         self.heard = float("-inf")
-        """When an agent said something last."""
+        """Time of the latest heartbeat."""
 
     def beat(self, said: Mapping[str, Any]) -> None:
-        """Take in what an agent says: why it is not ready, and what of HAProxy is not well."""
+        """Process a heartbeat: why the agent is not ready, and which HAProxy is not healthy."""
         self.heard = self._clock()
         self._unready, self._unhealthy = str(said["unready"]), str(said["unhealthy"])
         self._was_ready = self._was_ready or not self._unready
 
     @property
     def alone(self) -> bool:
-        """Whether no agent has been at work for long."""
+        """True if no agent has worked for a long time."""
         return self._clock() - self.heard > ALONE_SECONDS
 
     @property
     def unhealthy(self) -> str:
-        """Why the container should be started afresh; empty: it should not."""
+        """Reason for a restart of the container, or empty if none is needed."""
         return "" if self.draining or self._silent else self._unhealthy
 
     @property
     def unready(self) -> str:
-        """Why requests should not be sent here; empty: they may.
+        """Reason why requests should not be sent to this pod, or empty if they may.
 
-        HAProxy goes on without an agent, and with one that has yet to read what is in the cluster.
+        HAProxy continues without an agent, and with one that has not read the cluster yet.
         """
         if self.draining:
             return "draining"
@@ -64,7 +65,7 @@ class Health:
 
 
 class HealthServer:
-    """A small HTTP server for two pages."""
+    """Small HTTP server for two pages."""
 
     def __init__(self, health: Health, port: int) -> None:
         self._health = health
@@ -72,7 +73,7 @@ class HealthServer:
         self._server: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen."""
+        """Start listening."""
         self._server = await asyncio.start_server(self._answer, None, self._port, limit=8192)
 
     def stop(self) -> None:

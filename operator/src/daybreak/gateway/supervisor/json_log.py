@@ -1,15 +1,15 @@
-"""The log of the small programs, in the form of the agent's (`daybreak.logs`), without what that loads."""
+"""Log of the small programs, in the format of the agent's (`daybreak.logs`), without its imports."""
 
 import json
 import logging
 from datetime import UTC, datetime
 
 _OWN = frozenset(vars(logging.makeLogRecord({})))
-"""What every record has; all else was said by who logs."""
+"""Attributes of every record; the logging code adds all others."""
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """Formatter of one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         said = {name: value for name, value in vars(record).items() if name not in _OWN}

@@ -1,4 +1,4 @@
-"""Memory of a container, as its control group has it."""
+"""Memory of a container, as its control group reports it."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def memory(folder: Path = CGROUP) -> tuple[int, int]:
-    """Bytes that the container uses and may use; zeros where there is none, or no limit."""
+    """Return the used bytes and the limit of the container; zeros if there is no control group or no
+    limit."""
     for used, limit, forgettable in (
         ("memory.current", "memory.max", "inactive_file"),
         ("memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes", "total_inactive_file"),
@@ -19,6 +20,6 @@ def memory(folder: Path = CGROUP) -> tuple[int, int]:
             continue
         files = dict(line.split(maxsplit=1) for line in stat.splitlines() if " " in line)
         bound = int(most) if most.isdecimal() else 0
-        # Without a limit version 1 has the largest number of pages.
+        # Without a limit version 1 reports the maximum number of pages.
         return now - int(files.get(forgettable, 0)), bound if bound < 2**60 else 0
     return 0, 0

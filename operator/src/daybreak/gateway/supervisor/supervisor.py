@@ -1,4 +1,4 @@
-"""Keeps the HAProxies of a gateway, whatever becomes of the agent, which is in a container of its own."""
+"""Supervisor of a gateway's HAProxies, independent of the agent, which has its own container."""
 
 import asyncio
 import logging
@@ -16,9 +16,10 @@ from daybreak.gateway.supervisor.health import Health, HealthServer
 from daybreak.gateway.supervisor.memory import memory
 
 REFUSE_SECONDS = 15.0
-"""How much longer than its drain a pod may take to end: the agent refuses those who are held even then."""
+"""Additional seconds for a pod's end after its drain, in which the agent rejects the remaining held
+requests."""
 LEAVE_SECONDS = 5.0
-"""How long it is waited for the agent's last word when all HAProxies have ended."""
+"""Maximum seconds to wait for the agent's last message when all HAProxies have ended."""
 _LOOK = 1.0
 
 log = logging.getLogger("daybreak.gateway.supervisor")
@@ -26,14 +27,14 @@ log = logging.getLogger("daybreak.gateway.supervisor")
 
 @dataclass(frozen=True)
 class Supervised:
-    """What the supervisor has to know of a gateway."""
+    """Settings of the supervisor."""
 
     folder: Path
-    """GATEWAY_FOLDER: what it shares with the agent."""
+    """GATEWAY_FOLDER: folder that the agent shares."""
     health_port: int
-    """GATEWAY_HEALTH_PORT: where the kubelet asks."""
+    """GATEWAY_HEALTH_PORT: port of the kubelet's probes."""
     end_seconds: int
-    """How long the end of the pod may take, from when it is told to."""
+    """Maximum seconds for the end of the pod, from the start of its termination."""
 
     @classmethod
     def from_environment(cls, env: Environment) -> Self:
@@ -46,7 +47,7 @@ class Supervised:
 
 
 class Supervisor:
-    """The HAProxies of one gateway pod."""
+    """Supervisor of one gateway pod's HAProxies."""
 
     def __init__(self, supervised: Supervised) -> None:
         self._supervised = supervised
@@ -57,14 +58,15 @@ class Supervisor:
         self._draining = 0.0
 
     def drain(self) -> None:
-        """The container is to end: the agent hears it, and lets those finish who are here."""
+        """Start the end of the container: the agent is notified, and current requests may finish."""
         if not self._told.is_set():
             self._draining = time.monotonic()
             self._health.draining = True
             self._told.set()
 
     async def run(self) -> int:
-        """Run until told to end and all have finished, or until a HAProxy ends. Returns the exit status."""
+        """Run until termination and the end of all requests, or until a HAProxy ends. Returns the exit
+        status."""
         await self._control.start()
         await self._server.start()
         broken = asyncio.create_task(self._control.broken())
@@ -88,7 +90,7 @@ class Supervisor:
         return {"draining": draining, "memory": memory()}
 
     async def _drain(self) -> None:
-        """Wait until the container is told to end, and then until nobody is here any more."""
+        """Wait until the container terminates, and then until all requests have ended."""
         await self._told.wait()
         alone = asyncio.create_task(self._let_finish())
         try:
@@ -103,7 +105,7 @@ class Supervisor:
             alone.cancel()
 
     async def _let_finish(self) -> None:
-        """Where no agent has come in the place of one that has ended, let who is here finish without it."""
+        """Let current requests finish without an agent if no new one has replaced an ended one."""
         while not self._health.alone:  # noqa: ASYNC110 -- silence has no event
             await asyncio.sleep(_LOOK)
         for process in self._control.processes.values():

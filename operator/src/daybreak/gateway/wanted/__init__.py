@@ -1,1 +1,1 @@
-"""What HAProxy should be told of each workload, from its object and its pods."""
+"""Desired configuration of HAProxy for each workload, from its object and its pods."""

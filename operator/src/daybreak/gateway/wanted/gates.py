@@ -1,7 +1,4 @@
-"""What HAProxy should be told of a service, from its object and its pods: pure, and lenient.
-
-Each service is read for itself, since a manifest of one that nobody can read must not stop the others.
-"""
+"""Desired configuration of HAProxy for a service, from its object and pods. No manifest can block another."""
 
 import math
 from collections import Counter
@@ -21,10 +18,10 @@ from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Choice, Gate, Policy, Slot
 
 _PATHS = {Protocol.OPENAI: "", Protocol.V2: "v2"}
-"""What the gateway lets through, by the protocol. One of a newer operator that is unknown here: anything."""
+"""Allowed paths by protocol. An unknown protocol of a newer operator allows any path."""
 GATES = {GateState.OPEN: Gate.OPEN, GateState.CLOSED: Gate.CLOSED, GateState.FAILED: Gate.FAILED}
 STRICT_PACK = "STRICT_PACK"
-"""The placement that has a replica's pipeline in one pod."""
+"""Placement that puts a replica's pipeline in one pod."""
 MAX_HELD = 1000
 MAX_BODY_BYTES = 10 * 2**20
 HOLD_SECONDS = 300
@@ -34,56 +31,57 @@ DEPLOYMENT_ONGOING = 5
 FALLBACK_REPLICAS = 2
 IMBALANCED_THRESHOLD = 16
 MOST_WEIGHT = 100
-"""What is used where the spec says nothing that can be read."""
+"""Defaults for values that are missing or unreadable in the spec."""
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where Ray pods listen for requests."""
+    """Ports at which Ray pods listen for requests."""
 
     serve: int = 8000
-    """Serve's proxy, in head pods."""
+    """Port of Serve's proxy, in head pods."""
     replica: int = 8100
-    """A replica's own server, in the worker pods of its model."""
+    """Direct port of a replica, in the worker pods of its model."""
 
 
 @dataclass(frozen=True, slots=True)
 class WantedGate:
-    """One gate as HAProxy should have it."""
+    """Desired state of one gate in HAProxy."""
 
     slot: Slot
     servers: tuple[Server, ...]
     pods: int = 1
-    """Pods of each replica, of which one listens. Nothing of a pod says which."""
+    """Pods of each replica, of which one listens. A pod does not show whether it listens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One service as HAProxy should have it."""
+    """Desired state of one service in HAProxy."""
 
     uid: str
-    """The object itself: another one of the same name is another service."""
+    """UID of the object: another one of the same name is another service."""
     created: str
-    """When it was created, as Kubernetes writes it: the older one keeps a port that two were given."""
+    """Creation time in Kubernetes' format: of two services with one port, the older one keeps it."""
     port: int
     front: WantedGate
-    """What takes the requests whose model is not known, where there are several; Serve's proxies know it."""
+    """Gate for requests whose model is not known, if there are several models; Serve's proxies know the
+    model."""
     gates: tuple[WantedGate, ...]
-    """A gate for each model."""
+    """Gates of the models."""
 
     @property
     def name(self) -> str:
-        """The service's."""
+        """Name of the service."""
         return self.front.slot.service
 
     @property
     def models(self) -> Sequence[str]:
-        """Names that requests to it may bear."""
+        """Model names that requests to the service may use."""
         return self.front.slot.listed
 
     @property
     def seniority(self) -> tuple[str, str]:
-        """The lower one keeps the port."""
+        """Sort key: of two services the lower one keeps the port."""
         return self.created, self.name
 
 
@@ -93,7 +91,7 @@ def wanted(
     ports: Ports,
     keys: tuple[ApiKey, ...] = (),
 ) -> Wanted | None:
-    """What is to be programmed for a workload, or None while the operator has given it no gate.
+    """Return the desired state of a workload, or None while the operator has assigned no gate.
 
     `keys` are its API keys.
     """
@@ -125,14 +123,14 @@ def wanted(
     found = _Pods(pods, gate, ports)
     written = {text(model.get("name")): model for model in _models(at(manifest, "spec"))}
     entries = {text(entry.get("name")): entry for entry in mappings(gate.get("models")) if entry.get("name")}
-    # A model that the spec does not have any more is still served while its successor starts.
+    # A model that was removed from the spec is still served while its successor starts.
     gates = tuple(
         _model_gate(common, entry, written.get(name, {}), found) for name, entry in entries.items() if name
     )
     if application:
         gates = tuple(_application_gate(gate, manifest, found) for gate in gates)
     elif common.paths:
-        # Its requests bear no name of a model, so none leads to it.
+        # Its requests contain no model name, so no name leads to it.
         gates = tuple(replace(gate, slot=replace(gate.slot, models=())) for gate in gates)
     return Wanted(
         uid=text(metadata.get("uid")),
@@ -144,14 +142,14 @@ def wanted(
 
 
 def _routes(manifest: Mapping[str, Any]) -> tuple[str, ...]:
-    """Prefixes of the paths that pass; none: all do."""
+    """Return the allowed path prefixes, or none if all paths are allowed."""
     prefixes = [text(route.get("prefix")) for route in mappings(at(manifest, "spec").get("routes"))]
     plain = [each.strip("/") for each in prefixes if each]
     return tuple(dict.fromkeys(f"{each}/" for each in plain)) if all(plain) else ()
 
 
 def _probes(checks: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what marks a request that does not count as activity."""
+    """Return the marks of requests that do not count as activity."""
     marks = {"userAgents": "agent/", "keys": "key/", "paths": "path"}
     return tuple(
         f"{mark}{each}" for field, mark in marks.items() for each in dict.fromkeys(_texts(checks.get(field)))
@@ -159,22 +157,23 @@ def _probes(checks: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pods") -> WantedGate:
-    """The gate of an application: any request to its port is for it, or one with a name of its models."""
+    """Return the gate of an application: it takes any request to its port, or one with a name of its
+    models."""
     models = _texts(at(manifest, "spec").get("models")) if not gate.slot.paths else ()
     most = sum(map(_most_at_once, mappings(at(manifest, "spec").get("deployments"))))
-    # Each request is one of some deployment's at least. Which one takes them first the spec does not say.
+    # Each request belongs to at least one deployment. The spec does not show which one is first.
     slot = replace(gate.slot, models=models, queue=max(MAX_QUEUED, most))
     return WantedGate(slot, pods.proxies("", limit=most))
 
 
 def _most_at_once(deployment: Mapping[str, Any]) -> int:
-    """Requests that all replicas of an application's deployment take at a time, when it has most of them."""
+    """Return the maximum number of concurrent requests of an application's deployment with all replicas."""
     replicas = mapping(deployment.get("autoscaling")).get("maxReplicas", deployment.get("numReplicas"))
     return _count(deployment.get("maxOngoingRequests"), DEPLOYMENT_ONGOING) * max(1, _count(replicas, 1))
 
 
 def _models(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The models of a spec: several of an LLMService, the one of a ModelServer."""
+    """Return the models of a spec: several of an LLMService, or the one of a ModelServer."""
     only = mapping(spec.get("model"))
     if not only:
         return mappings(spec.get("models"))
@@ -182,7 +181,7 @@ def _models(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _check(gate: Mapping[str, Any]) -> str:
-    """Path at which all servers are asked whether they are well; empty: that of Ray pods."""
+    """Return the path of all servers' health checks, or nothing for that of Ray pods."""
     paths = {text(backend.get("healthPath")) for backend in mappings(gate.get("backends"))}
     path = paths.pop() if len(paths) == 1 else ""
     return path if path.startswith("/") else ""
@@ -191,15 +190,15 @@ def _check(gate: Mapping[str, Any]) -> str:
 def _model_gate(
     common: Slot, entry: Mapping[str, Any], written: Mapping[str, Any], pods: "_Pods"
 ) -> WantedGate:
-    """A model's gate, from its entry in the status and its place in the spec."""
+    """Return the gate of a model, from its entry in the status and its entry in the spec."""
     name, limit, direct = text(entry.get("name")), _most_ongoing(written), common.replicas_listen
     adapters = _texts(entry.get("adapters"))
-    # Serve's proxy chooses itself; it gets as much as its cluster's replicas take.
+    # Serve's proxy chooses replicas itself; its limit is the sum of its cluster's replicas.
     replicas, each = pods.replicas(name, limit), _pods_per_replica(written)
     slot = replace(
         common,
         model=name,
-        # A state of a newer operator that is unknown here: to hold loses nothing.
+        # Unknown state of a newer operator: holding loses nothing.
         gate=GATES.get(text(entry.get("state")), Gate.CLOSED),  # type: ignore[call-overload]
         epoch=whole(entry.get("epoch")),
         models=tuple(dict.fromkeys((name, *adapters))),
@@ -216,7 +215,8 @@ def _model_gate(
 
 
 def _front(common: Slot, models: Sequence[Slot]) -> Slot:
-    """What takes the requests whose model is not known: they may be for any of them, so they wait for all."""
+    """Return the gate of requests whose model is not known: they may be for any model, so they wait for
+    all."""
     reasons = dict.fromkeys(f"{slot.model}: {slot.reason}" for slot in models if slot.gate is Gate.FAILED)
     return replace(
         common,
@@ -236,7 +236,7 @@ def _together(gates: set[Gate]) -> Gate:
 
 
 class _Pods:
-    """The pods that requests go to, of Ray clusters or of a ModelServer, and the servers in them, in a fixed
+    """Pods that receive requests, of Ray clusters or of a ModelServer, and their servers, in a fixed
     order."""
 
     def __init__(self, pods: Iterable[Mapping[str, Any]], gate: Mapping[str, Any], ports: Ports) -> None:
@@ -249,20 +249,20 @@ class _Pods:
         self._heads: dict[str, str] = {}
         """Clusters of head pods, by address."""
         self._workers: dict[str, dict[str, str]] = {}
-        """The same of worker pods, by worker group."""
+        """Clusters of worker pods, by worker group and address."""
         self._uids: dict[str, str] = {}
-        """Worker pods themselves, by address."""
+        """UIDs of worker pods, by address."""
         for pod in pods:
             metadata, status = mapping(pod.get("metadata")), mapping(pod.get("status"))
             labels, host = mapping(metadata.get("labels")), text(status.get("podIP"))
             cluster = text(labels.get(names.RAY_CLUSTER_LABEL)) or text(labels.get(names.INSTANCE_LABEL))
-            # The address of a pod that has ended may be another pod's by now.
+            # The address of an ended pod may already belong to another pod.
             ended = metadata.get("deletionTimestamp") or status.get("phase") in ("Failed", "Succeeded")
             if cluster not in self._backends or not host or ended:
                 continue
             runs = text(self._backends[cluster].get("configurationHash"))
             if runs and labels.get(names.CONFIGURATION_LABEL) != runs:
-                continue  # nothing like it has answered yet
+                continue  # no pod with this configuration has answered yet
             if labels.get(names.RAY_NODE_TYPE_LABEL) == "head":
                 self._heads[host] = cluster
             elif group := text(labels.get(names.MODEL_LABEL)):
@@ -272,10 +272,10 @@ class _Pods:
     def proxies(
         self, model: str, *, backup: bool = False, limit: int = 0, each: int = 1
     ) -> tuple[Server, ...]:
-        """The Serve proxies of the clusters that serve a model, or of all; they hand on to any model.
+        """Return the Serve proxies of the clusters that serve a model, or of all; they forward to any model.
 
-        Each takes so many requests for every replica of the model in its cluster; 0: any number. `each`: how
-        many pods a replica has.
+        Each accepts `limit` requests for every replica of the model in its cluster; 0 is unlimited. `each`:
+        number of pods of a replica.
         """
         weights = self._weights(model)
         replicas = Counter(self._workers.get(names.worker_group(model), {}).values())
@@ -293,7 +293,7 @@ class _Pods:
         )
 
     def replicas(self, model: str, limit: int) -> tuple[Server, ...]:
-        """The replicas of a model, which take so many requests each at a time."""
+        """Return the replicas of a model, which accept `limit` concurrent requests each."""
         weights = self._weights(model)
         return tuple(
             Server(host, self._port(cluster), False, limit, weights[cluster], cluster, self._uids[host])
@@ -302,11 +302,11 @@ class _Pods:
         )
 
     def _port(self, cluster: str) -> int:
-        """Where its replicas listen."""
+        """Return the port of the replicas of a cluster."""
         return whole(self._backends[cluster].get("port")) or self._ports.replica
 
     def _weights(self, model: str) -> dict[str, int]:
-        """Weights of the clusters that serve a model. One alone needs none."""
+        """Return the weights of the clusters that serve a model. A single cluster needs none."""
         found = {
             cluster: _weight(backend)
             for cluster, backend in self._backends.items()
@@ -320,7 +320,8 @@ def _weight(backend: Mapping[str, Any]) -> int:
 
 
 def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
-    """None: the least busy one, which is also what PowerOfTwo comes to where all are known."""
+    """Return the replica selection, or None for the least busy one, which PowerOfTwo equals if all loads are
+    known."""
     match routing.get("policy"):
         case RoutingPolicy.SESSION:
             fallbacks = _count(at(routing, "session").get("fallbackReplicas"), FALLBACK_REPLICAS)
@@ -334,7 +335,7 @@ def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
 
 
 def _pods_per_replica(model: Mapping[str, Any]) -> int:
-    """One, or one for each stage of its pipeline where nodes may differ."""
+    """Return the number of pods of a replica: one, or one for each pipeline stage if nodes may differ."""
     together = model.get("placement") == STRICT_PACK
     return 1 if together else max(1, whole(at(model, "parallelism").get("pipeline")))
 
@@ -344,7 +345,8 @@ def _most_ongoing(model: Mapping[str, Any]) -> int:
 
 
 def _most_queued(model: Mapping[str, Any], running: int) -> int:
-    """Requests that may wait for a replica; unless the spec says it, as many as all of them run at a time."""
+    """Return the maximum number of queued requests. Defaults to what all replicas run concurrently, at least
+    `MAX_QUEUED`."""
     return _count(at(model, "serve").get("maxQueuedRequests"), max(MAX_QUEUED, running))
 
 
@@ -366,14 +368,14 @@ def _bytes(value: Any) -> int:
 
 
 class Claims:
-    """Which service has which port."""
+    """Assignment of ports to services."""
 
     def __init__(self) -> None:
         self._by_name: dict[str, Wanted] = {}
         self._by_port: dict[int, dict[str, Wanted]] = {}
 
     def put(self, name: str, claim: Wanted | None) -> set[int]:
-        """Take in what a service wants now; None: nothing. Returns the ports that may have changed."""
+        """Update the claim of a service; None: it has none. Returns the ports that may have changed."""
         touched = set()
         before = self._by_name.pop(name, None)
         if before is not None:
@@ -389,9 +391,9 @@ class Claims:
         return touched
 
     def holder(self, port: int) -> Wanted | None:
-        """Who has the port: the oldest of those that were given it."""
+        """Return the owner of a port: the oldest service that claims it, or None."""
         return min(self._by_port.get(port, {}).values(), key=lambda claim: claim.seniority, default=None)
 
     def names(self) -> set[str]:
-        """Every service that wants a port."""
+        """Return the names of all services that claim a port."""
         return set(self._by_name)

@@ -1,4 +1,4 @@
-"""The kinds that stand behind the gateway, and their objects."""
+"""Kinds of workloads that the gateway serves, and their objects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,6 +21,6 @@ def owners(cache: Cache, namespace: str) -> Iterator[OwnerKey]:
 
 
 def workload(cache: Cache, owner: OwnerKey) -> dict[str, Any] | None:
-    """Return the manifest of a workload; None: there is none."""
+    """Return the manifest of a workload, or None if there is none."""
     resource = _BY_KIND.get(owner.kind)
     return None if resource is None else cache.get(resource, owner.key)

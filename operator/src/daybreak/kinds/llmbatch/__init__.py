@@ -1,1 +1,1 @@
-"""The kind LLMBatch: observed, decided, planned, applied, and what its status says."""
+"""Kind LLMBatch: observation, decision, objects and status."""

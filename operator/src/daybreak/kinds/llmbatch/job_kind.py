@@ -1,4 +1,4 @@
-"""What of an LLMBatch the base of kinds with one job does not know: its turn, its RayJob, Kueue, KubeRay."""
+"""Parts of LLMBatch that differ between kinds with one job: its turn, its RayJob, Kueue and KubeRay."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from daybreak.ray.views.ray_pods import HEAD
 
 
 class BatchKind:
-    """LLMBatch, as `controller/jobs/reconciler.py` asks for it.
+    """LLMBatch for the reconciler of kinds with one job (`controller/jobs/reconciler.py`).
 
     Args:
         platform: Settings of the installation.
@@ -41,19 +41,19 @@ class BatchKind:
         self._platform = platform
 
     def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
-        """Its objects."""
+        """Return the objects of the batch."""
         batch = seen.subject
         return [] if batch is None else desired(batch, self._platform, running=decision.running)
 
     def keeps(self, seen: Observed, decision: Decision) -> None:
-        """Nothing: its output is where `spec.output` says."""
+        """Keep nothing: the job writes its output to `spec.output`."""
 
     def known(self, seen: Observed) -> Collection[Resource]:
-        """Without KubeRay there are no RayJobs."""
+        """Return the owned resources that the API server knows: without KubeRay there are no RayJobs."""
         return [each for each in OF_BATCHES if each is not RAY_JOBS or seen.kuberay_installed]
 
     def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
-        """A RayJob of its own that another operator has made, and that runs, stays as it is to its end."""
+        """Return True for a running RayJob of another operator version: it stays unchanged to its end."""
         if of(wanted) is not RAY_JOBS or whose is not Whose.OURS:
             return False
         there, own = (
@@ -62,14 +62,14 @@ class BatchKind:
         return there is not None and there != own
 
     def news(self, before: Mapping[str, Any], after: LLMBatchStatus) -> Sequence[Event]:
-        """What has turned."""
+        """Return the events for the changes of the status."""
         return events(known_status(LLMBatchStatus, before), after)
 
     def written(self, key: Key, seen: Observed, after: LLMBatchStatus) -> None:
-        """Count that it has given its accelerators back for somebody else."""
+        """Count a yield if the batch has just released its accelerators for another workload."""
         if after.queued_behind and not seen.after and seen.job is not None:
             metrics.YIELDS.labels(key.namespace, key.name, after.queued_behind[0]).inc()
 
     def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
-        """Its turn may change by time alone."""
+        """Requeue for the time at which the batch's turn may change without any event."""
         again.within(seen.turn.look_again)

@@ -1,4 +1,4 @@
-"""The kind LLMBatch, as the operator runs it."""
+"""Controller of LLMBatches, as the operator runs it."""
 
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.controller.jobs.reconciler import Reconciler
@@ -13,7 +13,7 @@ from daybreak.manifests.resources import OF_BATCHES, PODS, RAY_CLUSTERS
 
 
 def llm_batches(parts: Parts) -> OwnerKind:
-    """Who looks after every LLMBatch."""
+    """Build the controller of LLMBatches."""
     kind, cache = BatchKind(parts.platform), parts.cache
     references = References(cache, parts.enqueue_of(LLM_BATCHES))
     observer = Observer(cache, parts.watches, parts.nodes, parts.turns, references)

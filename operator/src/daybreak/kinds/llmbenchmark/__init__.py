@@ -1,1 +1,1 @@
-"""The kind LLMBenchmark: observed, decided, planned, applied, and what its status says."""
+"""Kind LLMBenchmark: observation, decision, objects and status."""

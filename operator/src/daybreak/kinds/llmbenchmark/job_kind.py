@@ -1,4 +1,4 @@
-"""What of an LLMBenchmark the base of kinds with one job does not know: what it measures, and its Job."""
+"""Parts of LLMBenchmark that differ between kinds with one job: its measurement target and its Job."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ from daybreak.problems.events import Event
 
 
 class BenchmarkKind:
-    """LLMBenchmark, as `controller/jobs/reconciler.py` asks for it.
+    """LLMBenchmark for the reconciler of kinds with one job (`controller/jobs/reconciler.py`).
 
     Args:
         platform: Settings of the installation.
@@ -39,12 +39,12 @@ class BenchmarkKind:
         self._platform = platform
 
     def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
-        """Its objects."""
+        """Return the objects of the benchmark."""
         benchmark = seen.subject
         return [] if benchmark is None else desired(benchmark, decision.target, self._platform)
 
     def keeps(self, seen: Observed, decision: Decision) -> dict[str, Any] | None:
-        """The report, of the job's last word."""
+        """Return the ConfigMap with the job's final report, or None if there is none to keep."""
         benchmark, said = seen.subject, seen.progress
         if benchmark is None or said is None or not said.final or seen.finished or seen.deleting:
             return None
@@ -52,22 +52,22 @@ class BenchmarkKind:
         return report_map(benchmark, files) if files else None
 
     def known(self, seen: Observed) -> Collection[Resource]:
-        """All are Kubernetes' own."""
+        """Return all owned resources: they are built into Kubernetes."""
         return OF_BENCHMARKS
 
     def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
-        """What a Job runs cannot be changed, and one that runs stays as it is to its end."""
+        """Return True for a Job: its pod template is immutable, and a running Job stays to its end."""
         return of(wanted) is JOBS
 
     def news(self, before: Mapping[str, Any], after: LLMBenchmarkStatus) -> Sequence[Event]:
-        """What has turned."""
+        """Return the events for the changes of the status."""
         return events(known_status(LLMBenchmarkStatus, before), after)
 
     def written(self, key: Key, seen: Observed, after: LLMBenchmarkStatus) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
-        """The next run may come, and one that waits for its service is left out at last."""
+        """Requeue for the next run, and for the time at which a run that waits for its service is skipped."""
         turn = decision.turn
         if turn is not None and turn.begins:
             again.at_once()

@@ -1,4 +1,4 @@
-"""The kind LLMBenchmark, as the operator runs it."""
+"""Controller of LLMBenchmarks, as the operator runs it."""
 
 from daybreak.api.llmbenchmark.definition import LLM_BENCHMARKS
 from daybreak.controller.asking.job_events import JobEvents
@@ -15,7 +15,7 @@ from daybreak.manifests.resources import OF_BENCHMARKS, PODS
 
 
 def llm_benchmarks(parts: Parts) -> OwnerKind:
-    """Who looks after every LLMBenchmark."""
+    """Build the controller of LLMBenchmarks."""
     kind, cache = BenchmarkKind(parts.platform), parts.cache
     prober = JobProber(http_reporter(PATH, read, REPORT_LIMIT), parts.enqueue_of(LLM_BENCHMARKS))
     observer = Observer(cache, References(cache, parts.enqueue_of(LLM_BENCHMARKS)))

@@ -1,4 +1,4 @@
-"""Writes the best settings of a benchmark that has ended into its LLMService, once."""
+"""Patcher that writes the best settings of an ended benchmark into its LLMService, once."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -31,18 +31,19 @@ from daybreak.kube.writing.fields import set_fields
 from daybreak.manifests.keys import Key
 
 LOOK_SECONDS = 5.0
-"""How often the service's rollout is looked at: changes of services wake no benchmark."""
+"""Interval in seconds of checks of the service's rollout. Changes of services trigger no reconcile of
+benchmarks."""
 
 
 class Patcher:
-    """Does it for each benchmark, after its job's reconcile.
+    """Reconciler that patches the LLMService of a benchmark after the reconcile of its job.
 
     Args:
-        jobs: Reconciles the benchmark and its job.
+        jobs: Reconciler of the benchmark and its job.
         api: The API server.
-        cache: What is known of the cluster.
-        applier: Writes owned objects; of a service nothing is owned.
-        may_act: Whether the lease is held this moment.
+        cache: Cached objects of the cluster.
+        applier: Writer of owned objects. The patch owns no part of the service.
+        may_act: Return True while the operator holds the lease.
     """
 
     def __init__(
@@ -59,7 +60,8 @@ class Patcher:
         self._writer = Writer(api, cache, applier, LLM_BENCHMARKS, may_act)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one object. Returns when to look again, in seconds; None: at a change."""
+        """Reconcile one benchmark, and return the seconds until its next reconcile, or None to wait for a
+        change."""
         again = Again()
         seconds = await self._jobs.reconcile(key)
         if seconds is not None:
@@ -83,7 +85,11 @@ class Patcher:
             again.after(0.0 if patch.state is PatchState.WRITING else LOOK_SECONDS)
 
     async def _written(self, key: Key, decision: PatchDecision) -> PatchStatus:
-        """Write it. Raises ApiError with `conflict` when the service has changed: it is decided on anew."""
+        """Write the arguments into the service.
+
+        Raises:
+            ApiError: With `conflict` if the service has changed. The decision is then repeated.
+        """
         patch = decision.status
         live = self._cache.get(LLM_SERVICES, Key(key.namespace, patch.service))
         owner = self._cache.get(LLM_BENCHMARKS, key)

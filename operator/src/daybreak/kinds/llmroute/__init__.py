@@ -1,1 +1,1 @@
-"""The kind LLMRoute: observed, decided, and what its status says, by which gateways go."""
+"""Kind LLMRoute: observation, decision, and the status that gateways follow."""

@@ -1,4 +1,4 @@
-"""The kind LLMRoute, as the operator runs it: all routes of a namespace are looked at together."""
+"""Controller of LLMRoutes, as the operator runs it: it reconciles all routes of a namespace together."""
 
 from collections.abc import Callable, Collection
 
@@ -16,29 +16,30 @@ from daybreak.manifests.resources import OF_ROUTES
 from daybreak.platform import Platform
 
 ALL = "routes"
-"""Stands for all routes of a namespace in the queue."""
+"""Name that identifies all routes of a namespace in the work queue."""
 
 
 def all_of(namespace: str) -> Key:
-    """What stands for all routes of a namespace in the queue."""
+    """Return the key that identifies all routes of a namespace in the work queue."""
     return Key(namespace, ALL)
 
 
 GATHER_SECONDS = 1.0
-"""Over how long changes of services are gathered: statuses change often, and gateways see them anyway."""
+"""Time in seconds during which changes of services are gathered. Statuses change often, and gateways receive
+them directly."""
 
 
 class LLMRoutes:
-    """Looks after every LLMRoute.
+    """Controller of all LLMRoutes.
 
     Args:
         api: The API server.
-        cache: What is known of the cluster.
+        cache: Cached objects of the cluster.
         platform: Settings of the installation.
-        applier: Writes objects.
-        reports: What gateways tell.
-        may_act: Whether the lease is held this moment.
-        ports: Gives out the gateways' ports for routes with an address of their own.
+        applier: Writer of owned objects.
+        reports: Reports of the gateways.
+        may_act: Return True while the operator holds the lease.
+        ports: Allocator of gateway ports for routes with a dedicated address.
     """
 
     name = LLM_ROUTES.kind
@@ -59,7 +60,11 @@ class LLMRoutes:
         self._reconciler = Reconciler(api, cache, observer, applier, may_act)
 
     def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
-        """All routes of the namespace: at once for one or its own Service, soon for what serves models."""
+        """Return the key of the namespace's routes and the delay of their reconcile, or None.
+
+        A change of a route or its Service is reconciled at once, a change of an object that serves models
+        after `GATHER_SECONDS`. None means that the change concerns no route.
+        """
         mine = Key(owner.namespace, ALL)
         if resource in OF_ROUTES:
             return (mine, 0.0) if owner.kind == self.name else None
@@ -68,19 +73,19 @@ class LLMRoutes:
         return (mine, GATHER_SECONDS) if self._cache.has_any(LLM_ROUTES, owner.namespace) else None
 
     def objects(self) -> Collection[Key]:
-        """One for every namespace with an LLMRoute."""
+        """Return one key for each namespace with an LLMRoute."""
         return {Key(key.namespace, ALL) for key in self._cache.keys(LLM_ROUTES)}
 
     async def concerned_by_nodes(self) -> Collection[Key]:
-        """None: what nodes mean to a service stands in its status."""
+        """Return no keys: the status of a service reports the effect of nodes."""
         return ()
 
     async def settle(self) -> None:
-        """Nothing is waited for."""
+        """Wait for nothing."""
 
     async def reconcile(self, key: Key) -> float | None:
-        """Look at all routes of a namespace."""
+        """Reconcile all routes of a namespace."""
         return await self._reconciler.reconcile(key.namespace)
 
     async def close(self) -> None:
-        """Nothing runs beside the reconciles."""
+        """Close nothing: the controller has no background tasks."""

@@ -1,4 +1,4 @@
-"""One reconcile of all routes of a namespace, which share names: observe → plan → apply → decide → status."""
+"""Reconcile of all routes of a namespace, which share names: observe → plan → apply → decide → status."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,14 +25,14 @@ from daybreak.manifests.resources import OF_ROUTES
 
 
 class Reconciler:
-    """Makes the own addresses of a namespace's routes, and says which names lead where.
+    """Reconciler that applies the dedicated addresses of a namespace's routes and writes their statuses.
 
     Args:
         api: The API server.
-        cache: What is known of the cluster.
-        observer: Reads it.
-        applier: Writes objects.
-        may_act: Whether the lease is held this moment.
+        cache: Cached objects of the cluster.
+        observer: Observer of the cache.
+        applier: Writer of owned objects.
+        may_act: Return True while the operator holds the lease.
     """
 
     def __init__(
@@ -44,9 +44,10 @@ class Reconciler:
         self._writer = Writer(api, cache, applier, LLM_ROUTES, may_act)
 
     async def reconcile(self, namespace: str) -> float | None:
-        """Write what has changed. Raises the last error when something could not be written.
+        """Write all changes, and return the seconds until the next reconcile, or None to wait for a change.
 
-        Returns when there is something to do again, in seconds; None: at a change.
+        Raises:
+            ApiError: The last error, if something could not be written.
         """
         seen, later = self._observer.observe(namespace), Again()
         failed: ApiError | None = None
@@ -54,7 +55,7 @@ class Reconciler:
         for each in seen.routes:
             try:
                 routes.append(await self._address(each, later))
-            except ApiError as error:  # the others are seen to all the same
+            except ApiError as error:  # the other routes are still reconciled
                 routes.append(each)
                 unsure.add(each.name)
                 failed = error
@@ -71,7 +72,7 @@ class Reconciler:
         return later.seconds
 
     async def _address(self, each: SeenRoute, later: Again) -> SeenRoute:
-        """Make the Service of a route what it should be. Returns what has come of it."""
+        """Apply the Service of a route, and return the route with the result."""
         route, address = each.route, each.address
         if route is None or (address is not None and address.foreign):
             return each
@@ -91,10 +92,10 @@ class Reconciler:
         return replace(each, address=address) if each.address is not None else each
 
     async def _carry_out(self, route: LLMRoute, address: OwnAddress, plan: Plan, later: Again) -> OwnAddress:
-        """Make its Service what a plan says."""
+        """Apply a plan for the route's Service, and return the resulting address."""
         try:
             applied = await self._writer.carry_out(Key(route.namespace, route.name), route.uid, plan)
-        except Occupied:  # the next look sees by whom
+        except Occupied:  # the next reconcile finds the conflicting owner
             later.at_once()
             return replace(address, leaving=True)
         refusal = applied.refusal if applied is not None else ""
@@ -104,7 +105,7 @@ class Reconciler:
         return replace(address, refusal=refusal, there=bool(there))
 
     async def _say(self, each: SeenRoute, decision: Decision, now: datetime) -> None:
-        """Write the status if it has changed, and post what has turned."""
+        """Write the status if it has changed, and post the events for its changes."""
         metadata = each.manifest["metadata"]
         before = each.manifest.get("status") or {}
         after = report(each, decision, now)

@@ -1,1 +1,1 @@
-"""LLMService: one reconcile observes, decides, plans, applies and writes the status."""
+"""Kind LLMService: one reconcile observes, decides, plans, applies and writes the status."""

@@ -1,4 +1,4 @@
-"""The kind LLMService, as the operator runs it."""
+"""Controller of LLMServices, as the operator runs it."""
 
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.asking.job_events import JobEvents
@@ -17,13 +17,13 @@ from daybreak.manifests.resources import NODES, OWNED, PODS, RAY_CLUSTERS
 def llm_services(
     parts: Parts, client: ModelClient, gateways: GatewaySource, ports: PortAllocator
 ) -> OwnerKind:
-    """Who looks after every LLMService.
+    """Build the controller of LLMServices.
 
     Args:
-        parts: What every kind is built with.
-        client: Asks models.
-        gateways: Knows what gateways say.
-        ports: Gives out the gateways' ports.
+        parts: Dependencies of every kind.
+        client: Client that probes models.
+        gateways: Source of the gateways' reports.
+        ports: Allocator of the gateways' ports.
     """
     enqueue = parts.enqueue_of(LLM_SERVICES)
     prober = Prober(client, enqueue)

@@ -1,4 +1,4 @@
-"""The reconcile of an LLMService, as far as it is not that of every workload."""
+"""Reconcile of an LLMService: the parts that differ from other workloads."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,15 +27,15 @@ from daybreak.workloads.decision import Decided
 
 
 class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
-    """Makes the cluster what an LLMService says, and reports what came of it.
+    """Reconciler that applies an LLMService to the cluster and reports the result.
 
     Args:
-        parts: What every kind is built with.
-        observer: Observes a service.
-        prober: Asks models for an answer.
-        adapters: Asks replicas about their adapters.
-        copies: Asks the Jobs that fill claims.
-        events: Reads why Jobs have no pods.
+        parts: Dependencies of every kind.
+        observer: Observer of services.
+        prober: Prober of models.
+        adapters: Prober of replicas for reports on their adapters.
+        copies: Prober of the Jobs that fill PVCs.
+        events: Reader of the reasons why Jobs have no pods.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         self._events = events
 
     def prepare(self, key: Key, seen: Observed) -> Observed:
-        """Add what replicas report of adapters, Jobs of their copies, and the API server of Jobs' pods."""
+        """Add the reports on adapters, on copies, and on rejected pods of Jobs."""
         return replace(
             seen,
             reports=self._adapters.reports(key, replicas(seen, active_cluster(seen.ray_service))),
@@ -62,19 +62,19 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         )
 
     def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
-        """Return the objects of a service as they should be."""
+        """Return the desired objects of a service."""
         return objects(seen, self._platform)
 
     def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> ServicePlan:
-        """Return what is to be done to come from the live objects to the wanted ones."""
+        """Return the plan that changes the live objects into the desired ones."""
         return make_plan(seen, self._platform, wanted, live)
 
     def with_plan(self, seen: Observed, plan: ServicePlan) -> Observed:
-        """Add what the plan found: names that others have taken, and what a change takes."""
+        """Add the results of the plan: conflicting names, this operator's build, and possible changes."""
         return replace(seen, foreign=plan.foreign, own=plan.own, changes=plan.changes)
 
     async def carry_on(self, seen: Observed, plan: ServicePlan) -> Sequence[float]:
-        """Set the bounds of worker groups, and end Ray clusters that are not needed any more."""
+        """Set the bounds of worker groups, and delete Ray clusters that are no longer needed."""
         again: list[float] = []
         if not plan.filling:
             again += await self._writer.set_bounds(seen.ray_clusters, cluster_bounds(seen))
@@ -84,7 +84,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         return again + await self._writer.delete_clusters(finished_clusters(seen))
 
     def questions(self, seen: Observed) -> Sequence[Question]:
-        """Return how each model is asked: past the gateway, which may hold requests."""
+        """Return the probe of each model, which bypasses the gateway because a gate may hold requests."""
         service, base = seen.subject, base_url(seen)
         if service is None or base is None:
             return ()
@@ -96,13 +96,13 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         ]
 
     def forget(self, key: Key) -> None:
-        """Drop what is kept of a service that is gone."""
+        """Drop the data of a deleted service."""
         self._adapters.forget(key)
         self._copies.forget(key)
         self._events.forget(key)
 
     def is_due(self, seen: Observed, decided: Decided, status: LLMServiceStatus) -> bool:
-        """Return whether its address may lead past the gateway, or a copy is complete and its Job may go."""
+        """Return True if the address may bypass the gateway, or if a complete copy's Job may be deleted."""
         leads_past = led_past(seen, decided.states) and not (seen.gateway and seen.gateway.past)
         copies = caches(seen, seen.subject) if seen.subject is not None else ()
         return leads_past or any(copy.complete and not copy.noted for copy in copies)

@@ -1,4 +1,4 @@
-"""How the shared loop decides on an LLMService, and describes it."""
+"""Decisions and status of an LLMService for the shared loop."""
 
 from daybreak.api.llmservice.resource import KIND
 from daybreak.kinds.llmservice.decide.rollout import course

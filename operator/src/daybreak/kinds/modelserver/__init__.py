@@ -1,1 +1,1 @@
-"""The kind ModelServer: an engine in a container, behind the gateway."""
+"""Kind ModelServer: an engine in a container, behind the gateway."""

@@ -1,4 +1,4 @@
-"""The kind ModelServer, as the operator runs it."""
+"""Controller of ModelServers, as the operator runs it."""
 
 from daybreak.api.modelserver.profiles import Engines
 from daybreak.api.modelserver.resource import MODEL_SERVERS
@@ -20,14 +20,14 @@ def model_servers(
     ports: PortAllocator,
     engines: Engines,
 ) -> OwnerKind:
-    """Who looks after every ModelServer.
+    """Build the controller of ModelServers.
 
     Args:
-        parts: What every kind is built with.
-        client: Asks models.
-        gateways: Knows what gateways say.
-        ports: Gives out the gateways' ports.
-        engines: The engines that there are, by their names.
+        parts: Dependencies of every kind.
+        client: Client that probes models.
+        gateways: Source of the gateways' reports.
+        ports: Allocator of the gateways' ports.
+        engines: Available engines, by name.
     """
     cache, platform = parts.cache, parts.platform
     prober = Prober(client, parts.enqueue_of(MODEL_SERVERS))

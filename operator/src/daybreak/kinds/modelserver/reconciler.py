@@ -1,4 +1,4 @@
-"""The reconcile of a ModelServer, as far as it is not that of every workload."""
+"""Reconcile of a ModelServer: the parts that differ from other workloads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,38 +21,38 @@ from daybreak.workloads.decision import Decided
 
 
 class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
-    """Makes the cluster what a ModelServer says, and reports what came of it.
+    """Reconciler that applies a ModelServer to the cluster and reports the result.
 
     Args:
-        parts: What every kind is built with.
-        observer: Observes a server.
-        prober: Asks models for an answer.
+        parts: Dependencies of every kind.
+        observer: Observer of servers.
+        prober: Prober of models.
     """
 
     def __init__(self, parts: Parts, observer: Observer, prober: Prober) -> None:
         super().__init__(parts, observer, WAYS, OF_SERVERS, prober)
 
     def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
-        """Return the objects of a server as they should be."""
+        """Return the desired objects of a server."""
         return objects(view_of(seen), self._platform)
 
     def names_of_others(self, seen: Observed) -> Sequence[Manifest]:
-        """Return the Service that another controller makes for a server on several nodes."""
+        """Return the Service that another controller creates for a server on several nodes."""
         group = group_service(seen.subject) if seen.subject is not None else None
         return () if group is None else (group,)
 
     def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
-        """Return what is to be done to come from the live objects to the wanted ones."""
+        """Return the plan that changes the live objects into the desired ones."""
         return make_plan(view_of(seen), wanted, live)
 
     def is_due(self, seen: Observed, decided: Decided, status: ModelServerStatus) -> bool:
-        """Return whether the status says other numbers of pods than before, or that pods may go now."""
-        other = _replicas(status) != whole(at(seen.status, "autoscaling").get("replicas"))
+        """Return True if the number of pods in the status changed, or if pods may be replaced now."""
+        other = _replicas(status) != whole(at(seen.status, "autoscaling").get("currentReplicas"))
         before = seen.history.state if seen.history is not None else None
         return other or (unproven(before) and not unproven(status.rollout))
 
     def questions(self, seen: Observed) -> Sequence[Question]:
-        """Return how its model is asked."""
+        """Return the probe of the server's model."""
         if seen.subject is None:
             return ()
         state = seen.sleep_state
@@ -61,7 +61,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
 
 
 def question(view: View, *, waking: bool) -> Question | None:
-    """What its engine is asked, in one of the pods that are ready; None: none of them has an address."""
+    """Return the probe of the engine in one of the ready pods, or None if none of them has an address."""
     server = view.server
     address = min((text(at(pod.manifest, "status").get("podIP")) for pod in view.ready_now), default="")
     if not address:

@@ -1,4 +1,4 @@
-"""How the shared loop decides on a ModelServer, and describes it."""
+"""Decisions and status of a ModelServer for the shared loop."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from daybreak.workloads.ways import Ways
 
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:
-    """How one is, that can be read; `blocked` keeps its spec from being applied."""
+    """Return the view of a server; `blocked` is the problem that keeps its spec from being applied."""
     assert seen.subject is not None  # noqa: S101 - checked by whoever decides
     return View(seen, seen.subject, blocked)
 

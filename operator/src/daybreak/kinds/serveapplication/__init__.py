@@ -1,1 +1,1 @@
-"""The kind ServeApplication: Ray Serve code of one's own behind the gateway."""
+"""Kind ServeApplication: the user's Ray Serve code behind the gateway."""

@@ -1,4 +1,4 @@
-"""The kind ServeApplication, as the operator runs it."""
+"""Controller of ServeApplications, as the operator runs it."""
 
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.controller.owner_kind import OwnerKind
@@ -12,12 +12,12 @@ from daybreak.manifests.resources import OF_APPLICATIONS, PODS, RAY_CLUSTERS
 
 
 def serve_applications(parts: Parts, gateways: GatewaySource, ports: PortAllocator) -> OwnerKind:
-    """Who looks after every ServeApplication.
+    """Build the controller of ServeApplications.
 
     Args:
-        parts: What every kind is built with.
-        gateways: Knows what gateways say.
-        ports: Gives out the gateways' ports.
+        parts: Dependencies of every kind.
+        gateways: Source of the gateways' reports.
+        ports: Allocator of the gateways' ports.
     """
     behind = gateways if parts.platform.gateway_image else None
     code = ConfigMapWatch(parts.api, parts.enqueue_of(SERVE_APPLICATIONS))

@@ -1,4 +1,4 @@
-"""The reconcile of a ServeApplication, as far as it is not that of every workload."""
+"""Reconcile of a ServeApplication: the parts that differ from other workloads."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,26 +22,26 @@ from daybreak.manifests.resources import OF_APPLICATIONS
 
 
 class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
-    """Makes the cluster what a ServeApplication says, and reports what came of it.
+    """Reconciler that applies a ServeApplication to the cluster and reports the result.
 
     Args:
-        parts: What every kind is built with.
-        observer: Observes an application.
+        parts: Dependencies of every kind.
+        observer: Observer of applications.
     """
 
     def __init__(self, parts: Parts, observer: Observer) -> None:
         super().__init__(parts, observer, WAYS, OF_APPLICATIONS)
 
     def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
-        """Return the objects of an application as they should be."""
+        """Return the desired objects of an application."""
         return objects(view_of(seen), self._platform)
 
     def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
-        """Return what is to be done to come from the live objects to the wanted ones."""
+        """Return the plan that changes the live objects into the desired ones."""
         return make_plan(view_of(seen), wanted, live)
 
     async def carry_on(self, seen: Observed, plan: Plan) -> Sequence[float]:
-        """Set the bounds of worker groups in the RayCluster that runs; end those that are not needed."""
+        """Set the bounds of worker groups in the running RayCluster, and delete unneeded RayClusters."""
         view = view_of(seen)
         again = await self._writer.set_bounds(seen.ray_clusters, cluster_bounds(view))
         if seen.ray_service is not None and (pending := needless(view)):

@@ -1,4 +1,4 @@
-"""How the shared loop decides on a ServeApplication, and describes it."""
+"""Decisions and status of a ServeApplication for the shared loop."""
 
 from daybreak.api.serveapplication.resource import KIND
 from daybreak.kinds.serveapplication.decide.rollout import course
@@ -11,7 +11,7 @@ from daybreak.workloads.ways import Ways
 
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:
-    """How one is, that can be read; `blocked` keeps its spec from being applied."""
+    """Return the view of an application; `blocked` is the problem that keeps its spec from being applied."""
     assert seen.subject is not None  # noqa: S101 - checked by whoever decides
     return View(seen, seen.subject, blocked)
 

@@ -1,1 +1,1 @@
-"""Seeing: lists and watches, and the cache of what was last seen."""
+"""Lists and watches of objects, and the cache of their last observed state."""

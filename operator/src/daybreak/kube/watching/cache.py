@@ -1,9 +1,9 @@
-"""What the operator knows of the cluster: the last seen state of every object that it watches.
+"""State of the cluster: the last observed state of every watched object.
 
-Objects are kept as compressed JSON, because thousands of Python dictionaries would need a hundred times
-the memory, and read far more rarely than they are kept. The cache never goes backwards: an older version
-of an object than the one at hand is passed over, so that the operator's own writes, put in at once, are
-not undone by an event that was on its way.
+Objects are stored as compressed JSON, because thousands of Python dictionaries would need a hundred times the
+memory. They are read far more rarely than they are kept. The cache never goes backward: it ignores older
+versions of an object. Thus an event in flight does not undo the operator's own writes, which are stored
+immediately.
 """
 
 import time
@@ -24,7 +24,7 @@ from daybreak.manifests.keys import Key, OwnerKey, gateway_key
 from daybreak.manifests.resources import CONFIG_MAPS, NODES
 
 Listener = Callable[[Resource, OwnerKey], None]
-"""Called with the kind that changed and the owner concerned; for nodes with the node."""
+"""Called with the changed kind and the concerned owner, or for nodes with the node."""
 
 
 @dataclass(slots=True)
@@ -32,11 +32,12 @@ class _Entry:
     version: int
     uid: str
     at: float
-    """When it was last heard of, on the monotonic clock."""
+    """Time of the last report about the object, on the monotonic clock."""
     owner: OwnerKey | None
-    """The owner that it belongs to."""
+    """Owner of the object."""
     packed: bytes | None
-    """None: deleted, and remembered for a while so that a late answer does not bring it back."""
+    """Compressed object; None if it was deleted. A deleted entry stays for a while, so that a late response
+    does not restore it."""
 
 
 class Cache:
@@ -44,65 +45,68 @@ class Cache:
 
     def __init__(self) -> None:
         self._entries: dict[Resource, dict[str, dict[Key, _Entry]]] = {}
-        """By namespace: whoever asks about one shall not go through all of them."""
+        """Entries by namespace, so that a query for one namespace does not scan all."""
         self._by_owner: dict[Resource, dict[OwnerKey, set[str]]] = {}
         self._listeners: list[Listener] = []
         self._followers: list[Listener] = []
         self._changes: dict[Resource, int] = {}
         self._writing: dict[tuple[Resource, Key], set[OwnerKey]] = {}
-        """Objects that are being written, with whom to tell of what has changed meanwhile."""
+        """Objects with a write in progress, and the owners to notify of other changes during the write."""
 
     def subscribe(self, listener: Listener) -> None:
-        """Have `listener` called after every change."""
+        """Register a listener that is called after every change by others."""
         self._listeners.append(listener)
 
     def follow(self, listener: Listener) -> None:
-        """Have `listener` called after every write of our own, of which the others are not told."""
+        """Register a listener that is called after each of the operator's own writes.
+
+        Listeners of `subscribe` are not called for them.
+        """
         self._followers.append(listener)
 
     def changes(self, resource: Resource) -> int:
-        """How often objects of this kind have changed: equal numbers mean nothing has."""
+        """Return the number of changes of this kind; equal numbers mean that no object has changed."""
         return self._changes.get(resource, 0)
 
     def get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
-        """The object as last seen, or None."""
+        """Return the last observed state of an object, or None."""
         entry = self._entry(resource, key)
         return _unpack(entry.packed) if entry is not None and entry.packed is not None else None
 
     def version(self, resource: Resource, key: Key) -> int | None:
-        """The object's version, or None when it is not there: an equal one means the same object."""
+        """Return the version of an object, or None if there is none; equal versions mean the same state."""
         entry = self._entry(resource, key)
         return entry.version if entry is not None and entry.packed is not None else None
 
     def uid(self, resource: Resource, key: Key) -> str | None:
-        """The object's uid, or None when it is not there."""
+        """Return the UID of an object, or None if there is none."""
         entry = self._entry(resource, key)
         return entry.uid if entry is not None and entry.packed is not None else None
 
     def lost(self, resource: Resource, key: Key) -> bool:
-        """Whether the object was there and is deleted, as far as that is remembered."""
+        """Return True if the object existed and is deleted, while its deletion is still recorded."""
         entry = self._entry(resource, key)
         return entry is not None and entry.packed is None
 
     def keys(self, resource: Resource, namespace: str | None = None) -> list[Key]:
-        """Every object of a kind; of one namespace, or of all."""
+        """Return the keys of all objects of a kind, in one namespace or in all."""
         return [key for key, entry in self._of(resource, namespace) if entry.packed is not None]
 
     def has_any(self, resource: Resource, namespace: str) -> bool:
-        """Whether a namespace has an object of a kind."""
+        """Return True if a namespace has an object of a kind."""
         return any(entry.packed is not None for _, entry in self._of(resource, namespace))
 
     def owners(self, resource: Resource) -> list[OwnerKey]:
-        """Those to whom objects of a kind belong."""
+        """Return the owners of objects of a kind."""
         return list(self._by_owner.get(resource, {}))
 
     def age(self, resource: Resource, key: Key) -> float:
-        """Seconds since the object was last heard of; endless when it is not known."""
+        """Return the seconds since the last report about an object, or infinity if it is unknown."""
         entry = self._entry(resource, key)
         return time.monotonic() - entry.at if entry is not None and entry.packed is not None else float("inf")
 
     def all(self, resource: Resource) -> Iterator[dict[str, Any]]:
-        """Every object of a kind, one after the other."""
+        """Yield every object of a kind."""
         for _, entry in self._of(resource):
             if entry.packed is not None:
                 yield _unpack(entry.packed)
@@ -115,10 +119,11 @@ class Cache:
 
     @contextmanager
     def writing(self, resource: Resource, key: Key) -> Iterator[Callable[[Mapping[str, Any], bool], None]]:
-        """While the operator writes an object: call what this yields with the API server's answer.
+        """Provide a callback for the API server's response to a write of an object.
 
-        The watch may bring our own write before the answer does. Nobody needs to be told of that; of anything
-        else, when the write is over. The second argument says that the answer holds news beside our write.
+        The watch may report the operator's own write before the response arrives. Listeners are not notified
+        of that write; they are notified of other changes after the write has ended. The callback's second
+        argument is True if the response contains changes in addition to the write.
         """
         self._writing[resource, key] = set()
         answered = 0
@@ -143,7 +148,7 @@ class Cache:
                     follower(resource, owner)
 
     def put(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
-        """Take a newer state in. Returns False, and changes nothing, when it is not newer."""
+        """Store a newer state of an object. Return False, without a change, if the state is not newer."""
         metadata = manifest["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         version = _version(metadata.get("resourceVersion"))
@@ -170,7 +175,7 @@ class Cache:
         return True
 
     def drop(self, resource: Resource, manifest: Mapping[str, Any]) -> bool:
-        """Forget a deleted object; `manifest` is its last state, with the version of its deletion."""
+        """Remove a deleted object; `manifest` is its last state, with the version of its deletion."""
         metadata = manifest["metadata"]
         key = Key(metadata.get("namespace", ""), metadata["name"])
         version = _version(metadata.get("resourceVersion"))
@@ -180,7 +185,7 @@ class Cache:
         return self._remove(resource, key, version)
 
     def forget(self, resource: Resource, key: Key) -> bool:
-        """Forget an object that the API server says does not exist."""
+        """Remove an object that does not exist in the API server."""
         before = self._entry(resource, key)
         return (
             before is not None and before.packed is not None and self._remove(resource, key, before.version)
@@ -189,9 +194,9 @@ class Cache:
     def settle(
         self, resource: Resource, listed: Iterable[Key], version: str, namespace: str | None = None
     ) -> None:
-        """After a complete list of `version`: forget what is not in it, unless it is newer than the list.
+        """After a complete list of `version`, remove unlisted objects, unless they are newer than the list.
 
-        `namespace` is that of the list; None: it was of all.
+        `namespace` is that of the list; None means all.
         """
         known, at = set(listed), _version(version)
         for key, entry in list(self._of(resource, namespace)):
@@ -203,7 +208,8 @@ class Cache:
                 self._remove(resource, key, at)
 
     def clear(self, resource: Resource, namespace: str | None = None) -> None:
-        """Forget a kind, in one namespace or in all: it is not served, or may not be read."""
+        """Remove all objects of a kind, in one namespace or in all, if they are not served or not
+        readable."""
         for key, _ in list(self._of(resource, namespace)):
             self.forget(resource, key)
             self._delete(resource, key)
@@ -212,13 +218,13 @@ class Cache:
         return self._entries.get(resource, {}).get(key.namespace, {}).get(key)
 
     def _of(self, resource: Resource, namespace: str | None = None) -> Iterator[tuple[Key, _Entry]]:
-        """What is kept of a kind; of one namespace, or of all."""
+        """Yield the entries of a kind, in one namespace or in all."""
         found = self._entries.get(resource, {})
         for entries in found.values() if namespace is None else (found.get(namespace, {}),):
             yield from entries.items()
 
     def _delete(self, resource: Resource, key: Key) -> None:
-        """Keep nothing of an object."""
+        """Delete the entry of an object."""
         entries = self._entries[resource][key.namespace]
         del entries[key]
         if not entries:
@@ -272,13 +278,16 @@ def _owner(resource: Resource, manifest: Mapping[str, Any]) -> OwnerKey | None:
     if owner is not None and str(owner.get("apiVersion")).partition("/")[0] == GROUP:
         return OwnerKey(str(owner.get("kind")), namespace, str(owner["name"]))
     if resource is CONFIG_MAPS:
-        return gateway_key(namespace)  # the only one that is watched
+        return gateway_key(namespace)  # only the gateway's ConfigMap is watched here
     label = names.labelled_owner(metadata.get("labels"))
     return OwnerKey.of_label(namespace, label) if label is not None else None
 
 
 def _version(text: Any) -> int:
-    """A resourceVersion as a number; Kubernetes promises that they are, and grow (KEP-5504)."""
+    """Return a resourceVersion as a number.
+
+    Kubernetes guarantees that versions are numbers and grow (KEP-5504).
+    """
     try:
         return int(text)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
-"""What ConfigMaps hold that objects of ours name: each is watched by its name, as long as somebody needs it.
+"""Content of ConfigMaps that Daybreak's objects name, each watched by its name while an object needs it.
 
-A watch of all ConfigMaps would bring the content of every namespace here. Of a content only the digest is
-handed on.
+A watch of all ConfigMaps would copy the content of every namespace. Only a digest of the content is passed
+on.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from daybreak.manifests.keys import Key
 from daybreak.manifests.resources import CONFIG_MAPS
 
 RETRY_SECONDS = 30.0
-"""How long after an accident a watch is begun anew."""
+"""Time in seconds until a failed watch is restarted."""
 
 log = structlog.get_logger("daybreak.config_map_watch")
 
@@ -29,18 +29,18 @@ class ConfigMapWatch:
 
     Args:
         api: The API server.
-        enqueue: Called with an object of whose ConfigMap something else is to be said.
+        enqueue: Called with an object whose ConfigMap has changed.
     """
 
     def __init__(self, api: Api, enqueue: Callable[[Key], None]) -> None:
         self._api = api
         self._enqueue = enqueue
         self._named: dict[Key, frozenset[Key]] = {}
-        """The ConfigMaps that each object goes by."""
+        """ConfigMaps that each object uses."""
         self._watches: dict[Key, _Watch] = {}
 
     def contents(self, owner: Key, named: Collection[str]) -> dict[str, Content]:
-        """What the ConfigMaps hold that an object names, and goes by from now on; by their names."""
+        """Return the content of an object's ConfigMaps by name, and watch them from now on."""
         keys = {name: Key(owner.namespace, name) for name in named}
         before = self._named.pop(owner, frozenset())
         if keys:
@@ -52,7 +52,7 @@ class ConfigMapWatch:
         return {name: self._watches[key].content() for name, key in keys.items()}
 
     def forget(self, owner: Key) -> None:
-        """The object goes by none any more."""
+        """Stop watching the ConfigMaps of an object."""
         self._end(self._named.pop(owner, frozenset()))
 
     async def close(self) -> None:
@@ -69,14 +69,14 @@ class ConfigMapWatch:
             self._enqueue(owner)
 
     def _end(self, keys: Collection[Key]) -> None:
-        """End the watches of those that no object goes by."""
+        """End the watches of ConfigMaps that no object uses."""
         for key in keys:
             if not any(key in named for named in self._named.values()):
                 self._watches.pop(key).end()
 
 
 class _Watch:
-    """One ConfigMap. It has a cache of its own: a list of one name says nothing of others."""
+    """Watch of one ConfigMap. It has its own cache, because a list of one name contains no others."""
 
     def __init__(self, api: Api, key: Key, changed: Callable[[], None]) -> None:
         self._key = key
@@ -85,11 +85,11 @@ class _Watch:
         self._changed = changed
         self._reflector = Reflector(api, self._cache, CONFIG_MAPS, namespace=key.namespace, name=key.name)
         self._known: tuple[int, str] = (-1, "")
-        """Digest of what stood in the cache after so many changes."""
+        """Number of changes of the cache, and digest of the content after them."""
         self.task = asyncio.create_task(self._run(), name=f"ConfigMap {key}")
 
     def content(self) -> Content:
-        """What is known of it."""
+        """Return the known content of the ConfigMap."""
         if not self._reflector.synced.is_set():
             return Content(awaited=True)
         if not self._reflector.permitted:
@@ -103,7 +103,7 @@ class _Watch:
         return Content(digest=self._known[1]) if self._known[1] else Content(missing=True)
 
     def end(self) -> None:
-        """Nobody goes by it any more."""
+        """End the watch, which no object uses any longer."""
         self.task.cancel()
         self._changed = lambda: None
         self._cache.clear(CONFIG_MAPS)

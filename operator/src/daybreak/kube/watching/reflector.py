@@ -1,4 +1,4 @@
-"""Keeps the cache of one kind up to date: list, then watch, for ever."""
+"""Keeps the cache of one kind up to date: lists its objects, then watches them, without end."""
 
 import asyncio
 import random
@@ -14,18 +14,19 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import Key
 
 PAGE = 100
-"""Objects in one page of a list: a page is the most that is in memory at once in its bulky form."""
+"""Number of objects in one page of a list. A page is the maximum that is in memory uncompressed at a time."""
 WATCH_SECONDS = (240, 420)
-"""How long one watch lasts before the API server ends it: spread, so that reconnections do not meet."""
+"""Minimum and maximum duration of a watch in seconds until the API server ends it. They are spread so that
+reconnections do not coincide."""
 STALL_MARGIN_SECONDS = 30.0
-"""Silence past the end that a watch asked for, after which it is dead. Earlier silence proves nothing: a kind
-that does not change gets no bookmarks unless etcd reports its progress, which is every 10 minutes by default.
-Keepalive probes find a dead connection sooner (`kube.client`)."""
+"""Time in seconds without data after the requested end of a watch, after which the watch is dead. Earlier
+silence proves nothing: an unchanged kind gets no bookmarks unless etcd reports its progress, which is every
+10 minutes by default. Keepalive probes detect a dead connection sooner (`kube.client`)."""
 RELIST_SECONDS = 1800.0
-"""How often the whole list is read again, in case a watch has lost something."""
+"""Interval in seconds between complete lists, in case a watch has lost an event."""
 BACKOFF_SECONDS = (0.2, 30.0)
 FORBIDDEN_TIMES = 5
-"""Refusals in a row after which a right that was there is believed to be gone."""
+"""Number of consecutive rejections after which a previous right counts as revoked."""
 
 log = structlog.get_logger("daybreak.reflector")
 
@@ -35,11 +36,13 @@ class Reflector:
 
     Args:
         api: The API server.
-        cache: What is kept up to date.
-        resource: The kind.
-        namespace: Only objects of this namespace; None means the whole cluster.
+        cache: Cache to keep up to date.
+        resource: Kind of the objects.
+        namespace: Namespace of the objects; None means the whole cluster.
         selector: Label selector.
-        optional: End when the API server does not serve the kind (any more), instead of trying again.
+        name: Name of the only object; if empty, all objects.
+        optional: True to end if the API server does not serve the kind, or no longer serves it. Otherwise the
+            reflector retries.
     """
 
     def __init__(
@@ -60,16 +63,16 @@ class Reflector:
         self._path = resource.path(namespace)
         self._selector = {"labelSelector": selector} if selector else {}
         if name:
-            # So that the right to read objects of that name suffices.
+            # Restrict the request, so that the right to read objects of that name suffices.
             self._selector["fieldSelector"] = f"metadata.name={name}"
         self._optional = optional
         self.synced = asyncio.Event()
-        """Set as soon as the first complete list is in the cache, or the kind is known to be out of reach."""
+        """Set when the first complete list is in the cache, or when the kind turns out to be inaccessible."""
         self.permitted = True
-        """False: the operator has no right to read this kind."""
+        """False if the operator has no right to read this kind."""
 
     async def run(self) -> None:
-        """List and watch until cancelled, or until the kind is not served."""
+        """List and watch until canceled, or until the kind is not served."""
         failures = 0
         while True:
             try:
@@ -111,7 +114,7 @@ class Reflector:
         return version
 
     async def _watch(self, version: str) -> None:
-        """Watch from `version` on, over and over, until it is time to list again."""
+        """Watch from `version` repeatedly until the next list is due."""
         until = time.monotonic() + RELIST_SECONDS * random.uniform(0.9, 1.1)  # noqa: S311 -- spread, not secrecy
         failures = 0
         while time.monotonic() < until:
@@ -132,7 +135,7 @@ class Reflector:
                 if error.gone or error.not_found or error.forbidden:
                     raise
                 self._note(error, failures)
-            # A watch that ended at once is as bad as one that failed: the API server is not well.
+            # A watch that ends immediately counts as a failure: the API server is unhealthy.
             failures = 0 if time.monotonic() - began > 10.0 else failures + 1
             if failures:
                 await asyncio.sleep(backoff(failures, *BACKOFF_SECONDS))
@@ -154,8 +157,8 @@ class Reflector:
 
     def _note(self, error: ApiError, failures: int) -> None:
         metrics.WATCH_FAILURES.labels(self._resource.plural).inc()
-        # An API server that is being upgraded may say 403 for a moment: believe it the first time only
-        # when nothing could ever be read.
+        # An API server during an upgrade may briefly respond with 403. The first 403 counts only if no list
+        # has ever succeeded.
         if error.forbidden and (failures >= FORBIDDEN_TIMES or not self.synced.is_set()):
             if self.permitted:
                 log.warning("no right to read", resource=self._resource.plural, error=error.message)
@@ -167,5 +170,5 @@ class Reflector:
 
 
 def backoff(failures: int, first: float, most: float) -> float:
-    """Seconds to wait after so many failures in a row: doubling, with jitter."""
+    """Return the delay in seconds after consecutive failures: exponential, with jitter."""
     return float(min(most, first * 2 ** min(failures - 1, 16)) * random.uniform(0.5, 1.5))  # noqa: S311 -- jitter

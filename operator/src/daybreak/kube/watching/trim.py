@@ -1,4 +1,4 @@
-"""What is kept of an object: the parts that somebody reads, so that thousands fit into little memory."""
+"""Stored parts of objects: the fields that the operator reads, to keep thousands in little memory."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ Trim = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def whole(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything but who manages which field; of that, only whether the object is as we made it."""
+    """Return the object without `managedFields`, except for the record that Daybreak created it."""
     metadata = {key: value for key, value in manifest["metadata"].items() if key != "managedFields"}
     marks = managed_fields.marks(manifest["metadata"].get("managedFields"))
     if marks:
@@ -20,7 +20,7 @@ def whole(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pod(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Identity, node, the containers' resources, and the status."""
+    """Return identity, node, the containers' resources and the status of a pod."""
     spec = manifest.get("spec") or {}
     kept = whole(manifest)
     kept["metadata"].pop("annotations", None)
@@ -34,7 +34,10 @@ def pod(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def node(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides whether a pod fits. The rest changes every few minutes and is of no interest."""
+    """Return the fields of a node that decide whether a pod fits.
+
+    Its other fields change every few minutes.
+    """
     metadata, spec, status = manifest["metadata"], manifest.get("spec") or {}, manifest.get("status") or {}
     return {
         "apiVersion": "v1",
@@ -51,7 +54,7 @@ def node(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def priority_class(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What pods of the class get."""
+    """Return the fields of a PriorityClass that apply to its pods."""
     kept = ("apiVersion", "kind", "value", "preemptionPolicy", "globalDefault")
     metadata = manifest["metadata"]
     return {
@@ -65,7 +68,7 @@ def _container(container: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of(resource: Resource) -> Trim:
-    """How objects of a kind are trimmed."""
+    """Return the trim function for objects of a kind."""
     trims: dict[Resource, Trim] = {
         resources.PODS: pod,
         resources.NODES: node,

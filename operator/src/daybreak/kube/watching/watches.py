@@ -1,4 +1,7 @@
-"""Everything that is watched; kinds of others, such as KubeRay's, as soon as the API server serves them."""
+"""Watches of all kinds.
+
+Foreign kinds, such as KubeRay's, are watched as soon as the API server serves them.
+"""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -27,30 +30,31 @@ from daybreak.manifests.resources import (
 )
 
 OURS = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
-"""Selects what the operator makes, and the RayClusters that inherit a RayService's labels from KubeRay."""
+"""Selector of objects that the operator creates, and of RayClusters, which inherit a RayService's labels
+through KubeRay."""
 OF_SERVICES = names.OWNER_KIND_LABEL
-"""Selects the pods of Ray and of Jobs: KubeRay writes its own value into some labels, but leaves this one."""
+"""Selector of the pods of Ray and of Jobs. KubeRay overwrites some labels, but keeps this one."""
 KUBERAYS = (RAY_SERVICES, RAY_CLUSTERS, RAY_JOBS)
 """KubeRay's kinds."""
 DISCOVERY_SECONDS = 5.0
-"""How often it is asked whether KubeRay is there, while it is not; and the others."""
+"""Interval in seconds between checks whether missing kinds, such as KubeRay's, are served."""
 
 log = structlog.get_logger("daybreak.watches")
 
 
 async def is_served(api: Api, resource: Resource) -> bool:
-    """Whether the API server serves a kind."""
+    """Return True if the API server serves a kind."""
     found = await api.find(resource, f"/apis/{resource.group}/{resource.version}") or {}
     return any(item.get("name") == resource.plural for item in found.get("resources") or ())
 
 
 class _Kinds:
-    """Kinds that somebody else's operator brings, which may come and go.
+    """Kinds of another operator, which may be installed and uninstalled at any time.
 
     Args:
-        whose: Whose they are.
+        whose: Name of the operator that owns the kinds.
         resources: The kinds.
-        needed: Whether most of what the operator does needs them.
+        needed: True if most features of Daybreak need the kinds.
     """
 
     def __init__(self, whose: str, resources: Sequence[Resource], *, needed: bool = False) -> None:
@@ -58,12 +62,12 @@ class _Kinds:
         self.resources = resources
         self._needed = needed
         self.installed = False
-        """Whether the API server serves all of them, as last seen."""
+        """True if the API server last served all of the kinds."""
         self.known = asyncio.Event()
-        """Set as soon as that has been looked for."""
+        """Set after the first check whether the kinds are served."""
 
     def tell_missing(self) -> None:
-        """Say that they are not served."""
+        """Log that the kinds are not served."""
         served = ", ".join(f"{each.api_version} {each.kind}" for each in self.resources)
         (log.warning if self._needed else log.info)("not installed", what=self.whose, kinds=served)
 
@@ -73,9 +77,9 @@ class Watches:
 
     Args:
         api: The API server.
-        cache: What they fill.
-        namespaces: Only these namespaces; none means all.
-        nodes: Whether nodes are watched, and PriorityClasses, which belong to the cluster.
+        cache: Cache that the reflectors fill.
+        namespaces: Namespaces to watch; all if empty.
+        nodes: True to watch nodes and PriorityClasses, which are cluster-scoped.
     """
 
     def __init__(
@@ -90,7 +94,7 @@ class Watches:
         self._cache = cache
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self.on_installed: Callable[[], None] = lambda: None
-        """Called when the kinds of KubeRay or of LeaderWorkerSet have come or gone."""
+        """Called when the kinds of KubeRay or of LeaderWorkerSet have become available or unavailable."""
         ours = [*(each for each in OWNED if each is not RAY_SERVICES), DEPLOYMENTS, ROLES, ROLE_BINDINGS]
         self._always = [each for resource in ours for each in self._reflectors(resource, OURS)]
         self._always += self._reflectors(PODS, OF_SERVICES)
@@ -98,27 +102,27 @@ class Watches:
         self._nodes = Reflector(api, cache, NODES) if nodes else None
         self._priority_classes = Reflector(api, cache, PRIORITY_CLASSES) if nodes else None
         self.kuberay = _Kinds("KubeRay", KUBERAYS, needed=True)
-        """RayServices and what belongs to them."""
+        """RayServices, RayClusters and RayJobs."""
         self.leader_worker_set = _Kinds("LeaderWorkerSet", (LEADER_WORKER_SETS,))
-        """What replicas of ModelServers on several nodes are made of."""
+        """LeaderWorkerSets, which run replicas of ModelServers on several nodes."""
 
     @property
     def kuberay_installed(self) -> bool:
-        """Whether the API server serves RayServices, as last seen."""
+        """True if the API server last served RayServices."""
         return self.kuberay.installed
 
     @property
     def leader_worker_set_installed(self) -> bool:
-        """Whether it serves LeaderWorkerSets, as last seen."""
+        """True if the API server last served LeaderWorkerSets."""
         return self.leader_worker_set.installed
 
     @property
     def nodes_known(self) -> bool:
-        """Whether the operator may see nodes, and has."""
+        """True if the operator may read nodes and has listed them."""
         return self._nodes is not None and self._nodes.permitted and self._nodes.synced.is_set()
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Watch until cancelled; `ready` is set when everything that is there has been listed once."""
+        """Watch until canceled; `ready` is set when all existing objects have been listed once."""
         of_cluster = [each for each in (self._nodes, self._priority_classes) if each is not None]
         reflectors = [*self._always, *of_cluster]
         others = (self.kuberay, self.leader_worker_set)
@@ -153,7 +157,7 @@ class Watches:
             said = False
 
     async def _while_served(self, kinds: "_Kinds") -> None:
-        """Watch kinds of others until one of them is not served any more."""
+        """Watch kinds of another operator until one of them is no longer served."""
         reflectors = [
             each for kind in kinds.resources for each in self._reflectors(kind, OURS, optional=True)
         ]
@@ -179,7 +183,7 @@ class Watches:
     def _reflectors(
         self, resource: Resource, selector: str = "", *, name: str = "", optional: bool = False
     ) -> list[Reflector]:
-        """One for each namespace, or one for all of them."""
+        """Return one reflector per namespace, or one for all namespaces."""
         return [
             Reflector(
                 self._api,

@@ -1,1 +1,1 @@
-"""Writing: compare, apply, statuses, and single fields of objects that are not ours."""
+"""Writes: comparison, apply, statuses, and single fields of objects that Daybreak does not own."""

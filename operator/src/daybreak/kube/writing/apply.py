@@ -1,4 +1,4 @@
-"""Making a live object what it should be: compare, and write only on difference."""
+"""Apply of desired objects: compares them with live objects and writes only differences."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ log = structlog.get_logger("daybreak.apply")
 
 
 class Occupied(Exception):
-    """An object that should be made is there already: look whose it is."""
+    """An object to create already exists and may have another owner."""
 
 
 class Applier:
-    """Writes owned objects with one field manager, and nothing when nothing differs.
+    """Writes changed owned objects with one field manager.
 
-    What is not there is made by a POST, which cannot take over what somebody else has made; what is there is
+    A missing object is created by a POST, which cannot take over another owner's object. An existing one is
     changed by server-side apply.
     """
 
@@ -35,20 +35,21 @@ class Applier:
         self._api = api
         self._cache = cache
         self._doubted: dict[OwnerKey, set[tuple[Resource, Key]]] = {}
-        """Names that were taken when an object should have been made, by owner."""
+        """Names that were taken when an object was to be created, by owner."""
         self._contended: dict[OwnerKey, dict[tuple[Resource, Key], tuple[str, str]]] = {}
-        """Objects that do not become what was asked for, by digest and the version at which that was seen."""
+        """Objects that did not become the desired ones: digest of the desired object and content of the live
+        one, by owner."""
 
     def forget(self, owner: OwnerKey) -> None:
-        """Forget what was noted of an owner that has gone."""
+        """Drop the records of a deleted owner."""
         self._doubted.pop(owner, None)
         self._contended.pop(owner, None)
 
     async def live(self, manifest: Manifest) -> dict[str, Any] | None:
-        """The object as it is, whoever it belongs to, as far as is known.
+        """Return the known live object of any owner.
 
-        The cache holds only objects with our label. What it does not know is asked for once it has turned out
-        that the name is taken.
+        The cache holds only objects with Daybreak's label. Other objects are read from the API server after a
+        conflict has shown that their name is taken.
         """
         resource, key = resources.of(manifest), key_of(manifest)
         found = self._cache.get(resource, key)
@@ -60,9 +61,10 @@ class Applier:
         return found
 
     async def apply(self, desired: Manifest, live: Manifest | None) -> bool:
-        """Make the live object what is desired. Returns whether something was written.
+        """Apply a desired object. Return True if the object was written.
 
-        Raises Occupied when the object is not known and its name is taken.
+        Raises:
+            Occupied: The live object is unknown, and its name is taken.
         """
         resource, key, wanted = resources.of(desired), key_of(desired), compare.stamped(desired)
         contended = self._contended.setdefault(_owner(desired), {})
@@ -76,11 +78,12 @@ class Applier:
                 written = await self._create(resource, key, wanted)
             else:
                 written = await self._change(resource, key, wanted, live)
-            # Its controller may have spoken since it was read.
+            # Its controller may have written the status since the object was read.
             take(written, live is not None and live.get("status") != written.get("status"))
         left = compare.difference(wanted, written)
         if left:
-            # Somebody's webhook or controller holds the field: once is enough, until one of the two moves.
+            # A webhook or another controller overwrites the field: do not repeat the write until one of the
+            # two sides changes.
             log.warning("not what was applied", kind=resource.kind, object=str(key), field=left)
             contended[resource, key] = compare.digest(desired), _content(written)
         else:
@@ -109,10 +112,10 @@ class Applier:
         )
 
     async def delete(self, live: Manifest) -> None:
-        """Delete this very object, in this very version; one that has changed or gone is left alone."""
+        """Delete exactly this version of an object; a changed or deleted object is left alone."""
         resource, key, metadata = resources.of(live), key_of(live), live["metadata"]
         precondition = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
-        # A Job would leave its pods behind unless it is said.
+        # By default, a deleted Job would leave its pods behind.
         body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -136,7 +139,7 @@ def _owner(manifest: Manifest) -> OwnerKey:
 
 
 def _content(live: Manifest) -> str:
-    """Digest of what a person can change in an object."""
+    """Return the digest of the parts of an object that a user can change."""
     metadata = live["metadata"]
     kept = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences", "finalizers")}
     rest = {name: value for name, value in live.items() if name not in ("metadata", "status")}

@@ -1,4 +1,4 @@
-"""Single fields of an object that is not ours, set by server-side apply."""
+"""Server-side apply of single fields in objects that Daybreak does not own."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,22 +12,27 @@ from daybreak.manifests.keys import key_of
 async def set_fields(
     api: Api, resource: Resource, live: Manifest, fields: Mapping[str, Any], manager: str
 ) -> dict[str, Any]:
-    """Set fields of this object in this very version, whoever holds them. Returns the object as it is then.
-
-    Raises ApiError: with `conflict` when it has changed or gone, with `refused` when it may not be.
+    """Set fields of exactly this version of an object, and take them over from other managers.
 
     Args:
         api: The API server.
-        resource: Its kind.
-        live: As it was read.
-        fields: What is set, by the names of the top level, such as `spec`.
-        manager: Who holds these fields then. What it has set before and does not set now is taken back.
+        resource: Kind of the object.
+        live: The object as it was read.
+        fields: Fields to set, by top-level name such as `spec`.
+        manager: Manager of the fields. Fields that it set before and does not set now are removed.
+
+    Returns:
+        The object after the write.
+
+    Raises:
+        ApiError: With `conflict` if the object has changed or is gone, and with `refused` if the write is not
+            allowed.
     """
     key, metadata = key_of(live), live["metadata"]
     body = {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        # With a uid, nothing is made where it has gone.
+        # With a UID, the API server does not recreate a deleted object.
         "metadata": {name: metadata[name] for name in ("name", "namespace", "uid", "resourceVersion")},
         **fields,
     }

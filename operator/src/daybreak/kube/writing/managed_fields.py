@@ -1,8 +1,8 @@
-"""Whose fields are whose: the records that the API server keeps in `metadata.managedFields`.
+"""Ownership of fields, which the API server records in `metadata.managedFields`.
 
-An object that is made by a POST has its fields recorded under the operation `Update`. Server-side apply
-removes a field that is no longer asked for only when it is recorded under `Apply`, so before the first apply
-the record is handed over. kubectl does the same when it moves from client-side to server-side apply.
+The fields of an object created by a POST are recorded under the operation `Update`. Server-side apply removes
+a field that is no longer desired only if it is recorded under `Apply`. Therefore the record is handed over
+before the first apply. kubectl does the same when it moves from client-side to server-side apply.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,15 @@ Record = Mapping[str, Any]
 
 
 def made_by_us(manifest: Mapping[str, Any]) -> bool:
-    """Whether an object bears the record of its making by us, to be handed over before an apply."""
+    """Return True if an object has the record of its creation by Daybreak.
+
+    The record must be handed over before an apply.
+    """
     return any(_is_ours(record, UPDATE) for record in manifest["metadata"].get("managedFields") or ())
 
 
 def marks(records: Iterable[Record] | None) -> list[dict[str, str]]:
-    """What `made_by_us` needs of the records: a tenth of an object's size is in the rest."""
+    """Return the parts of the records that `made_by_us` needs: the rest is a tenth of an object's size."""
     return [
         {"manager": names.FIELD_MANAGER, "operation": UPDATE}
         for record in records or ()
@@ -30,9 +33,9 @@ def marks(records: Iterable[Record] | None) -> list[dict[str, str]]:
 
 
 def hand_over(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """JSON patch that turns the record of our making into one of our applying, in this version of the object.
+    """Return the JSON patch that turns the record of Daybreak's creation into one of its apply.
 
-    Empty when there is nothing to hand over.
+    The patch is for this version of the object, and empty if there is nothing to hand over.
     """
     metadata = manifest["metadata"]
     records: list[Record] = metadata.get("managedFields") or []
@@ -47,7 +50,7 @@ def hand_over(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     applied = {**made[-1], "operation": APPLY, "fieldsV1": fields}
     return [
         {"op": "replace", "path": "/metadata/managedFields", "value": [*others, applied]},
-        # Replaced by itself: the API server answers with a conflict when the object has moved on.
+        # Replaced by the same value: the API server responds with a conflict if the object has changed.
         {"op": "replace", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
     ]
 
@@ -61,5 +64,5 @@ def _is_ours(record: Record, operation: str) -> bool:
 
 
 def _union(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of either: sets of fields are trees of names, with empty leaves."""
+    """Return the union of two sets of fields, which are trees of names with empty leaves."""
     return {name: _union(one.get(name, {}), other.get(name, {})) for name in {**one, **other}}

@@ -1,9 +1,9 @@
-"""Worker group bounds of running RayClusters.
+"""Bounds of worker groups in running RayClusters.
 
-KubeRay leaves `minReplicas` and `maxReplicas` out when it compares a RayService with its RayCluster, so a
-change of them never arrives there by itself. `replicas` is left alone: it is the autoscaler's. KubeRay adds
-pods up to `minReplicas` whatever it says, and Ray's autoscaler stops what is above `maxReplicas`: idle pods
-first, but the others as well, without waiting for anything. Both write `replicas` themselves then.
+KubeRay ignores `minReplicas` and `maxReplicas` when it compares a RayService with its RayCluster, so it never
+applies a change of them. `replicas` stays unchanged, because the autoscaler owns it. Regardless of
+`replicas`, KubeRay adds pods up to `minReplicas`. Ray's autoscaler stops pods above `maxReplicas`: idle pods
+first, then the others without waiting. Afterwards both write `replicas` themselves.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from daybreak.manifests.keys import key_of
 from daybreak.manifests.resources import RAY_CLUSTERS
 
 Bounds = Mapping[str, tuple[int, int]]
-"""Fewest and most replicas of each worker group, by the group's name."""
+"""Minimum and maximum number of replicas of each worker group, by group name."""
 
 
 def patch(cluster: Mapping[str, Any], wanted: Bounds) -> list[dict[str, Any]]:
-    """The JSON patch that gives a RayCluster's groups their bounds; empty when they have them."""
+    """Return the JSON patch that sets the bounds of a RayCluster's groups; empty if they are set already."""
     changes: list[dict[str, Any]] = []
     for index, group in enumerate(cluster["spec"].get("workerGroupSpecs") or ()):
         bounds = wanted.get(group["groupName"])
@@ -33,15 +33,16 @@ def patch(cluster: Mapping[str, Any], wanted: Bounds) -> list[dict[str, Any]]:
         ]
     if not changes:
         return []
-    # The autoscaler writes this list too: only in the version that was read.
+    # The autoscaler writes this list too, so the patch applies only to the version that was read.
     version = cluster["metadata"]["resourceVersion"]
     return [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, *changes]
 
 
 async def set_bounds(api: Api, cache: Cache, cluster: Mapping[str, Any], wanted: Bounds) -> bool:
-    """Give a RayCluster's worker groups their bounds. Returns whether something was written.
+    """Set the bounds of a RayCluster's worker groups. Return True if the RayCluster was written.
 
-    Raises ApiError with `conflict` or `refused` when the RayCluster has changed in between.
+    Raises:
+        ApiError: With `conflict` or `refused` if the RayCluster has changed since it was read.
     """
     if cluster["metadata"].get("deletionTimestamp"):
         return False

@@ -1,4 +1,4 @@
-"""Writing what the operator has to say of an object of ours: its status, and events."""
+"""Writes of statuses and events of Daybreak's objects."""
 
 import os
 from collections.abc import Mapping
@@ -16,18 +16,20 @@ from daybreak.manifests.resources import EVENTS
 
 CONTROLLER = "daybreak.dev/operator"
 _OTHERS = ("generation", "deletionTimestamp")
-"""Metadata by which a change is seen that is not our own."""
+"""Metadata fields that reveal a change by another writer."""
 NOTE_LIMIT = 1024
-"""Longest note of an event, set by the API server, in bytes."""
+"""Maximum length of an event's note in bytes, set by the API server."""
 
 
 async def write_status(
     api: Api, cache: Cache, resource: Resource, manifest: Mapping[str, Any], status: Mapping[str, Any]
 ) -> None:
-    """Make `status` the status of this object in this version.
+    """Write the status of this version of an object.
 
-    Raises ApiError with `conflict` when the object has changed: what was decided on is no longer there. A
-    replacement costs the API server less than an apply.
+    The write is an update, which costs the API server less than an apply.
+
+    Raises:
+        ApiError: With `conflict` if the object has changed, so that the basis of the decision is outdated.
     """
     metadata = manifest["metadata"]
     path = resource.path(metadata["namespace"], metadata["name"], "status")
@@ -43,7 +45,7 @@ async def write_status(
 
 
 async def read(api: Api, resource: Resource, key: Key) -> dict[str, Any] | None:
-    """The object as the API server has it this moment, or None."""
+    """Return the current object from the API server, or None."""
     return await api.find(resource, resource.path(key.namespace, key.name))
 
 
@@ -60,7 +62,7 @@ async def emit(
 ) -> None:
     """Post an event about an object.
 
-    Its name comes from what it says, so that the same transition is posted once, however often that is tried.
+    The event's name is derived from its content, so that repeated attempts post a transition only once.
     """
     metadata = manifest["metadata"]
     at = now.isoformat(timespec="microseconds").replace("+00:00", "Z")

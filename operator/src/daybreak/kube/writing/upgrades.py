@@ -1,9 +1,9 @@
-"""Calling a second Ray cluster off.
+"""Cancellation of a pending Ray cluster.
 
-KubeRay compares a RayService with the cluster that comes up, as long as there is one, and never with the one
-that serves. So a RayService that is changed back gets a third cluster, though the first one is what it asks
-for. Without the second one's name in the status KubeRay looks at the first, finds nothing to do, and removes
-what has no name.
+KubeRay compares a RayService with the pending cluster while there is one, and never with the serving one.
+Therefore a reverted RayService gets a third cluster, although the first one matches it. If the status does
+not name the pending cluster, KubeRay compares with the first one, finds no difference, and removes the
+unnamed cluster.
 """
 
 from collections.abc import Mapping
@@ -16,8 +16,10 @@ from daybreak.manifests.resources import RAY_SERVICES
 
 
 def patch(ray_service: Mapping[str, Any], pending: str) -> list[dict[str, Any]]:
-    """The JSON patch of a RayService's status that takes the name of the coming cluster out, in the version
-    that was read: KubeRay may be about to switch to it."""
+    """Return the JSON patch that removes the pending cluster's name from a RayService's status.
+
+    The patch is for the version that was read, because KubeRay may be about to switch to the pending cluster.
+    """
     return [
         {
             "op": "test",
@@ -30,9 +32,10 @@ def patch(ray_service: Mapping[str, Any], pending: str) -> list[dict[str, Any]]:
 
 
 async def call_off(api: Api, cache: Cache, ray_service: Mapping[str, Any], pending: str) -> None:
-    """Call the second Ray cluster of a RayService off.
+    """Cancel the pending Ray cluster of a RayService.
 
-    Raises ApiError with `conflict` or status 422 when the RayService has changed in between.
+    Raises:
+        ApiError: With `conflict` or status 422 if the RayService has changed since it was read.
     """
     key = key_of(ray_service)
     path = RAY_SERVICES.path(key.namespace, key.name, "status")

@@ -1,18 +1,21 @@
-"""Copies a model's weights into a mounted claim.
+"""Copies a model's weights into a mounted PVC.
 
-$DAYBREAK_FILL is JSON: `source` (a URL as in the spec), `revision`, `root` (where the claim is mounted),
-`directory` (where in it the weights belong), `sole` (whether the claim is for this model alone) and `port`.
-The weights are gathered in a directory of another name, which gets its own when everything is there: a
-directory of that name with the file `.daybreak-complete` in it is whole. What an earlier try has left is
-taken up. At the port it tells meanwhile how far it is: GET /-/fill gives JSON with `directory`, `copied` and
-`bytes`, which is null until the source is listed.
+$DAYBREAK_FILL is JSON with `source` (a URL as in the spec), `revision`, `root` (mount path of the PVC) and
+`directory` (target directory in the PVC). It also has `sole` (true if the PVC is for this model alone) and
+`port`.
 
-What is to be told goes to $TERMINATION_LOG, from where Kubernetes takes it into the pod's status: JSON with
-`bytes` and `revision`, or what went wrong. Exit status 2 says that somebody has to act, 1 that it may pass.
+The weights are collected in a temporary directory, which is renamed when the copy is complete: a directory
+with the file `.daybreak-complete` is complete. A new attempt continues with the files of an earlier one.
+During the copy, the program reports progress at the port. GET /-/fill returns JSON with `directory`, `copied`
+and `bytes`, which is null until the source is listed.
 
-Its modules become one text (`pod_programs/text.py`), which is run by `python3 -c` in the Ray image: the
-standard library, what that image has for downloads, and nothing else.
+The result is written to $TERMINATION_LOG, from which Kubernetes copies it into the pod's status: JSON with
+`bytes` and `revision`, or an error message. Exit status 2 means that a user must act; 1 means that a retry
+may succeed.
+
+The modules become one text (`pod_programs/text.py`), which `python3 -c` runs in the Ray image with the
+standard library and that image's download libraries only.
 """
 
 MODULES = ("files", "sources", "progress", "gather", "run")
-"""Each after those that it imports."""
+"""Modules of the program, each after those that it imports."""

@@ -1,4 +1,4 @@
-"""The files of a source, and those that are in the claim already."""
+"""Files of a source, and files that are already in the PVC."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -6,32 +6,32 @@ from pathlib import Path
 from typing import NamedTuple
 
 AT_ONCE = 8
-"""Files that are copied at the same time; each by several connections."""
+"""Maximum number of files that are copied concurrently; each uses several connections."""
 
 
 class Stuck(Exception):
-    """Somebody has to act before it can work."""
+    """Error that requires action by a user."""
 
 
 class File(NamedTuple):
     """One file of the source."""
 
     path: str
-    """Path below the source."""
+    """Path relative to the source."""
     size: int
 
 
 class Source(NamedTuple):
-    """A source, listed."""
+    """A source with its list of files."""
 
     files: list[File]
     revision: str | None
     fetch: Callable[[Path, list[File]], None]
-    """Copies the files into a directory; those that are there already may be passed over."""
+    """Copies the files into a directory; existing files may be skipped."""
 
 
 def place_of(into: Path, file: File) -> Path:
-    """Where a file goes. Never out of the directory, whatever its name."""
+    """Return the target path of a file, which is never outside the directory, whatever the file's name."""
     place = into / file.path
     if ".." in Path(file.path).parts or not place.is_relative_to(into):
         raise Stuck(f"the source has a file of the name {file.path}")
@@ -40,12 +40,12 @@ def place_of(into: Path, file: File) -> Path:
 
 
 def missing_of(into: Path, files: list[File]) -> list[File]:
-    """Those that are not there, or not whole."""
+    """Return the files that are missing or incomplete."""
     return [file for file in files if size_of(into / file.path) != file.size]
 
 
 def copy_each(copy: Callable[[File], None], files: list[File]) -> None:
-    """Copy all of them, several at once; the first error ends it."""
+    """Copy all files concurrently; the first error ends the copy."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         tasks = [pool.submit(copy, file) for file in files]
         try:
@@ -56,7 +56,7 @@ def copy_each(copy: Callable[[File], None], files: list[File]) -> None:
 
 
 def size_of(path: Path) -> int:
-    """Its bytes; -1 when it is not there."""
+    """Return the size of a file in bytes, or -1 if it does not exist."""
     try:
         return path.stat().st_size
     except OSError:
@@ -64,5 +64,5 @@ def size_of(path: Path) -> int:
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Every file in a directory, however deep."""
+    """Return every file in a directory, recursively."""
     return [path for path in directory.rglob("*") if path.is_file()]

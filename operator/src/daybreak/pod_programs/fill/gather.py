@@ -1,4 +1,4 @@
-"""A directory of the claim, gathered beside its place and put there whole."""
+"""Copy of weights into a temporary directory of the PVC, which is renamed when complete."""
 
 import contextlib
 import fcntl
@@ -17,12 +17,12 @@ MARKER = ".daybreak-complete"
 GATHERING = ".daybreak-filling-"
 LOCK = ".daybreak-lock-"
 SPARE_BYTES = 16 * 2**20
-"""What must stay free beside the weights, for the file system itself."""
+"""Space in bytes that must stay free in addition to the weights, for the file system itself."""
 
 
 @contextlib.contextmanager
 def alone(lock: Path) -> Iterator[None]:
-    """One process at a time, of those that share the claim, where its file system has locks."""
+    """Hold a lock that only one process of the PVC can have at a time, if its file system supports locks."""
     with lock.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -32,7 +32,7 @@ def alone(lock: Path) -> Iterator[None]:
 
 
 def fill(order: dict[str, Any]) -> dict[str, Any]:
-    """Do it; returns what is to be told."""
+    """Fill the directory and return the result."""
     root, directory = Path(order["root"]), order["directory"]
     progress = Progress(directory)
     with progress.told(order["port"]), alone(root / f"{LOCK}{directory}"):
@@ -45,13 +45,13 @@ def fill(order: dict[str, Any]) -> dict[str, Any]:
                 _make_room(root, directory)
             told = _gather(root, directory, source, progress)
         else:
-            # The one that was asked for last is the one in use: see _make_room.
+            # The last requested directory is the one in use: see _make_room.
             os.utime(root / directory / MARKER)
     return told
 
 
 def _kept(directory: Path) -> dict[str, Any] | None:
-    """What was told of a directory that is whole; None when it is not."""
+    """Return the stored result of a complete directory, or None if it is incomplete."""
     try:
         found: dict[str, Any] = json.loads((directory / MARKER).read_text())
     except (OSError, ValueError):
@@ -60,13 +60,13 @@ def _kept(directory: Path) -> dict[str, Any] | None:
 
 
 def _make_room(root: Path, directory: str) -> None:
-    """Remove what nobody reads: all but the weights that were asked for last, which pods may have open."""
+    """Remove unused weights: all except the last requested ones, which pods may have open."""
     whole = [each.parent for each in root.glob(f"[!.]*/{MARKER}")]
     latest = max(whole, key=lambda each: (each / MARKER).stat().st_mtime, default=None)
     stale = [each for each in root.glob(f"{GATHERING}*") if each.name != f"{GATHERING}{directory}"]
     for each in [*stale, *(each for each in whole if each != latest)]:
         print(f"removing {each.name}", flush=True)
-        # First its name: what is half removed must not look whole.
+        # Remove the marker first: a partly removed directory must not look complete.
         (each / MARKER).unlink(missing_ok=True)
         shutil.rmtree(each)
 
@@ -89,13 +89,13 @@ def _gather(root: Path, directory: str, source: Source, progress: Progress) -> d
         raise OSError(f"{len(missing)} files did not come whole, such as {missing[0].path}")
     wanted = {into / file.path for file in source.files}
     for path in files_below(into):
-        if path not in wanted:  # parts of files, of a try that was ended
+        if path not in wanted:  # partial files of an aborted attempt
             path.unlink()
-    shutil.rmtree(into / ".cache", ignore_errors=True)  # the hub's library's own notes
+    shutil.rmtree(into / ".cache", ignore_errors=True)  # metadata of the hub's library
     told = {"bytes": total, "revision": source.revision}
     _write(into / MARKER, json.dumps(told))
     whole = root / directory
-    if whole.exists():  # without a marker: somebody has taken it, or begun to remove the directory
+    if whole.exists():  # without a marker: another process has removed it or begins to remove the directory
         shutil.rmtree(whole)
     into.rename(whole)
     return told

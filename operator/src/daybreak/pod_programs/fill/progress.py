@@ -1,4 +1,4 @@
-"""How far a copy is, told over HTTP while it goes on."""
+"""Progress of a copy, reported over HTTP during the copy."""
 
 import contextlib
 import json
@@ -13,11 +13,11 @@ from daybreak.pod_programs.fill.files import files_below, size_of
 
 PATH = "/-/fill"
 LOOK_SECONDS = 2.0
-"""How long one look at the files does for everybody who asks."""
+"""Time in seconds for which one scan of the files serves all requests."""
 
 
 class Progress:
-    """How far the copy into a directory is, read from the files themselves when somebody asks."""
+    """Progress of the copy into a directory, read from the files on request."""
 
     def __init__(self, directory: str) -> None:
         self._told: dict[str, Any] = {"directory": directory, "copied": 0, "bytes": None}
@@ -25,29 +25,32 @@ class Progress:
         self._looked = 0.0
 
     def begin(self, into: Path, total: int) -> None:
-        """So many bytes are gathered there from now on, some of which may be there already."""
+        """Start to report the copy of `total` bytes into a directory, some of which may exist already."""
         self._told["bytes"] = total
         self._into, self._looked = into, 0.0
 
     def report(self) -> dict[str, Any]:
-        """What is told. Parts of files count, wherever a client keeps them."""
+        """Return the report. Partial files count, regardless of where a client stores them."""
         now = time.monotonic()
         if self._into is not None and now - self._looked > LOOK_SECONDS:
             self._looked = now
-            with contextlib.suppress(OSError):  # parts of files come and go
+            with contextlib.suppress(OSError):  # partial files appear and disappear
                 found = sum(max(0, size_of(path)) for path in files_below(self._into))
                 self._told["copied"] = max(self._told["copied"], min(found, self._told["bytes"]))
         return dict(self._told)
 
     @contextlib.contextmanager
     def told(self, port: int) -> Iterator[None]:
-        """Answer there meanwhile. Where the port is taken nobody is told, and it works all the same."""
+        """Serve the report at a port during the copy.
+
+        If the port is taken, the copy continues without reports.
+        """
         progress = self
 
         class Handler(BaseHTTPRequestHandler):
-            timeout = 5.0  # one who asks, and then says nothing, keeps nobody waiting for longer
+            timeout = 5.0  # limit for a client that connects and sends nothing, which blocks other clients
 
-            def do_GET(self) -> None:  # the name that the base class looks for
+            def do_GET(self) -> None:  # name required by the base class
                 body = json.dumps(progress.report()).encode() if self.path == PATH else b""
                 self.send_response(200 if body else 404)
                 self.send_header("Content-Type", "application/json")
@@ -56,7 +59,7 @@ class Progress:
                 self.wfile.write(body)
 
             def log_message(self, *_: Any) -> None:
-                """Asked every few seconds: nobody wants to read that."""
+                """Log nothing, because requests arrive every few seconds."""
 
         try:
             server = HTTPServer(("", port), Handler)

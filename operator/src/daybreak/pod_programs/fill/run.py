@@ -1,4 +1,4 @@
-"""Reading the order, filling, and telling Kubernetes what came of it."""
+"""Main program: reads the request, fills the PVC, and reports the result to Kubernetes."""
 
 import errno
 import json
@@ -10,11 +10,11 @@ from daybreak.pod_programs.fill.files import Stuck
 from daybreak.pod_programs.fill.gather import fill
 
 MESSAGE_LIMIT = 3000
-"""Longest message, in characters: Kubernetes keeps 4096 bytes."""
+"""Maximum length of a message in characters. Kubernetes keeps 4096 bytes."""
 
 
 def main() -> int:
-    """Read the order, fill, tell."""
+    """Read the request, fill the PVC and report the result."""
     log = Path(os.environ.get("TERMINATION_LOG", "/dev/termination-log"))
     try:
         told = fill(json.loads(os.environ["DAYBREAK_FILL"]))

@@ -1,4 +1,4 @@
-"""Where weights come from: the Hugging Face Hub, and buckets."""
+"""Sources of weights: the Hugging Face Hub, and buckets."""
 
 import contextlib
 import shutil
@@ -9,11 +9,12 @@ from typing import Any
 from daybreak.pod_programs.fill.files import AT_ONCE, File, Source, Stuck, copy_each, missing_of, place_of
 
 OTHER_FORMATS = (".bin", ".pt", ".pth", ".h5", ".msgpack", ".onnx", ".ot", ".tflite", ".gguf")
-"""The same weights again, where a repository has safetensors: vLLM reads those only."""
+"""Formats that duplicate the weights of a repository with safetensors, which are the only ones that vLLM
+reads."""
 
 
 def hugging_face(repository: str, revision: str | None) -> Source:
-    """A repository of the Hugging Face Hub, at the commit that the revision is now."""
+    """List a repository of the Hugging Face Hub, at the current commit of the revision."""
     from huggingface_hub import HfApi, hf_hub_download
 
     with _hub_errors(repository, revision):
@@ -25,7 +26,7 @@ def hugging_face(repository: str, revision: str | None) -> Source:
         def copy(file: File) -> None:
             hf_hub_download(repository, file.path, revision=commit, local_dir=into)
 
-        # Who may see that a gated repository is there need not be allowed to read its files.
+        # Access to a gated repository's metadata does not imply access to its files.
         with _hub_errors(repository, revision):
             copy_each(copy, missing_of(into, wanted))
 
@@ -34,7 +35,7 @@ def hugging_face(repository: str, revision: str | None) -> Source:
 
 @contextlib.contextmanager
 def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
-    """Says what the hub's refusals mean here."""
+    """Convert rejections by the hub into errors with a remedy."""
     from huggingface_hub import errors
 
     name = f"hf://{repository}"
@@ -51,7 +52,7 @@ def _hub_errors(repository: str, revision: str | None) -> Iterator[None]:
 
 
 def _without_doubles(files: list[File]) -> list[File]:
-    """Without weights in other formats, where the same are there as safetensors; and without `original/`."""
+    """Return the files without `original/`, and without weights in other formats if there are safetensors."""
     own = [file for file in files if not file.path.startswith("original/")]
     if not any(file.path.endswith(".safetensors") for file in own):
         return own
@@ -59,7 +60,7 @@ def _without_doubles(files: list[File]) -> list[File]:
 
 
 def s3(bucket: str, prefix: str) -> Source:
-    """Everything below a prefix of an S3 bucket."""
+    """List all files below a prefix of an S3 bucket."""
     import boto3
     from botocore import UNSIGNED
     from botocore.config import Config
@@ -97,7 +98,7 @@ def s3(bucket: str, prefix: str) -> Source:
 
 
 def gcs(bucket: str, prefix: str) -> Source:
-    """Everything below a prefix of a Google Cloud Storage bucket."""
+    """List all files below a prefix of a Google Cloud Storage bucket."""
     from pyarrow import fs
 
     anonymous, bucket = _anonymous(bucket)
@@ -125,12 +126,12 @@ def gcs(bucket: str, prefix: str) -> Source:
 
 
 def _anonymous(bucket: str) -> tuple[bool, str]:
-    """Whether a bucket is to be read without credentials, which Ray writes `anonymous@bucket`; its name."""
+    """Return True if a bucket needs no credentials (`anonymous@bucket` in Ray), and its name."""
     return bucket.startswith("anonymous@"), bucket.removeprefix("anonymous@")
 
 
 def listed(source: str, revision: str | None) -> Source:
-    """What a source has."""
+    """List the files of a source."""
     scheme, _, rest = source.partition("://")
     if scheme == "hf":
         return hugging_face(rest, revision)

@@ -1,1 +1,1 @@
-"""Inputs of containers as volumes, mounts and variables: weights, claims, ConfigMaps and Secrets."""
+"""Inputs of containers as volumes, mounts and variables: weights, PVCs, ConfigMaps and Secrets."""

@@ -1,4 +1,4 @@
-"""What a pod needs of what the spec of a job names: its claims, and its Secrets."""
+"""Pod inputs that the spec of a job names: PVCs and Secrets."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +10,7 @@ from daybreak.ray.inputs.place import Place
 
 
 def claim_places(uris: Iterable[str]) -> list[Place]:
-    """The claims of these places, each once."""
+    """Return the volumes of the PVCs in these URIs, each once."""
     found: dict[str, Place] = {}
     for uri in uris:
         of_claim = claim_of(uri)
@@ -25,14 +25,17 @@ def claim_places(uris: Iterable[str]) -> list[Place]:
 
 
 def config_map_file(volume: str, directory: str, config_map: str, key: str) -> Place:
-    """One key of a ConfigMap, as a file of its name. One that is not there leaves the directory empty: the
-    job then says so, where the kubelet would wait for it."""
+    """Return a volume with one key of a ConfigMap, as a file of the same name.
+
+    A missing key leaves the directory empty, so that the job reports it. Otherwise the kubelet would wait for
+    it.
+    """
     source = {"name": config_map, "items": [{"key": key, "path": key}], "optional": True}
     mount = {"name": volume, "mountPath": directory, "readOnly": True}
     return Place({"name": volume, "configMap": source}, mount)
 
 
 def secret_variable(name: str, source: SecretKeySource) -> dict[str, Any]:
-    """A variable from a Secret: it stays a reference, read by the kubelet."""
+    """Return a variable that refers to a Secret, which the kubelet reads."""
     reference = source.secret_key_ref.model_dump(by_alias=True, exclude_none=True)
     return {"name": name, "valueFrom": {"secretKeyRef": reference}}

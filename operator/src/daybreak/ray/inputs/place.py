@@ -1,4 +1,4 @@
-"""A volume and its mount."""
+"""Volume with its mount."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Place:
-    """A volume and where the Ray container sees it."""
+    """A volume and its mount in the Ray container."""
 
     volume: dict[str, Any]
     mount: dict[str, Any]

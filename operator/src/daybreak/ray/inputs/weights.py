@@ -1,7 +1,7 @@
-"""Where a model's weights come from: what its worker pods and Ray Serve LLM are told of it.
+"""Sources of a model's weights, and their settings for worker pods and Ray Serve LLM.
 
-Only worker pods touch the weights. The head imports the configuration and routes, but reads no file of
-the model, so volumes and tokens stay off it.
+Only worker pods read weights. The head imports the configuration and routes, but reads no file of the model,
+so it needs no volumes and tokens.
 """
 
 from dataclasses import dataclass, field
@@ -13,31 +13,31 @@ from daybreak.api.ray.model import Model
 from daybreak.ray.inputs.job_inputs import secret_variable
 
 _COPIES = f"{volume_names.CACHE_DIRECTORY}/buckets"
-"""Below it, each bucket's weights have a directory of their own."""
+"""Directory with a separate subdirectory for each bucket's weights."""
 _COPY = "ray.llm._internal.common.callbacks.cloud_downloader.CloudDownloader"
-"""What copies a bucket; Ray's documentation names it by this path."""
+"""Class that copies a bucket; Ray's documentation names it by this path."""
 _READ_IN_PLACE = ("runai_streamer", "runai_streamer_sharded", "tensorizer")
-"""Load formats with which vLLM reads the bucket itself; nothing is copied."""
+"""Load formats with which vLLM reads the bucket directly, without a copy."""
 
 
 @dataclass(frozen=True)
 class Weights:
-    """A model's weights as Ray Serve LLM and Kubernetes each want to hear of them."""
+    """A model's weights, in the forms that Ray Serve LLM and Kubernetes require."""
 
     model_source: str | dict[str, str]
     """`model_source` of Ray Serve LLM: a Hugging Face repository, a path, or a bucket to copy from."""
     engine_args: dict[str, Any] = field(default_factory=dict)
     """Arguments for vLLM that follow from the source."""
     callback: dict[str, Any] | None = None
-    """`callback_config` of Ray Serve LLM: what a replica does before it looks for the weights."""
+    """`callback_config` of Ray Serve LLM: steps of a replica before it loads the weights."""
     volume: dict[str, Any] | None = None
-    """The pod volume with the weights, if they come in one."""
+    """Pod volume with the weights, if there is one."""
     mount: dict[str, Any] | None = None
-    """Where it appears in the worker containers."""
+    """Mount of the volume in the worker containers."""
 
 
 def weights(service: str, model: Model, pull_policy: str) -> Weights:
-    """Weights of a service's model; `pull_policy` holds for weights that are an image, as for others."""
+    """Return the weights of a service's model; `pull_policy` applies to weights in an image."""
     if model.cache is not None:
         claim = {"claimName": model.cache.claim(service, model.name), "readOnly": True}
         directory = volume_names.cached_weights(model.source, model.revision)
@@ -45,7 +45,7 @@ def weights(service: str, model: Model, pull_policy: str) -> Weights:
     source = ModelSource.parse(model.source)
     match source.scheme:
         case Scheme.HUGGING_FACE:
-            # vLLM takes the tokenizer from the same revision unless it is told otherwise.
+            # vLLM uses the same revision for the tokenizer by default.
             pinned = {} if model.revision is None else {"revision": model.revision}
             return Weights(source.reference, engine_args=pinned)
         case Scheme.S3 | Scheme.GCS:
@@ -63,11 +63,11 @@ def weights(service: str, model: Model, pull_policy: str) -> Weights:
 
 
 def _copied(bucket: str) -> Weights:
-    """Weights that each worker pod copies, into a directory that only this address has.
+    """Return weights that each worker pod copies, into a directory that is unique to this address.
 
-    Ray's own copy of a `bucket_uri` is named after the model. Once the address changed, what an earlier one
-    had left there would be loaded instead of what is missing from the present one; and from an address with
-    nothing at all, Ray would ask the Hugging Face Hub for the model's name.
+    Ray's own copy of a `bucket_uri` is named after the model. After a change of the address, leftover files
+    of the previous address would replace files that are missing at the current one. For an empty address, Ray
+    would request the model's name from the Hugging Face Hub.
     """
     directory = f"{_COPIES}/{volume_names.bucket_copy(bucket)}"
     return Weights(
@@ -86,8 +86,10 @@ def _mounted(model: Model, path: str, volume: dict[str, Any]) -> Weights:
 
 
 def environment(model: Model) -> list[dict[str, Any]]:
-    """Variables with which whoever fetches the weights gets at them: the Job of a model with a cache, else
-    its worker pods. A token stays a reference, read by the kubelet.
+    """Return the variables for access to the weights.
+
+    The Job of a model with a cache uses them; otherwise the worker pods do. A token stays a reference, which
+    the kubelet reads.
     """
     if model.token is None:
         return []

@@ -1,1 +1,1 @@
-"""The pod templates of a RayCluster: head and workers."""
+"""Pod templates of a RayCluster: head and workers."""

@@ -1,11 +1,11 @@
-"""The ServiceAccount of pods, where a person has named none."""
+"""Default ServiceAccount of pods."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def account(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """An account without rights of its own, whose token is mounted nowhere by itself."""
+    """Return a ServiceAccount without rights and without an automatically mounted token."""
     return {
         "apiVersion": "v1",
         "kind": "ServiceAccount",

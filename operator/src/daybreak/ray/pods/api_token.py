@@ -1,4 +1,4 @@
-"""The ServiceAccount's token for one container of a pod, whose others get none."""
+"""Token of the ServiceAccount for a single container of a pod."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ _FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def volume() -> dict[str, Any]:
-    """What Kubernetes would mount into every container of the pod, as a volume for one of them."""
+    """Return the volume that Kubernetes would otherwise mount into every container of the pod."""
     return {
         "name": volume_names.API_TOKEN_VOLUME,
         "projected": {
@@ -26,5 +26,5 @@ def volume() -> dict[str, Any]:
 
 
 def mount() -> dict[str, Any]:
-    """Where programs look for it."""
+    """Return the mount at the token's standard path."""
     return {"name": volume_names.API_TOKEN_VOLUME, "mountPath": _FOLDER, "readOnly": True}

@@ -1,6 +1,6 @@
 """The head group: Ray's control store, Serve's controller, the OpenAI ingress and Ray's autoscaler.
 
-No model runs here: it offers Ray neither cores nor accelerators.
+The head runs no model: it offers Ray neither CPUs nor accelerators.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,21 +18,22 @@ from daybreak.ray.ports import HEAD_PORTS
 from daybreak.scheduling.replica_size import object_store_bytes
 
 SHARED_MEMORY = "512Mi"
-"""Size of the head's /dev/shm, within its memory; only large requests and answers pass through Ray's object
+"""Size of the head's /dev/shm, within its memory. Only large requests and responses pass through Ray's object
 store."""
 DRAIN_SECONDS = 30
-"""How long the head's own requests may finish when the pod is told to stop (Ray's own default). The whole
-is always used up: a head never becomes idle, so a longer time would hold up every deletion."""
+"""Maximum time in seconds for the head's own requests to finish when the pod stops (Ray's default). The time
+is always used completely, because a head never becomes idle. A longer time would delay every deletion."""
 AUTOSCALER_RESOURCES = {"requests": {"cpu": "100m", "memory": "512Mi"}, "limits": {"memory": "512Mi"}}
 AUTOSCALER_CPU_LIMIT = "500m"
-"""CPU limit of the autoscaler, as KubeRay itself sets it, if the Ray container of the head has one: a
-namespace that demands one demands it of every container."""
+"""CPU limit of the autoscaler, equal to KubeRay's default, if the Ray container of the head has a limit. A
+namespace that requires limits requires them of every container."""
 GRACE_SECONDS = DRAIN_SECONDS + 10
-"""When the kubelet kills what is left: always the autoscaler, which does not hear that it is to stop."""
+"""Time in seconds until the kubelet kills remaining processes. The autoscaler is always among them, because
+it ignores the stop signal."""
 
 ROUTER_TIMEOUT_SECONDS = 1800
-"""How long the ingress lets one request wait and run. Ray's own 600 seconds are less than a large model
-takes to load, and a request that wakes a model waits for that. Clients bring their own, shorter limits."""
+"""Maximum time in seconds that the ingress lets a request wait and run. Ray's default of 600 s is less than
+the load time of a large model, for which a waking request waits. Clients have their own, shorter limits."""
 
 
 def head_group(
@@ -44,15 +45,15 @@ def head_group(
     places: Iterable[Place] = (),
     ports: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """The RayCluster's `headGroupSpec`.
+    """Return the RayCluster's `headGroupSpec`.
 
     Args:
-        workload: What Ray is to run.
+        workload: Workload that Ray runs.
         platform: Settings of the installation.
         image: Image of the pod.
-        variables: More variables of the Ray container.
-        places: More volumes for it.
-        ports: More ports, by name.
+        variables: Further variables of the Ray container.
+        places: Further volumes of the Ray container.
+        ports: Further ports, by name.
     """
     head = workload.runtime.head
     environment = {
@@ -63,11 +64,11 @@ def head_group(
         environment |= pod_spec.NO_DEVICES
     return {
         "rayStartParams": {
-            # KubeRay's operator and its probes come from other pods.
+            # KubeRay's operator and its probes connect from other pods.
             "dashboard-host": "0.0.0.0",  # noqa: S104 - the NetworkPolicy decides who gets there
             "object-store-memory": str(object_store_bytes(SHARED_MEMORY)),
         },
-        # GPU 0: else Ray would count the devices of a GPU node that the head happens to stand on.
+        # GPU 0: otherwise Ray would count the devices of a GPU node on which the head runs.
         "resources": {"CPU": "0", "GPU": "0", names.HEAD_RESOURCE: "1"},
         "template": pod_spec.template(
             workload,
@@ -91,7 +92,10 @@ def head_group(
 
 
 def autoscaler_options(head: Head, idle_timeout_seconds: int) -> dict[str, Any]:
-    """Ray's autoscaler, a container of the head's pod. It alone sees the ServiceAccount's token."""
+    """Return the options of Ray's autoscaler, a container of the head's pod.
+
+    No other container has the ServiceAccount's token.
+    """
     template = head.pod_template
     given = {} if template is None else template.container(AUTOSCALER_CONTAINER)
     ray = {} if template is None else template.container(RAY_CONTAINER, "ray-head")

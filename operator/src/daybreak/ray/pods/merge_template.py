@@ -1,7 +1,7 @@
-"""A person's `podTemplate` below a pod that Daybreak makes.
+"""Merge of a user's `podTemplate` into one of Daybreak's pods.
 
-What Daybreak owns has been refused before (`api.pod_rules`); here the rest is merged as Kubernetes merges
-patches: maps key by key, lists whose entries are told apart by a field entry by entry, other values whole.
+Fields that Daybreak owns were rejected before (`api.pod_rules`). The rest is merged like Kubernetes patches:
+maps by key, lists with a key field by entry, and other values as a whole.
 """
 
 import copy
@@ -16,19 +16,18 @@ Manifest = dict[str, Any]
 
 
 def restricted() -> Manifest:
-    """What the restricted Pod Security Standard asks of a container."""
+    """Return the container security context that the restricted Pod Security Standard requires."""
     return {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
 def merged(own: Mapping[str, Any], template: PodTemplate | None, *, container: str, alias: str) -> Manifest:
-    """The pod template `own` with a person's additions.
+    """Return the pod template `own` with a user's additions.
 
     Args:
         own: Daybreak's template, with metadata and spec.
-        template: What to add.
-        container: Name of Daybreak's container. It stays the first one, which is the one that KubeRay starts
-            Ray in.
-        alias: What the template may call it as well.
+        template: Additions.
+        container: Name of Daybreak's container. It stays the first container, in which KubeRay starts Ray.
+        alias: Alternative name of the container in the template.
     """
     if template is None:
         return dict(own)
@@ -39,7 +38,7 @@ def merged(own: Mapping[str, Any], template: PodTemplate | None, *, container: s
         ("annotations", template.metadata.annotations),
     ):
         if added:
-            # Daybreak's own are the last word, though the rules have refused others in their place.
+            # Daybreak's own values take precedence, although the rules already reject conflicting ones.
             metadata[kind] = {**added, **metadata.get(kind, {})}
     spec = template.written()
     for kind in ("containers", "initContainers"):
@@ -56,7 +55,7 @@ def merged(own: Mapping[str, Any], template: PodTemplate | None, *, container: s
 
 
 def mounted(template: PodTemplate | None, *, container: str, alias: str) -> set[str]:
-    """Paths of Daybreak's container at which the template mounts something, without a slash at the end."""
+    """Return the mount paths of the template in Daybreak's container, without a trailing slash."""
     if template is None:
         return set()
     return {
@@ -68,10 +67,10 @@ def mounted(template: PodTemplate | None, *, container: str, alias: str) -> set[
 
 
 def sized(own: Mapping[str, Any], given: Mapping[str, Any]) -> Manifest:
-    """Return a container's resources with those that a template gives.
+    """Return a container's resources, overridden by those of a template.
 
-    Kubernetes refuses a request above its limit: a given limit lowers Daybreak's request, and a given request
-    raises Daybreak's limit.
+    Kubernetes rejects a request above its limit. Therefore a given limit lowers Daybreak's request, and a
+    given request raises Daybreak's limit.
     """
     whole: Manifest = copy.deepcopy({**own, **given})
     whole["requests"] = requests = {**own.get("requests", {}), **given.get("requests", {})}
@@ -103,9 +102,10 @@ def _value(own: Any, added: Any, kind: pod_schema.Type) -> Any:
 
 
 def _list(own: list[Any], added: list[Any], kind: pod_schema.Type) -> list[Any]:
-    """Entries of the same name are merged if they are containers; else the added one takes the place.
+    """Merge lists of entries by name.
 
-    A variable that has a value would otherwise have a `valueFrom` as well, which Kubernetes refuses.
+    Containers of the same name are merged; other added entries replace existing ones. Otherwise a variable
+    with a value could get a `valueFrom` as well, which Kubernetes rejects.
     """
     assert isinstance(kind, Mapping)  # noqa: S101 - asked before
     containers = kind["list"] == {"ref": "containers"}
@@ -118,17 +118,17 @@ def _list(own: list[Any], added: list[Any], kind: pod_schema.Type) -> list[Any]:
 
 
 def _finish(spec: Manifest, container: str) -> None:
-    """What follows from a template: the rest of a person's choice, and the restricted standard where none is
-    made.
+    """Complete the settings that follow from a template, with the restricted standard as the default.
 
-    A container with a `securityContext` of its own is left as it is written.
+    A container with its own `securityContext` stays unchanged.
     """
     for each in [*spec["containers"], *spec.get("initContainers", ())]:
         if each["name"] != container:
             each.setdefault("securityContext", restricted())
         elif pod_rules.escalates(each["securityContext"]):
-            # Kubernetes refuses what forbids and gives it at once.
+            # Kubernetes rejects a container that both forbids and permits escalation.
             each["securityContext"].pop("allowPrivilegeEscalation", None)
     if spec.get("hostNetwork"):
-        # Else the pod asks the node's name server, which knows no Service: workers would not find the head.
+        # Otherwise the pod uses the node's name server, which knows no Services: workers would not find the
+        # head.
         spec.setdefault("dnsPolicy", "ClusterFirstWithHostNet")

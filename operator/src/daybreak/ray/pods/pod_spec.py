@@ -1,4 +1,4 @@
-"""What the head and the worker pods have in common."""
+"""Common parts of head and worker pods."""
 
 import hashlib
 import json
@@ -17,13 +17,13 @@ from daybreak.ray.inputs.place import Place
 from daybreak.ray.pods import merge_template
 
 USER_ID = 1000
-"""User of the Ray containers: what Ray's own images and Daybreak's use."""
+"""User ID of the Ray containers in Ray's and Daybreak's images."""
 CACHE_DIRECTORY = volume_names.CACHE_DIRECTORY
-"""Downloaded weights and compiled kernels. A volume of the user's own at this path replaces Daybreak's
-emptyDir, and then outlives the pod."""
+"""Directory for downloaded weights and compiled kernels. A user's volume at this path replaces Daybreak's
+emptyDir, and outlives the pod."""
 
 COMPILED_DIRECTORY = f"{CACHE_DIRECTORY}/compiled"
-"""Compiled kernels and what was tuned alone: what may be shared by pods that write at the same time."""
+"""Directory for compiled kernels and tuning results only, which pods may share and write concurrently."""
 COMPILERS = {
     "CUDA_CACHE_PATH": f"{COMPILED_DIRECTORY}/cuda",
     "FLASHINFER_WORKSPACE_BASE": COMPILED_DIRECTORY,
@@ -31,32 +31,32 @@ COMPILERS = {
     "TRITON_CACHE_DIR": f"{COMPILED_DIRECTORY}/triton",
     "VLLM_CACHE_ROOT": f"{COMPILED_DIRECTORY}/vllm",
 }
-"""Where the driver, FlashInfer, torch, Triton and vLLM keep what they have compiled and tuned: by default
-below the home directory and /tmp, which go with the container."""
+"""Cache directories of the driver, FlashInfer, torch, Triton and vLLM for compiled and tuned kernels. The
+default directories, below the home directory and /tmp, disappear with the container."""
 NO_DEVICES = {"NVIDIA_VISIBLE_DEVICES": "void"}
-"""For pods that have the image of GPU workers and ask for no GPU: the image asks for all, and gets them where
-NVIDIA's runtime is the nodes' default."""
+"""Variables for pods that use the image of GPU workers without a GPU. By default the image requests all GPUs,
+and gets them if NVIDIA's runtime is the nodes' default."""
 _COMPILED_VOLUME = f"{volume_names.VOLUME_PREFIX}compiled"
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-"""Nothing is reported to anybody."""
+"""Variables that disable usage reports."""
 
 
 def container_security() -> dict[str, Any]:
-    """What the restricted Pod Security Standard asks of a container.
+    """Return the container security context that the restricted Pod Security Standard requires.
 
-    The root file system stays writable: Ray, Triton and FlashInfer write below the home directory, whose
-    place only the image knows.
+    The root file system stays writable: Ray, Triton and FlashInfer write below the home directory, and only
+    the image knows its path.
     """
     return merge_template.restricted()
 
 
 def pod_security(platform: Platform) -> dict[str, Any]:
-    """What the restricted Pod Security Standard asks of a pod."""
+    """Return the pod security context that the restricted Pod Security Standard requires."""
     users: dict[str, Any] = {
         "runAsUser": USER_ID,
         "fsGroup": USER_ID,
-        # Volumes with hundreds of gigabytes of weights are not walked through at every start.
+        # Do not change the owner of volumes with hundreds of gigabytes of weights at every start.
         "fsGroupChangePolicy": "OnRootMismatch",
     }
     return {
@@ -67,7 +67,7 @@ def pod_security(platform: Platform) -> dict[str, Any]:
 
 
 def memory_place(size: str) -> Place:
-    """Shared memory of a size, at /dev/shm: Ray's object store and the engine's processes meet there."""
+    """Return shared memory at /dev/shm, for Ray's object store and the engine's processes."""
     return Place(
         {"name": volume_names.SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": size}},
         {"name": volume_names.SHARED_MEMORY_VOLUME, "mountPath": "/dev/shm"},  # noqa: S108 - the kernel's own name for it
@@ -79,17 +79,17 @@ def _directory_place(name: str, path: str) -> Place:
 
 
 def log_place() -> Place:
-    """Ray's session directory: logs and sockets."""
+    """Return the volume of Ray's session directory, with logs and sockets."""
     return _directory_place(volume_names.LOG_VOLUME, "/tmp/ray")  # noqa: S108 - where Ray keeps its session
 
 
 def cache_place() -> Place:
-    """Downloaded weights and compiled kernels."""
+    """Return the volume for downloaded weights and compiled kernels."""
     return _directory_place(volume_names.CACHE_VOLUME, CACHE_DIRECTORY)
 
 
 def compiled_place(claim: str, directory: str) -> Place:
-    """A directory of a claim, for what engines compile; weights that a pod fetches stay out of it."""
+    """Return a directory of a PVC for compiled kernels; weights that a pod fetches are stored elsewhere."""
     return Place(
         {"name": _COMPILED_VOLUME, "persistentVolumeClaim": {"claimName": claim}},
         {"name": _COMPILED_VOLUME, "mountPath": COMPILED_DIRECTORY, "subPath": directory},
@@ -97,17 +97,17 @@ def compiled_place(claim: str, directory: str) -> Place:
 
 
 def service_account(workload: RayWorkload) -> str:
-    """Name of the pods' ServiceAccount: the user's own, or Daybreak's."""
+    """Return the name of the pods' ServiceAccount: the user's, or Daybreak's."""
     return workload.runtime.service_account_name or names.service_account(workload.name)
 
 
 def environment(
     workload: RayWorkload, own: dict[str, str], secret: Iterable[dict[str, Any]] = ()
 ) -> list[Any]:
-    """Variables of a Ray container, each name once.
+    """Return the variables of a Ray container, each name once.
 
-    The service's own `runtime.env` overrides Daybreak's defaults; what belongs to one model (`secret`)
-    overrides both.
+    The service's `runtime.env` overrides Daybreak's defaults; variables of one model (`secret`) override
+    both.
     """
     variables: dict[str, dict[str, Any]] = {
         name: {"name": name, "value": value} for name, value in (_QUIET | own).items()
@@ -138,11 +138,11 @@ def template(
     grace_seconds: int,
     container_name: str = "",
 ) -> dict[str, Any]:
-    """Template of a Ray pod, or of one with an engine of its own, whose container then has another name.
+    """Return the template of a Ray pod, or of a pod with another engine and another container name.
 
-    `requests` are limits too, except for `cpu`: a core that nobody else wants may be used. A place whose
-    path the user mounts something else at (`own_mounts`, `overlay`) is left to the user. `claim` is the
-    ResourceClaimTemplate of its accelerators.
+    `requests` are also limits, except for `cpu`, so that pods may use idle CPUs. If the user mounts another
+    volume at the path of a place (`own_mounts`, `overlay`), the place is omitted. `claim` is the
+    ResourceClaimTemplate of the pod's accelerators.
     """
     runtime = workload.runtime
     name, alias = (container_name, container_name) if container_name else (f"ray-{component}", RAY_CONTAINER)
@@ -179,14 +179,14 @@ def template(
 
 
 def _limits(requests: dict[str, str]) -> dict[str, str]:
-    """Limits of a container: a core that nobody else wants may be used."""
+    """Return the limits of a container without `cpu`, so that it may use idle CPUs."""
     return {name: quantity for name, quantity in requests.items() if name != "cpu"}
 
 
 def _placement(
     runtime: Runtime, node_selector: dict[str, str], tolerations: Iterable[Toleration]
 ) -> dict[str, Any]:
-    """Where a pod may stand, and what comes before it; without what is not asked for."""
+    """Return the non-empty scheduling fields of a pod."""
     found = {
         "imagePullSecrets": [plain(secret) for secret in runtime.image_pull_secrets],
         "priorityClassName": runtime.priority_class_name or "",
@@ -197,10 +197,10 @@ def _placement(
 
 
 def _with_tolerations_noted(whole: dict[str, Any]) -> dict[str, Any]:
-    """The template with a digest of its tolerations.
+    """Return the template with a digest of its tolerations as an annotation.
 
-    KubeRay leaves tolerations out when it looks for changes: by themselves they would never reach a Ray
-    cluster that is there, whose pods may be waiting for just them.
+    KubeRay ignores tolerations when it looks for changes. Without the annotation, they would never reach an
+    existing Ray cluster, and its pods may wait for exactly them.
     """
     tolerated = whole["spec"].get("tolerations")
     if not tolerated:

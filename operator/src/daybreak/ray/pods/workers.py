@@ -1,6 +1,6 @@
-"""The worker groups: one for each model, and in it one pod for each replica or pipeline stage.
+"""Worker groups: one for each model, with one pod for each replica or pipeline stage.
 
-Ray's autoscaler adds and removes the pods as Serve asks for replicas.
+Ray's autoscaler adds and removes the pods as Serve requests replicas.
 """
 
 import math
@@ -31,25 +31,25 @@ from daybreak.scheduling.replica_size import (
 )
 
 LEAST_DRAIN_SECONDS = 30
-"""Ray's own time for a node to drain."""
+"""Minimum drain time of a node in seconds, equal to Ray's default."""
 PROXY_DRAIN_SECONDS = 5
-"""How long the Serve proxy of a pod that is told to stop goes on though nobody is there; who is there ends
-first in any case. Ray's own 30 seconds are for load balancers, which hear late of it; endpoints of a Service
-change within seconds. Where a whole Ray cluster goes, the head ends after 30 seconds, and a worker that is
-still there then waits a minute for it to come back, with its accelerators."""
+"""Minimum time in seconds that the Serve proxy of a stopping pod continues without requests; running requests
+end first in any case. Ray's default of 30 s is for load balancers, which react late, but endpoints of a
+Service change within seconds. When a whole Ray cluster stops, the head ends after 30 s. A remaining worker,
+with its accelerators, then waits a minute for the head to return."""
 EXIT_SECONDS = 30
-"""What Ray's processes may take to end after the drain, before the kubelet kills them."""
+"""Time in seconds for Ray's processes to end after the drain, before the kubelet kills them."""
 
 
 def bounds(workload: RayWorkload, model: Model) -> tuple[int, int]:
-    """Fewest and most pods of the model's worker group."""
+    """Return the minimum and maximum number of pods in the model's worker group."""
     allowed = replica_range(workload, model)
     each = pods_per_replica(model)
     return allowed.min * each, allowed.max * each
 
 
 def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dict[str, Any]:
-    """The model's entry in the RayCluster's `workerGroupSpecs`."""
+    """Return the model's entry in the RayCluster's `workerGroupSpecs`."""
     group = names.worker_group(model.name)
     fewest, most = bounds(workload, model)
     need = worker_need(model)
@@ -103,10 +103,10 @@ def worker_group(workload: RayWorkload, model: Model, platform: Platform) -> dic
 
 
 def probe() -> dict[str, Any]:
-    """Whether Ray runs in the pod, which is what KubeRay asks of Ray pods that serve nothing.
+    """Return a readiness probe of Ray itself, which KubeRay uses for Ray pods that do not serve.
 
-    Of a RayService's workers it asks for a Serve proxy as well, unless they have a probe of their own. There
-    is one only where the actor of a replica is, so the other pods of a pipeline would never be ready.
+    By default, KubeRay's probe of a RayService's workers also requires a Serve proxy, which runs only in the
+    pod with the replica's actor. The other pods of a pipeline would never be ready.
     """
     return {
         "httpGet": {"path": "/api/healthz", "port": ports.AGENT},
@@ -118,9 +118,10 @@ def probe() -> dict[str, Any]:
 
 
 def _ray_resources(model: Model) -> dict[str, str]:
-    """What one pod offers Ray; from this the autoscaler also knows a group that has no pod yet.
+    """Return the resources that one pod offers Ray.
 
-    Cores are what Ray books, whatever the pod requests of Kubernetes.
+    From them the autoscaler also knows a group without pods. CPUs are those that Ray allocates, regardless of
+    the pod's requests in Kubernetes.
     """
     resources = {
         "CPU": str(ray_cpus_per_pod(model)),
@@ -133,15 +134,17 @@ def _ray_resources(model: Model) -> dict[str, str]:
 
 
 def _secret(model: Model) -> list[dict[str, Any]]:
-    """Variables of this model alone. The token of a model with a cache is for the Job that fills it."""
+    """Return the variables for this model only.
+
+    The token of a model with a cache is for the Job that fills the cache.
+    """
     return [] if model.cache is not None else weights.environment(model)
 
 
 def _environment(workload: RayWorkload, model: Model, drain_seconds: int) -> dict[str, str]:
     environment = {
-        # As long as a replica may take to finish its requests, and no longer: Serve stops the replicas
-        # of a draining node this long before its deadline, at once therefore, and the pod leaves when
-        # the last request is done.
+        # Exactly as long as a replica may take to finish its requests. Serve stops the replicas of a draining
+        # node this long before its deadline, therefore immediately, and the pod ends after the last request.
         "RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S": str(drain_seconds),
         "RAY_SERVE_PROXY_MIN_DRAINING_PERIOD_S": str(PROXY_DRAIN_SECONDS),
         "XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY,
@@ -153,6 +156,6 @@ def _environment(workload: RayWorkload, model: Model, drain_seconds: int) -> dic
     if model.accelerator.kind is AcceleratorKind.CPU:
         if workload.on_accelerators:
             environment |= pod_spec.NO_DEVICES
-        # Else Ray sets it to the cores that it books for the replica, which is one.
+        # Otherwise Ray sets it to the number of CPUs that it allocates for the replica, which is one.
         environment["OMP_NUM_THREADS"] = str(max(1, math.floor(parse_quantity(worker_cpu(model)))))
     return environment

@@ -1,1 +1,1 @@
-"""Ray Serve's configuration: applications, deployments, replicas, routers, adapters."""
+"""Ray Serve's configuration: applications, deployments, replicas, routers and adapters."""

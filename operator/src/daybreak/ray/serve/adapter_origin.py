@@ -1,4 +1,4 @@
-"""Where a LoRA adapter comes from, in the words of daybreak_runtime.lora, which fetches it."""
+"""Source of a LoRA adapter, in the format of daybreak_runtime.lora, which fetches the adapter."""
 
 import hashlib
 import json
@@ -9,11 +9,11 @@ from daybreak.api.common.source import ModelSource, Scheme
 from daybreak.api.ray.lora import Adapter
 
 IN_PODS = (Scheme.FILE, Scheme.CLAIM, Scheme.IMAGE)
-"""Where adapters are that a pod sees as files; the others are fetched."""
+"""Schemes of adapters that pods have as files; adapters of other schemes are fetched."""
 
 
 def origin(adapter: Adapter) -> dict[str, Any]:
-    """The adapter's entry in `user_config`, without its name."""
+    """Return the adapter's entry in `user_config`, without its name."""
     source = ModelSource.parse(adapter.source)
     match source.scheme:
         case Scheme.HUGGING_FACE:
@@ -28,25 +28,25 @@ def origin(adapter: Adapter) -> dict[str, Any]:
         case Scheme.FILE:
             return {"path": source.path}
         case Scheme.CLAIM:
-            # Its files may be changed or removed, and the engine reads an adapter again when it needs it:
-            # one whose files are gone by then would end the engine.
+            # Files of a PVC may be changed or removed, and the engine reads an adapter again when needed.
+            # Missing files would then end the engine.
             return {"path": _path(source), "copy": True}
         case Scheme.IMAGE:
             return {"path": _path(source)}
 
 
 def identity(adapter: Adapter) -> str:
-    """Digest of everything about an adapter but its name: replicas tell it back with how the adapter is."""
+    """Return the digest of an adapter without its name; replicas report it with the adapter's state."""
     return hashlib.sha256(json.dumps(origin(adapter), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def volume(source: ModelSource) -> str:
-    """The claim or image that a source is in, in one word."""
+    """Return an identifier of the PVC or image that contains a source."""
     return f"{source.scheme}://{source.reference}"
 
 
 def token(adapter: Adapter) -> str | None:
-    """Variable of the worker pods with the adapter's own token; None when it has none."""
+    """Return the variable of the worker pods with the adapter's own token, or None if it has none."""
     if adapter.token is None:
         return None
     reference = adapter.token.secret_key_ref

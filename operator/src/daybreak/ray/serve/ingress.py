@@ -1,13 +1,14 @@
-"""The deployment that speaks OpenAI's API and hands each request to its model's replicas.
+"""The ingress deployment, which serves OpenAI's API and forwards each request to its model's replicas.
 
-It runs on the head, and stays up while models are at zero: then a request finds somebody who can wait for
-the model to wake, and no worker pod (with its accelerators) is kept or added only for it. Every Serve proxy
-forwards to it, also those in worker pods.
+The ingress runs on the head, and stays up while models have no replicas. Thus requests can wait there for a
+model to wake, and no worker pod with accelerators runs only for the ingress. Every Serve proxy forwards to
+it, also those in worker pods.
 
-With `runtime.directIngress`, the default, tokens go past it: the gateway asks replicas at their own port, and
-the ingress takes what comes by Serve's proxy. Without it every token goes through it, and one process is full
-at about 45 requests a second of chat (64 streams at once, of some 114 tokens each), so the head's cores and
-memory set how many there may be; the first is always there.
+With `runtime.directIngress`, the default, tokens bypass the ingress. The gateway sends requests to the
+replicas' own ports, and the ingress serves only requests through Serve's proxy. Without it, every token
+passes through the ingress. One process reaches its limit at about 45 chat requests per second (64 concurrent
+streams of some 114 tokens each). Therefore the head's CPUs and memory determine the maximum number of
+processes, with at least one.
 """
 
 from typing import Any
@@ -18,21 +19,22 @@ from daybreak.api.schema.scalars import parse_quantity
 
 _GIB = 2**30
 _BASE_MEMORY = 3 * _GIB
-"""Memory of the head beside the ingress: Ray's control store, dashboard, Serve controller and proxy.
+"""Memory of the head in addition to the ingress: Ray's control store, dashboard, Serve controller and proxy.
 Measured: 2.6 GiB."""
 _PROCESS_MEMORY = 1.25 * _GIB
 """Memory of one ingress process. Measured: 1,174 MiB."""
 _TARGET_ONGOING_REQUESTS = 48
-"""Requests in progress for each process, above which another one is started: one that has 64 is full."""
+"""Number of requests in progress per process above which another process starts. A process with 64 is
+full."""
 
 
 def placement() -> dict[str, Any]:
-    """Options of the ingress that bind it to the head, which offers no cores to Ray."""
+    """Return the options that bind the ingress to the head, which offers no CPUs to Ray."""
     return {"ray_actor_options": {"num_cpus": 0, "resources": {names.HEAD_RESOURCE: 0.001}}}
 
 
 def scaling(head: HeadResources) -> dict[str, Any]:
-    """The ingress's entry among Serve's deployment options."""
+    """Return the ingress's entry in Serve's deployment options."""
     return {
         "name": names.INGRESS_DEPLOYMENT,
         "autoscaling_config": {

@@ -1,8 +1,7 @@
-"""LoRA adapters: what the engine is told at its start, and what replicas are told while they serve.
+"""LoRA adapters: arguments of the engine at its start, and configuration of running replicas.
 
-Which adapters there are stands in the deployment's `user_config`, which Serve hands to replicas that run. So
-only what makes room for them (engine arguments) and what only a pod can bring (volumes, tokens) needs new
-replicas or pods.
+The list of adapters is in the deployment's `user_config`, which Serve passes to running replicas. Only the
+capacity for adapters (engine arguments) and inputs of pods (volumes, tokens) need new replicas or pods.
 """
 
 from typing import Any
@@ -15,11 +14,12 @@ from daybreak.ray.inputs.place import Place
 from daybreak.ray.serve.adapter_origin import identity, origin, token, volume
 
 _IN_MEMORY = 16
-"""Adapters that the worker keeps in its memory, beside those on the accelerator."""
+"""Minimum of vLLM's `max_cpu_loras`, the number of adapters in a worker's memory, unless `engine.args` sets
+another. These are in addition to the adapters on the accelerator."""
 
 
 def engine_args(model: Model) -> dict[str, Any]:
-    """Arguments for vLLM; those of `engine.args` go before them."""
+    """Return the arguments for vLLM; `max_cpu_loras` of `engine.args` takes precedence."""
     if model.lora is None:
         return {}
     return {
@@ -31,7 +31,7 @@ def engine_args(model: Model) -> dict[str, Any]:
 
 
 def user_config(model: Model) -> dict[str, Any]:
-    """`user_config` of the model's deployment, as part of its options; empty for a model without LoRA."""
+    """Return the options of the model's deployment for `user_config`; empty for a model without LoRA."""
     if model.lora is None:
         return {}
     adapters = [
@@ -41,7 +41,7 @@ def user_config(model: Model) -> dict[str, Any]:
 
 
 def places(model: Model, pull_policy: str) -> list[Place]:
-    """Volumes with adapters, each claim and image once."""
+    """Return the volumes with adapters, each PVC and image once."""
     found: dict[str, Place] = {}
     for adapter in model.lora.adapters if model.lora is not None else ():
         source = ModelSource.parse(adapter.source)
@@ -61,7 +61,7 @@ def places(model: Model, pull_policy: str) -> list[Place]:
 
 
 def environment(model: Model) -> list[dict[str, Any]]:
-    """Variables with the adapters' tokens. A token stays a reference, read by the kubelet."""
+    """Return the variables with the adapters' tokens. A token stays a reference, which the kubelet reads."""
     found: dict[str, dict[str, Any]] = {}
     for adapter in model.lora.adapters if model.lora is not None else ():
         name = token(adapter)

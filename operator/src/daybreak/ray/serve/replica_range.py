@@ -1,4 +1,4 @@
-"""How many replicas a model may have: the model's own range, or the whole service's fixed number."""
+"""Range of a model's replicas: its own range, or the fixed number of the whole service."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from daybreak.api.ray.workload import RayWorkload
 
 @dataclass(frozen=True)
 class ReplicaRange:
-    """The replicas between which Ray Serve scales a model, and how many there are at the start."""
+    """Minimum, maximum and initial number of replicas, between which Ray Serve scales a model."""
 
     min: int
     max: int
@@ -16,10 +16,10 @@ class ReplicaRange:
 
 
 def replica_range(workload: RayWorkload, model: Model) -> ReplicaRange:
-    """Range of one model of a workload.
+    """Return the range of one model of a workload.
 
-    A model that is awake has a replica at least: only the state machine of its gate takes the last one, never
-    Serve. One that sleeps has none, and Serve has an upper bound of 1, since it knows none below.
+    An awake model has at least one replica: only the state machine of its gate removes the last one, never
+    Serve. A sleeping model has none, with an upper bound of 1, because Serve permits no lower one.
     """
     if model.name in workload.asleep:
         return ReplicaRange(min=0, max=1, initial=0)

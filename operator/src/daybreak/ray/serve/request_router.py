@@ -1,9 +1,11 @@
-"""Ray Serve's request router of a model: `request_router_config`, for what goes through Serve's own proxy.
+"""Ray Serve's request router of a model: `request_router_config`, for requests through Serve's own proxy.
 
-It stands in both halves of Serve's configuration. In the arguments, because a router is made once and kept:
-only an application that is built anew gets another one. Among the deployment's options, because Serve's
-controller then takes the class as the build task has pickled it. From the arguments alone the controller
-would import it by name whenever other options change, and PrefixCacheAffinityRouter imports all of vLLM.
+The router is in both parts of Serve's configuration. It is in the arguments because a router is created once
+and kept: only a rebuilt application gets another one.
+
+It is in the deployment's options because Serve's controller then uses the class that the build task has
+pickled. With the arguments alone, the controller would import the class by name whenever other options
+change, and PrefixCacheAffinityRouter imports all of vLLM.
 """
 
 from typing import Any
@@ -17,11 +19,11 @@ _CLASSES = {
     RoutingPolicy.SESSION: "ray.serve.experimental.consistent_hash_router:ConsistentHashRouter",
     RoutingPolicy.PREFIX: "ray.serve.llm.request_router:PrefixCacheAffinityRouter",
 }
-"""A test holds these, and the arguments below, to the pinned Ray."""
+"""Router classes. A test compares these, and the arguments below, with the pinned Ray."""
 
 
 def config(routing: Routing) -> dict[str, Any]:
-    """What Serve is told of the policy."""
+    """Return Serve's configuration of a routing policy."""
     return {"request_router_class": _CLASSES[routing.policy], "request_router_kwargs": _arguments(routing)}
 
 

@@ -1,9 +1,9 @@
 """Ray Serve's configuration of a service: `serveConfigV2` of the RayService, as YAML text.
 
-It has two halves. `args` says what the application is: a change there builds the application anew and
-restarts every replica. `deployments` says how it runs: Serve takes a change there in place, with running
-replicas untouched. So everything that may move without a restart stands in `deployments`, from the first
-configuration on, and nowhere else.
+The configuration has two parts. `args` defines the application: a change there rebuilds the application and
+restarts every replica. `deployments` defines its operation: Serve applies a change there in place, without
+effect on running replicas. Therefore every setting that may change without a restart is in `deployments`,
+from the first configuration on, and nowhere else.
 """
 
 import hashlib
@@ -24,54 +24,54 @@ from daybreak.scheduling.replica_size import bundle, placement
 
 IMPORT_PATH = "ray.serve.llm:build_openai_app"
 SERVER_CLASS = "daybreak_runtime.llm:LLMServer"
-"""Ray Serve LLM's own server, which also takes requests on a port of its own. Serve names the deployments
-after the class, so its last name is that of Ray's own."""
+"""Ray Serve LLM's server, extended to accept requests on a separate port. Serve names the deployments after
+the class, so its last name is that of Ray's own class."""
 INGRESS_CLASS = "daybreak_runtime.llm.ingress:OpenAiIngress"
-"""Ray Serve LLM's own ingress, which also takes names of models with a colon."""
+"""Ray Serve LLM's ingress, extended to accept model names with a colon."""
 _TARGET_ONGOING_REQUESTS = 16
 NO_MEDIA_DOMAIN = "media-urls-are-off.invalid"
-"""The one domain from which the engine may fetch images, audio and video unless a person names others: it
-cannot exist (RFC 2606). Without it the engine fetches every URL in a request, from inside the cluster; an
-empty list would mean the same to it.
-"""
+"""Default of the only domain from which the engine may fetch images, audio and video; it cannot exist (RFC
+2606). Without it the engine fetches every URL in a request, from inside the cluster; an empty list would have
+the same effect."""
 KEEP_ALIVE_SECONDS = 90
-"""How long Serve's proxies keep an idle client connection (Serve's own default, said here because the life
-of an old cluster after an update hangs on it). Serve cannot change it while it runs."""
+"""Time in seconds for which Serve's proxies keep an idle client connection. It equals Serve's default, and is
+explicit because the lifetime of an old cluster after an update depends on it. Serve cannot change it while it
+runs."""
 
 HTTP_OPTIONS = {
     "host": "0.0.0.0",  # noqa: S104 - Serve listens in the pod; the NetworkPolicy decides who gets there
     "port": ports.SERVE,
     "keep_alive_timeout_s": KEEP_ALIVE_SECONDS,
 }
-"""Where Serve's proxies listen."""
+"""Address at which Serve's proxies listen."""
 
-# The C emitter is an order of magnitude quicker; both write the same text.
+# The C emitter is ten times faster; both write the same text.
 _FastDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _FastLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Dumper(_FastDumper):  # type: ignore[misc]  # the C emitter ships no type hints
-    """Writes every value out, also one that occurs twice: no anchors for a reader to follow."""
+    """Writes repeated values in full, without YAML anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 _RAY_ACCELERATOR_NAMES = {"A10": "A10G"}
-"""Names that Ray Serve LLM replaces before it asks for the accelerator's resource."""
+"""Names that Ray Serve LLM replaces before it requests the accelerator's resource."""
 
 
 def serve_config(workload: RayWorkload) -> str:
-    """The configuration as YAML; equal for equal specs, byte by byte, since KubeRay compares the text."""
+    """Return the configuration as YAML, byte-identical for equal specs, because KubeRay compares the text."""
     document = _restarting(workload)
     document["applications"][0]["deployments"] = _deployments(workload)
     return written(document)
 
 
 def with_numbers(before: str, workload: RayWorkload) -> str:
-    """A configuration that another operator has written, with the deployments as they are to be now.
+    """Return a configuration of another operator version with the currently desired deployments.
 
-    The same text if they are so already. The part whose change restarts replicas stays.
+    The text is unchanged if the deployments match already. The part whose change restarts replicas stays.
     """
     wanted = {each["name"]: each for each in _deployments(workload)}
     document = yaml.load(before, Loader=_FastLoader)  # noqa: S506 - the safe loader, in C
@@ -84,7 +84,7 @@ def with_numbers(before: str, workload: RayWorkload) -> str:
 
 
 def written(document: Any) -> str:
-    """A configuration as YAML; equal for equal ones, byte by byte, since KubeRay compares the text."""
+    """Return a configuration as YAML, byte-identical for equal ones, because KubeRay compares the text."""
     text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
     return text
 
@@ -97,12 +97,12 @@ def _deployments(workload: RayWorkload) -> list[dict[str, Any]]:
 
 
 def configuration(workload: RayWorkload) -> str:
-    """Digest of the part of the configuration whose change restarts replicas."""
+    """Return the digest of the part of the configuration whose change restarts replicas."""
     return hashlib.sha256(json.dumps(_restarting(workload), sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _restarting(workload: RayWorkload) -> dict[str, Any]:
-    """All but the deployments: how many replicas there may be, and the like, Serve changes in place."""
+    """Return the configuration without deployments, such as replica bounds, which Serve changes in place."""
     return {
         "proxy_location": "EveryNode",
         "http_options": HTTP_OPTIONS,
@@ -122,27 +122,27 @@ def _restarting(workload: RayWorkload) -> dict[str, Any]:
 
 
 def _ingress_class(workload: RayWorkload) -> dict[str, Any]:
-    """Return the ingress's class, where Ray's own would take the end of a name for that of an adapter."""
+    """Return the ingress's class if Ray's own would take the end of a model's name for an adapter's name."""
     if not any(":" in model.name for model in workload.models):
         return {}
     return {"ingress_cls_config": {"ingress_cls": INGRESS_CLASS}}
 
 
 def accelerator_type(model: Model) -> str | None:
-    """Ray's own name of the model's accelerator type."""
+    """Return Ray's name of the model's accelerator type."""
     written = model.accelerator.type
     return written if written is None else _RAY_ACCELERATOR_NAMES.get(written, written)
 
 
 def llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
-    """What Ray Serve LLM is told of one model."""
+    """Return Ray Serve LLM's configuration of one model."""
     source = weights(workload.name, model, workload.runtime.image_pull_policy)
     config: dict[str, Any] = {
         "model_loading_config": {"model_id": model.name, "model_source": source.model_source},
         "accelerator_config": {"kind": model.accelerator.kind.value},
         "placement_group_config": {
-            # The model's own resource keeps its replicas in its own worker group: two models of equal
-            # size would otherwise take each other's pods.
+            # The model's own resource keeps its replicas in its own worker group: otherwise two models of
+            # equal size would take each other's pods.
             "bundle_per_worker": {**bundle(model), names.model_resource(model.name): 1},
             "strategy": placement(model).value,
         },
@@ -153,7 +153,7 @@ def llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
         config["callback_config"] = source.callback
     config["engine_kwargs"] = engine_kwargs(model, source)
     if model.engine.args.get("disable_log_stats"):
-        # Ray Serve LLM reads its metrics from these statistics, and refuses one without the other.
+        # Ray Serve LLM reads its metrics from these statistics, and rejects one setting without the other.
         config["log_engine_metrics"] = False
     if model.routing is not None:
         config["deployment_config"] = {"request_router_config": request_router.config(model.routing)}
@@ -163,7 +163,7 @@ def llm_config(workload: RayWorkload, model: Model) -> dict[str, Any]:
 
 
 def engine_kwargs(model: Model, source: Weights) -> dict[str, Any]:
-    """What vLLM is told of a model whose weights come from there."""
+    """Return vLLM's arguments for a model with these weights."""
     found: dict[str, Any] = _sorted(_engine_args(model)) | source.engine_args | _parallelism(model)
     found |= lora_config.engine_args(model)
     if model.trust_remote_code:
@@ -172,7 +172,7 @@ def engine_kwargs(model: Model, source: Weights) -> dict[str, Any]:
 
 
 def _engine_args(model: Model) -> dict[str, Any]:
-    """The engine arguments as written; where they name no domains for media, clients' URLs are refused."""
+    """Return the engine arguments as specified. By default, URLs of clients for media are rejected."""
     return {"allowed_media_domains": [NO_MEDIA_DOMAIN], **model.engine.args}
 
 
@@ -185,7 +185,7 @@ def _parallelism(model: Model) -> dict[str, Any]:
 
 
 def model_deployment(workload: RayWorkload, model: Model) -> dict[str, Any]:
-    """How Serve runs one model's replicas."""
+    """Return Serve's deployment options of one model."""
     serve = model.serve
     options: dict[str, Any] = {
         "name": names.serve_deployment(model.name),
@@ -195,7 +195,7 @@ def model_deployment(workload: RayWorkload, model: Model) -> dict[str, Any]:
         "health_check_timeout_s": as_seconds(serve.health_check_timeout),
         "graceful_shutdown_wait_loop_s": as_seconds(serve.graceful_shutdown_wait),
         "graceful_shutdown_timeout_s": as_seconds(serve.graceful_shutdown_timeout),
-        # Serve takes this whole or not at all: what is left out goes back to Serve's default.
+        # Serve replaces this object as a whole: omitted fields return to Serve's defaults.
         "autoscaling_config": _autoscaling(workload, model),
         **lora_config.user_config(model),
     }
@@ -205,7 +205,7 @@ def model_deployment(workload: RayWorkload, model: Model) -> dict[str, Any]:
 
 
 def _target(model: Model) -> float:
-    """What autoscaling aims at: no more requests in progress than a replica takes."""
+    """Return autoscaling's target: no more requests in progress than a replica accepts."""
     chosen = model.replicas.target_ongoing_requests
     return chosen if chosen is not None else min(_TARGET_ONGOING_REQUESTS, model.serve.max_ongoing_requests)
 
@@ -214,9 +214,9 @@ def _autoscaling(workload: RayWorkload, model: Model) -> dict[str, Any]:
     replicas = model.replicas
     allowed = replica_range(workload, model)
     config: dict[str, Any] = {"min_replicas": allowed.min}
-    # Serve goes to `initial_replicas` whenever a deployment's options change, not only at the start: a
-    # model that has grown under load would fall back. Where the minimum says the same it is left out.
-    # For a model that falls asleep it is an order to stop now, not after the downscale delay.
+    # Serve scales to `initial_replicas` whenever a deployment's options change, not only at the start: a
+    # model scaled up under load would lose replicas. The field is omitted if it equals the minimum. For a
+    # model that goes to sleep, it stops replicas immediately instead of after the downscale delay.
     if allowed.initial != allowed.min or model.name in workload.asleep:
         config["initial_replicas"] = allowed.initial
     config["max_replicas"] = allowed.max
@@ -232,7 +232,7 @@ def _autoscaling(workload: RayWorkload, model: Model) -> dict[str, Any]:
 
 
 def _sorted(value: Any) -> Any:
-    """The same JSON value with the keys of every object in order, however a client has written them."""
+    """Return a JSON value with the keys of every object sorted, regardless of their original order."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     if isinstance(value, list):

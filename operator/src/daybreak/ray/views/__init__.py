@@ -1,1 +1,1 @@
-"""RayServices and Ray pods, read into types."""
+"""Views of RayServices and Ray pods as typed values."""

@@ -1,4 +1,4 @@
-"""What worker pods hold of accelerators, or of cores, and for which of them the scheduler finds none."""
+"""Accelerators or CPUs that worker pods use, and worker pods that cannot be scheduled."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -15,12 +15,15 @@ from daybreak.scheduling.pod_priority import class_of
 from daybreak.scheduling.replica_size import CORES, pods_awake, pods_per_replica, scarce_resource
 
 _CORES_LACK = ("Insufficient cpu", "Insufficient memory")
-"""How the scheduler says so."""
+"""Messages of the scheduler about missing CPUs or memory."""
 
 
 def held_by_node(pods: Iterable[PodView], model: Model) -> Mapping[str, int]:
-    """Accelerators that pods of a model hold, by the name of their node. Of a claim all are held at once.
-    Of a model without accelerators, how many pods stand there."""
+    """Return the number of accelerators that pods of a model use, by node name.
+
+    All devices of a ResourceClaim are in use at once. For a model without accelerators, return the number of
+    pods.
+    """
     holds: Counter[str] = Counter()
     claim = model.accelerator.claim
     for pod in pods:
@@ -36,14 +39,15 @@ def held_by_node(pods: Iterable[PodView], model: Model) -> Mapping[str, int]:
 
 
 def no_room_since(pods: Iterable[PodView], model: Model | None = None) -> datetime | None:
-    """Since when the scheduler has found no room for one of the pods; None: it has, or has not looked.
+    """Return the time since which one of the pods is unschedulable, or None if there is no such pod.
 
-    Those among them that are on their way out make room, and nobody else need to.
+    A pod that the scheduler has not processed yet does not count. If one of the pods is in deletion on a
+    node, the result is None. That pod frees capacity, so no other model must yield.
 
     Args:
         pods: The pods.
-        model: Whose pods they are. Of one without accelerators only a lack of cores or memory counts, by the
-            scheduler's words: who sleeps for it gives back nothing else.
+        model: Model of the pods. For a model without accelerators, only missing CPUs or memory in the
+            scheduler's message count, because a model that sleeps for it releases nothing else.
     """
     pods = list(pods)
     if any(pod.leaving and pod.placed for pod in pods):
@@ -60,18 +64,20 @@ def _lacks_cores(pod: PodView) -> bool:
 
 
 def placed_pods(pods: Iterable[PodView]) -> int:
-    """How many pods stand on nodes and stay there; a head is none of them."""
+    """Return the number of pods that run on nodes and are not in deletion, without a head."""
     return sum(pod.counts and pod.placed and pod.role != HEAD for pod in pods)
 
 
 def with_pods(claim: Claim, workload: RayWorkload, model: Model, pods: Collection[PodView]) -> Claim:
-    """A claim with what pods of a model ask for, what those give back that are there, and how many are not.
+    """Return a claim with the facts about a model's pods.
+
+    These are the pods' requests, the resources that existing pods release, and the number of missing pods.
 
     Args:
-        claim: What is known of it beside that.
-        workload: Whose model it is.
+        claim: Claim without the facts about pods.
+        workload: Workload of the model.
         model: The model.
-        pods: Those of its pods that have not ended.
+        pods: Pods of the model that have not ended.
     """
     there = placed_pods(pods)
     return replace(

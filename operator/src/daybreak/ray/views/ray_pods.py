@@ -1,4 +1,4 @@
-"""The Ray pods of a service, read: whose they are, whether they are ready, and what they hold."""
+"""Views of the Ray pods of a service: cluster, role, readiness and resources."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,36 +14,36 @@ HEAD = "head"
 
 @dataclass(frozen=True)
 class PodView:
-    """A Ray pod, read."""
+    """View of a Ray pod."""
 
     name: str
     cluster: str
     role: str
     """`head` or `worker`."""
     group: str
-    """Name of the worker group; KubeRay's own word for the head."""
+    """Name of the worker group, or KubeRay's name for the head."""
     ready: bool
     leaving: bool
-    """Whether it is being deleted."""
+    """True if the pod is being deleted."""
     over: bool
-    """Whether it has ended, well or not."""
+    """True if the pod has ended, successfully or not."""
     placed: bool
-    """Whether it stands on a node."""
+    """True if the pod is assigned to a node."""
     manifest: Manifest
 
     @property
     def counts(self) -> bool:
-        """Whether it is there to stay, as far as one can see."""
+        """True if the pod is neither ended nor in deletion."""
         return not self.leaving and not self.over
 
 
 def pod_views(pods: Iterable[Manifest]) -> list[PodView]:
-    """Read the pods."""
+    """Return views of the pods."""
     return [_view(pod) for pod in pods]
 
 
 def accelerators(pod: PodView, resource: str) -> int:
-    """Devices that a pod holds; none as long as it stands on no node, or once it has ended."""
+    """Return the number of devices that a pod uses, which is 0 without a node and after the pod's end."""
     if not pod.placed or pod.over:
         return 0
     total = 0
@@ -57,7 +57,7 @@ def accelerators(pod: PodView, resource: str) -> int:
 
 
 def requests_by_node(pods: Iterable[PodView]) -> dict[str, dict[str, Decimal]]:
-    """What pods have booked of each resource on each node, in base units: cores, bytes, devices."""
+    """Return the requested amount of each resource by node, in base units: CPUs, bytes and devices."""
     booked: dict[str, dict[str, Decimal]] = {}
     for pod in pods:
         if not pod.placed or pod.over:
@@ -74,7 +74,7 @@ def requests_by_node(pods: Iterable[PodView]) -> dict[str, dict[str, Decimal]]:
 
 
 def unschedulable(pods: Iterable[PodView]) -> tuple[datetime, str] | None:
-    """Since when the scheduler has found no room for one of the pods, and its words; None: it has for all."""
+    """Return the start and message of the oldest unschedulable state, or None if no pod has one."""
     found = []
     for pod in pods:
         said = condition(at(pod.manifest, "status"), "PodScheduled")

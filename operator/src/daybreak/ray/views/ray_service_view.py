@@ -1,8 +1,8 @@
-"""What KubeRay and Ray Serve say of a service, read from the RayService and its RayClusters.
+"""State of a service in KubeRay and Ray Serve, read from the RayService and its RayClusters.
 
-KubeRay copies Serve's own words into the RayService: for the active cluster while it is alone, and only
-for the pending one while a second cluster is coming up. Then nothing is said of the active one, which goes
-on serving as it was.
+KubeRay copies Serve's status into the RayService: for the active cluster while it is the only one. While a
+second cluster starts, KubeRay copies only the status of the pending one. The active cluster then continues to
+serve, without a status.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -18,28 +18,28 @@ DEPLOY_FAILED = "DEPLOY_FAILED"
 UNHEALTHY = "UNHEALTHY"
 NOT_STARTED = "NOT_STARTED"
 _OF_DEPLOYMENTS = ("Failed to update the deployments", "The deployments [")
-"""How Serve begins the message of an application that failed because of single deployments."""
+"""Beginnings of Serve's message about an application that failed because of single deployments."""
 
 Bounds = Mapping[str, tuple[int, int]]
-"""Fewest and most pods of each worker group of a RayCluster, by the group's name."""
+"""Minimum and maximum number of pods of each worker group of a RayCluster, by group name."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """What Serve says of one deployment."""
+    """Serve's status of one deployment."""
 
     status: str
     message: str
 
     @property
     def failed(self) -> bool:
-        """Whether Serve has given up on it, or its replicas fail their health checks."""
+        """True if Serve has given up on the deployment, or its replicas fail their health checks."""
         return self.status in (DEPLOY_FAILED, UNHEALTHY)
 
 
 @dataclass(frozen=True)
 class Application:
-    """What Serve says of the service's application."""
+    """Serve's status of the service's application."""
 
     status: str
     message: str
@@ -47,12 +47,12 @@ class Application:
 
     @property
     def failed(self) -> bool:
-        """Whether the application as a whole could not be built, whatever its deployments say."""
+        """True if the application as a whole could not be built, regardless of its deployments."""
         return self.status == DEPLOY_FAILED and not self.message.startswith(_OF_DEPLOYMENTS)
 
     @property
     def settled(self) -> bool:
-        """Whether Serve works on no change of the application: it runs, or some deployments of it do not."""
+        """True if Serve applies no change to the application: it runs, or some deployments have failed."""
         return self.status == RUNNING or (
             self.status in (DEPLOY_FAILED, UNHEALTHY) and self.message.startswith(_OF_DEPLOYMENTS)
         )
@@ -60,48 +60,48 @@ class Application:
 
 @dataclass(frozen=True)
 class RayView:
-    """A RayService, read."""
+    """View of a RayService."""
 
     exists: bool
     leaving: bool
-    """Whether it is being deleted."""
+    """True if the RayService is being deleted."""
     ready: bool
-    """KubeRay's word that requests can be sent to the active cluster."""
+    """True if KubeRay reports that the active cluster accepts requests."""
     active: str
-    """Name of the RayCluster that takes the requests; empty when there is none."""
+    """Name of the RayCluster that receives requests; empty if there is none."""
     pending: str
-    """Name of the RayCluster that is coming up; empty when there is none."""
+    """Name of the pending RayCluster; empty if there is none."""
     application: Application | None
-    """The application on the active cluster; None while it is not known."""
+    """Application on the active cluster; None while it is unknown."""
     pending_application: Application | None
     generation: int
     observed: bool
-    """Whether KubeRay has seen the present spec."""
+    """True if KubeRay has observed the current spec."""
     refusal: str
-    """Why KubeRay does not take the RayService; empty when it does."""
+    """Reason why KubeRay rejects the RayService; empty if it accepts it."""
     configuration: str
-    """Digest of what makes replicas restart when it changes."""
+    """Digest of the configuration whose change restarts replicas."""
     last_update: str
-    """When KubeRay last wrote the status."""
+    """Time of KubeRay's last write of the status."""
 
     @property
     def upgrading(self) -> bool:
-        """Whether a second cluster is coming up beside the one that serves."""
+        """True if a second cluster is starting alongside the serving one."""
         return bool(self.active and self.pending)
 
     @property
     def coming(self) -> str:
-        """The cluster that shows how the present spec fares."""
+        """Name of the cluster that shows the result of the current spec."""
         return self.pending or self.active
 
     @property
     def coming_application(self) -> Application | None:
-        """The application on that cluster."""
+        """Application on the cluster of `coming`."""
         return self.pending_application if self.pending else self.application
 
 
 def ray_view(ray_service: Manifest | None, applications: Sequence[str] = (names.APPLICATION,)) -> RayView:
-    """Read a RayService that has applications of these names: together they are one."""
+    """Return the view of a RayService; its applications of these names are combined into one."""
     manifest = mapping(ray_service)
     status = mapping(manifest.get("status"))
     ready = condition(status, "Ready")
@@ -128,29 +128,29 @@ def ray_view(ray_service: Manifest | None, applications: Sequence[str] = (names.
 
 
 def by_name(clusters: Iterable[Manifest]) -> dict[str, Manifest]:
-    """RayClusters by their names."""
+    """Return RayClusters by name."""
     return {text(at(each, "metadata").get("name")): each for each in clusters}
 
 
 def never_served(ray: RayView, clusters: Iterable[Manifest]) -> list[Manifest]:
-    """RayClusters that were replaced before they ever served.
+    """Return the RayClusters that were replaced before they ever served.
 
-    KubeRay keeps such a one for as long as the requests of one that served might take.
+    KubeRay keeps such a cluster for as long as the requests of a serving cluster might take.
     """
     found = by_name(clusters)
     serving = found.get(ray.active)
     others = [each for name, each in found.items() if name not in (ray.active, ray.pending)]
     if ray.active:
-        # One that had served is older than the one that serves, by more than a second.
+        # A cluster that has served is more than a second older than the serving one.
         return [each for each in others if _made(each) >= _made(serving)]
     return others if ray.pending else []
 
 
 def replaced(ray: RayView, clusters: Iterable[Manifest], used: Collection[str]) -> tuple[Manifest, ...]:
-    """RayClusters that were replaced by a newer one, and that nobody uses any more.
+    """Return the RayClusters that were replaced by a newer one and are no longer used.
 
-    One that is not older than every one that KubeRay names is left alone: its watch may be ahead of the
-    RayService's, so that it is one which KubeRay has just made.
+    A cluster that is not older than the newest one in the RayService is excluded. The watch of RayClusters
+    may be ahead of that of RayServices, so KubeRay may have just created the cluster.
     """
     if not ray.exists or ray.leaving:
         return ()
@@ -168,7 +168,7 @@ def replaced(ray: RayView, clusters: Iterable[Manifest], used: Collection[str]) 
 
 
 def no_pods(cluster: Manifest) -> Bounds:
-    """Bounds with which a RayCluster has no worker pods."""
+    """Return bounds with which a RayCluster has no worker pods."""
     return {
         text(group.get("groupName")): (0, 0)
         for group in mappings(at(cluster, "spec").get("workerGroupSpecs"))
@@ -176,12 +176,12 @@ def no_pods(cluster: Manifest) -> Bounds:
 
 
 def _made(cluster: Manifest | None) -> str:
-    """When a RayCluster was made; such times sort as text."""
+    """Return the creation time of a RayCluster; such times sort as text."""
     return text(at(cluster, "metadata").get("creationTimestamp"))
 
 
 def pods_refused(clusters: Iterable[Manifest], name: str) -> str:
-    """What kept KubeRay from making or removing pods of a RayCluster; empty when nothing did."""
+    """Return the error of KubeRay at creating or deleting pods of a RayCluster; empty if there is none."""
     for cluster in clusters:
         if at(cluster, "metadata").get("name") == name:
             failure = condition(mapping(cluster).get("status"), "ReplicaFailure")
@@ -191,7 +191,7 @@ def pods_refused(clusters: Iterable[Manifest], name: str) -> str:
 
 
 def _refusal(ready: Mapping[str, Any], observed: bool) -> str:
-    """KubeRay stops at a spec that it does not like, and leaves what it had said before standing."""
+    """Return KubeRay's rejection of a spec. KubeRay then stops, and does not update the other statuses."""
     reason = ready.get("reason")
     if ready.get("status") == "True":
         return ""
@@ -201,7 +201,7 @@ def _refusal(ready: Mapping[str, Any], observed: bool) -> str:
 
 
 def _together(status: Mapping[str, Any], applications: Sequence[str]) -> Application | None:
-    """Several applications as one: it is as the worst of them is. None: nothing is said of any."""
+    """Combine several applications into one with the worst status, or return None if none has a status."""
     said = [_application(status, name) for name in applications]
     if not any(said):
         return None
@@ -212,7 +212,7 @@ def _together(status: Mapping[str, Any], applications: Sequence[str]) -> Applica
 
 
 def _order(status: str) -> int:
-    """What says most of several applications comes first: a failure, then what is on its way."""
+    """Return the rank of a status: failures first, then states in progress."""
     ranks = {DEPLOY_FAILED: 0, UNHEALTHY: 1, RUNNING: 3}
     return ranks.get(status, 2)
 

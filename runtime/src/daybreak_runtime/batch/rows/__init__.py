@@ -1,1 +1,1 @@
-"""A row: read from a table, made into a request, and its images decoded."""
+"""Rows: reading from a table, conversion to requests, and decoding of images."""

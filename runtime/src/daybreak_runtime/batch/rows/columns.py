@@ -1,7 +1,8 @@
-"""Columns that requests are made of: one that no row of the input has fails each row, and is told at once.
+"""Columns that requests need: a column that no row of the input has fails each row, and is reported
+immediately.
 
-Only what fails for certain counts. A template may look whether a row has a column, or use one in a branch
-that no row takes; rows that lack a column that others have fail one by one.
+Only certain failures count. A template may check whether a row has a column, or use one in a branch that no
+row takes. Rows that lack a column that others have fail one by one.
 """
 
 import difflib
@@ -16,7 +17,7 @@ from daybreak_runtime.jobs.problem import JobProblem
 
 COLUMN_MISSING = "ColumnNotFound"
 _SHOWN = 30
-"""Most columns that a message lists."""
+"""Maximum number of columns that a message lists."""
 STRICT_FILTERS = (
     "capitalize",
     "count",
@@ -34,13 +35,13 @@ STRICT_FILTERS = (
     "truncate",
     "upper",
 )
-"""Filters of Jinja2 that read the value, so that one that is undefined is an error."""
+"""Filters of Jinja2 that read the value, so that an undefined one is an error."""
 _STRICT_COMPARISONS = frozenset(("eq", "ne", "lt", "lteq", "gt", "gteq"))
 _STRICT_OPERATIONS = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Pow)
 
 
 def check(request: Request, rows: Iterable[Row]) -> None:
-    """Read rows until each column that a request needs was there. Raises JobProblem if one never was."""
+    """Read rows until each needed column has occurred. Raises JobProblem if one never occurs."""
     wanted = needed(request)
     seen: dict[str, None] = {}
     if not wanted:
@@ -49,7 +50,7 @@ def check(request: Request, rows: Iterable[Row]) -> None:
         if row.error:
             continue
         if "body" in row.columns and "custom_id" in row.columns:
-            return  # a request of a batch file, which no template is asked for
+            return  # a request of a batch file, which uses no template
         seen |= dict.fromkeys(row.columns)
         if wanted.keys() <= seen.keys():
             return
@@ -61,7 +62,7 @@ def check(request: Request, rows: Iterable[Row]) -> None:
 
 
 def needed(request: Request) -> dict[str, str]:
-    """Columns without which no request can be made, and the field of the spec that wants each."""
+    """Return the columns without which no request can be made, with the field of the spec that needs each."""
     found: dict[str, str] = {}
     if request.messages_column is not None:
         found[request.messages_column] = "spec.messagesColumn"
@@ -77,17 +78,17 @@ def needed(request: Request) -> dict[str, str]:
 
 
 def of_template(text: str) -> list[str]:
-    """Columns without which a template fails whatever else a row holds, in the order of the alphabet."""
+    """Return the columns without which a template fails for every row, in alphabetical order."""
     tree = environment().parse(text)
     own = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"}
     variables = meta.find_undeclared_variables(tree) - own - environment().globals.keys()
-    # `row` itself is always there; an item of it is meant where the name is not the template's own.
+    # `row` itself always exists; an item of it is meant if the name is not the template's own.
     found = {name for path, name in _of_statements(tree.body) if (path or name) in variables and name != ROW}
     return sorted(found)
 
 
 _Found = Iterator[tuple[str, str]]
-"""Columns, each after the variable of which it is an item: `row`, or none where it is a variable itself."""
+"""Columns, each with the variable of which it is an item: `row`, or none if it is a variable itself."""
 
 
 def _of_statements(statements: Iterable[nodes.Node]) -> _Found:
@@ -105,7 +106,7 @@ def _of_statements(statements: Iterable[nodes.Node]) -> _Found:
 
 
 def _used(expression: nodes.Node) -> _Found:
-    """What must be there where the value is read: written, iterated or asked whether it is true."""
+    """Yield the columns that must exist if the value is read: written, iterated or tested for truth."""
     match expression:
         case nodes.Name():
             yield "", expression.name
@@ -120,7 +121,7 @@ def _used(expression: nodes.Node) -> _Found:
 
 
 def _evaluated(expression: nodes.Node) -> _Found:
-    """What must be there so that the expression has a value at all, which may be an undefined one."""
+    """Yield the columns that must exist so that the expression has a value, which may be undefined."""
     match expression:
         case nodes.Getattr() | nodes.Getitem():
             yield from _used(expression.node)

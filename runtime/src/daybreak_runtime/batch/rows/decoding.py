@@ -1,7 +1,7 @@
-"""Decoding the images of rows beside an engine, in memory that is bounded.
+"""Decoding of the images of rows next to an engine, in bounded memory.
 
-A file of 10 KB may be a picture of 80 million pixels. As many rows as an engine has in it, each with such a
-one, would end the pod, again at each attempt.
+A file of 10 KB may be an image of 80 million pixels. If every row in an engine had such an image, the pod
+would run out of memory, again at each attempt.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from daybreak_runtime.batch.rows import images
 from daybreak_runtime.batch.rows.row_error import RowError
 
 PIXEL_BYTES = 4
-"""What a pixel takes while it is decoded."""
+"""Bytes of a pixel while it is decoded."""
 SHARE = 8
-"""The part of the memory, as a divisor, that images may take; the engine's own copies take as much again."""
+"""Divisor of the memory that images may use; the engine's own copies use the same amount again."""
 CGROUP = Path("/sys/fs/cgroup")
 Row = TypeVar("Row")
 Answer = TypeVar("Answer")
@@ -27,21 +27,21 @@ _ADDRESS = re.compile(r" <_io\.BytesIO object at 0x[0-9a-f]+>")
 
 
 class Room:
-    """Memory that rows take and give back, first come, first served.
+    """Memory that rows reserve and release, first come, first served.
 
     Args:
-        size: Bytes in all. Who needs more gets all of them.
+        size: Bytes in total. A larger reservation gets all of them.
     """
 
     def __init__(self, size: int) -> None:
         self._size = self._free = size
-        # Whoever waits for room holds the turn: a large one is not passed by small ones for ever.
+        # A waiting row holds the lock, so that small reservations do not overtake a large one forever.
         self._turn = asyncio.Lock()
         self._freed = asyncio.Event()
 
     @asynccontextmanager
     async def take(self, need: int) -> AsyncIterator[None]:
-        """Wait for so many bytes, and keep them to the end of the block."""
+        """Wait for `need` bytes, and reserve them until the end of the block."""
         need = min(need, self._size)
         async with self._turn:
             while self._free < need:
@@ -56,7 +56,7 @@ class Room:
 
 
 def room_for_images(cgroup: Path = CGROUP) -> int:
-    """Bytes that images may take at a time: a part of what the container, or the machine, has."""
+    """Return the bytes that images may use together: a part of the memory of the container or the machine."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
@@ -72,11 +72,11 @@ def room_for_images(cgroup: Path = CGROUP) -> int:
 async def decoded(
     urls: Sequence[str], load: Callable[[bytes], Any], room: Room
 ) -> AsyncIterator[Sequence[Any]]:
-    """The images of a row, which keep their room to the end of the block. Raises RowError.
+    """Yield the decoded images of a row, which keep their memory until the end of the block. Raises RowError.
 
     Args:
-        urls: The images, as `data:` URLs.
-        load: Makes an image of a file; called in threads, so that the engine's answers need not wait.
+        urls: Images, as `data:` URLs.
+        load: Function that decodes a file. It runs in threads, so that the engine's answers need not wait.
         room: Memory of all rows.
     """
     files = [images.content(url) for url in urls]
@@ -91,7 +91,7 @@ async def decoded(
 
 
 def _told(what: Callable[[bytes], Any], file: bytes, number: int, count: int) -> Any:
-    """Whatever is wrong with an image, and which it is. Raises RowError."""
+    """Call a function, and raise an error that names the image. Raises RowError."""
     try:
         return what(file)
     except Exception as error:
@@ -101,7 +101,7 @@ def _told(what: Callable[[bytes], Any], file: bytes, number: int, count: int) ->
 
 
 def _size(file: bytes) -> int:
-    """Bytes of an image when it is decoded, by its head."""
+    """Return the bytes of a decoded image, from its header."""
     from PIL import Image
 
     with Image.open(io.BytesIO(file)) as image:
@@ -111,10 +111,10 @@ def _size(file: bytes) -> int:
 def explained(
     ask: Callable[[Row], Coroutine[Any, Any, Answer]],
 ) -> Callable[[Row], Coroutine[Any, Any, Answer]]:
-    """What asks an engine, so that an error without words says what it came from.
+    """Wrap an engine call so that an error without a text reports its cause.
 
-    vLLM's own, for whatever a model's processor says of an image, has none. What lies between repeats all
-    that it was given, so the first cause is told.
+    vLLM's own error, for any failure of a model's processor with an image, has no text. The errors between
+    repeat all of their input, so the first cause is reported.
     """
 
     async def asked(row: Row) -> Answer:

@@ -1,6 +1,6 @@
-"""Images of a row: in columns or in messages, as a table or a chat has them, and all in one form behind that.
+"""Images of a row, from columns or messages, in one format.
 
-The form is a `data:` URL: text that goes through Ray Data and JSON as it is, and what a service takes.
+The format is a `data:` URL: text that passes Ray Data and JSON unchanged, and that services accept.
 """
 
 import base64
@@ -20,26 +20,26 @@ _KINDS = (
     (b"MM\x00*", "tiff"),
 )
 _HEAD = 24
-"""Characters of base64 that tell the kind."""
+"""Characters of base64 that identify the image type."""
 _REMOTE = ("http://", "https://")
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-"""A URL of any kind, also of a file or a bucket. Base64 has no colon."""
+"""URL of any scheme, also of a file or a bucket. Base64 has no colon."""
 
 
 def plain(value: Any) -> str:
-    """What JSON has no type for, as a row's columns are laid down: bytes in base64, all else in words."""
+    """Return a value without a JSON type as text, for staging: bytes in base64, all others with `str`."""
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(value).decode()
     return str(value)
 
 
 def url(value: Any, where: str, *, remote: bool) -> str:
-    """An image as a `data:` URL. Raises RowError where it is none.
+    """Return an image as a `data:` URL. Raises RowError if it is none.
 
     Args:
-        value: Base64 text, a URL, or what tables of Hugging Face's have: an object with `bytes`.
-        where: What has it, for the error.
-        remote: Whether an `http` URL stays what it is: a service may read it, an engine here does not.
+        value: Base64 text, a URL, or the form of Hugging Face's tables: an object with `bytes`.
+        where: Location of the value, for the error.
+        remote: True to keep an `http` URL: a service may read it, a local engine does not.
     """
     if isinstance(value, Mapping):
         value = value.get("bytes")
@@ -60,15 +60,15 @@ def url(value: Any, where: str, *, remote: bool) -> str:
 
 
 def content(found: str) -> bytes:
-    """The file in a `data:` URL."""
+    """Return the file in a `data:` URL."""
     return base64.b64decode(found.rpartition(",")[2])
 
 
 def parted(said: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Messages as chat templates take them, and their images in order. Raises RowError.
+    """Return messages for chat templates, and their images in order. Raises RowError.
 
-    An image leaves its place: `{"type": "image"}`. Several texts alone become one, since many templates
-    take no parts.
+    An image leaves a placeholder: `{"type": "image"}`. Several texts without images are joined, because many
+    templates accept no parts.
     """
     images: list[str] = []
     found: list[dict[str, Any]] = []

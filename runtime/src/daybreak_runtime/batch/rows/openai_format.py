@@ -1,4 +1,4 @@
-"""OpenAI's batch files: requests in; results and errors out, in two files."""
+"""Format of OpenAI's batch files: requests as input; results and errors as output, in two files."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping
@@ -10,7 +10,7 @@ from daybreak_runtime.jobs.json_text import encode_utf8
 
 RESULTS, ERRORS = "output.jsonl", "errors.jsonl"
 TASKS = {"/v1/chat/completions": "generate", "/v1/completions": "generate", "/v1/embeddings": "embed"}
-"""What each URL of a request asks for."""
+"""Task of each request URL."""
 _SAMPLING = (
     "temperature",
     "top_p",
@@ -36,7 +36,7 @@ _TAKEN: Mapping[str, Collection[str]] = {
     "/v1/completions": ("prompt", "max_tokens", "max_completion_tokens", *_SAMPLING),
     "/v1/embeddings": ("input",),
 }
-"""Fields that are carried out, by URL; `model` and `response_format` are too."""
+"""Fields that are applied, by URL; `model` and `response_format` are too."""
 _WITHOUT_EFFECT = (
     "model",
     "user",
@@ -50,7 +50,7 @@ _WITHOUT_EFFECT = (
     "stream_options",
     "parallel_tool_calls",
 )
-"""Fields that would not change an answer in a file, or that are looked at elsewhere."""
+"""Fields that would not change an answer in a file, or that are checked elsewhere."""
 _DEFAULTS: Mapping[str, Collection[Any]] = {
     "n": (1,),
     "best_of": (1,),
@@ -65,7 +65,7 @@ _DEFAULTS: Mapping[str, Collection[Any]] = {
     "modalities": (["text"],),
     "encoding_format": ("float",),
 }
-"""Values of other fields that ask for what a row gets anyhow."""
+"""Values of other fields that request the default behavior."""
 _FORMATS = ("text", "json_object", "json_schema")
 """Types of `response_format`."""
 _LOST = ("n", "logprobs", "prompt_logprobs")
@@ -77,11 +77,11 @@ _LISTS = ("prompt", "input")
 _MAX_TOKENS = ("max_completion_tokens", "max_tokens")
 """Names of the same limit, the one that takes precedence first."""
 _SCHEMAS = ("structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar")
-"""Fields of vLLM's own that ask for a form of the answer, as `response_format` does."""
+"""vLLM-specific fields that request a structure of the answer, as `response_format` does."""
 
 
 def body(columns: Mapping[str, Any], task: str) -> tuple[str, Mapping[str, Any]]:
-    """URL and body of a request. Raises RowError when it is none, or is not for the task."""
+    """Return URL and body of a request. Raises RowError if it is invalid or of another task."""
     url, found = columns.get("url"), columns.get("body")
     if not isinstance(columns.get("custom_id"), str) or not isinstance(found, Mapping):
         raise RowError("no request of a batch file: custom_id, method, url and body are wanted")
@@ -95,7 +95,7 @@ def body(columns: Mapping[str, Any], task: str) -> tuple[str, Mapping[str, Any]]
 
 
 def refused(url: str, found: Mapping[str, Any]) -> list[str]:
-    """Fields of a body that ask for something that a model of the batch's own does not give."""
+    """Return the fields of a body that a batch's own model does not support."""
     return [
         name
         for name, value in found.items()
@@ -109,14 +109,14 @@ def refused(url: str, found: Mapping[str, Any]) -> list[str]:
 def for_service(request: Request, url: str, found: Mapping[str, Any]) -> dict[str, Any]:
     """Return a body as a service receives it, with the batch's own settings. Raises RowError.
 
-    A row's own field takes precedence over `samplingParams`. `guidedJson` holds for every row, so a row that
-    asks for another form of the answer is rejected.
+    A row's own field takes precedence over `samplingParams`. `guidedJson` applies to every row, so a row that
+    requests another structure of the answer is rejected.
     """
     given = {name for name, value in found.items() if value is not None}
     if given.intersection(_MAX_TOKENS):
         given.update(_MAX_TOKENS)
     own = {name: value for name, value in request.sampling_params.items() if name not in given}
-    # A file holds no stream. `stream` itself is a field of completions only.
+    # A file has no streams. `stream` itself is a field of completions only.
     whole = {name: value for name, value in found.items() if name not in ("stream", "stream_options")} | own
     if TASKS[url] == "generate":
         whole["stream"] = False
@@ -144,12 +144,12 @@ def template_kwargs(request: Request, found: Mapping[str, Any]) -> dict[str, Any
 
 
 def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the field that asks a service for answers of a JSON schema."""
+    """Return the field that requests answers of a JSON schema from a service."""
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema)}}
 
 
 def check_guided(schema: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-    """Raise RowError if a body asks for another form of the answer than `spec.guidedJson`."""
+    """Raise RowError if a body requests another structure of the answer than `spec.guidedJson`."""
     asked = [name for name in _SCHEMAS if found.get(name) is not None]
     form = found.get("response_format")
     if form is not None:
@@ -165,7 +165,7 @@ def check_guided(schema: Mapping[str, Any], found: Mapping[str, Any]) -> None:
 
 
 def lost_in_table(found: Mapping[str, Any]) -> list[str]:
-    """Return the fields of a request to a service that ask for more than a table has columns for."""
+    """Return the fields of a request to a service that request more than a table has columns for."""
     none = found.get("tool_choice") == "none"
     names = [
         name
@@ -176,7 +176,7 @@ def lost_in_table(found: Mapping[str, Any]) -> list[str]:
 
 
 def not_in_table(names: Iterable[str]) -> RowError:
-    """Return the error of a row that asks for them."""
+    """Return the error of a row that requests more than a table has columns for."""
     return RowError(
         f"the row asks for {', '.join(names)}: a table has one text or vector for a row. "
         "Leave it out, or use input.format and output.format OpenAI"
@@ -188,12 +188,12 @@ def _is_several(value: Any) -> bool:
 
 
 def lost(params: Mapping[str, Any]) -> list[str]:
-    """Sampling parameters that ask for more than a row's one text."""
+    """Return the sampling parameters that request more than a row's one text."""
     return [name for name in _LOST if not _is_default(name, params.get(name))]
 
 
 def not_given(names: Iterable[str]) -> RowError:
-    """The error of a row that asks for them."""
+    """Return the error of a row that requests fields without support."""
     return RowError(
         f"the row asks for {', '.join(names)}: a batch with a model of its own gives one text or vector for "
         "a row, and nothing beside it. Leave it out, or ask a service by serviceRef"
@@ -201,12 +201,12 @@ def not_given(names: Iterable[str]) -> RowError:
 
 
 def _is_default(name: str, value: Any) -> bool:
-    # `0` is not `False` here: as `logprobs` of a completion it asks for those of the text itself.
+    # `0` is not `False` here: as `logprobs` of a completion it requests those of the text itself.
     return value is None or (name == "logprobs" and value is False) or value in _DEFAULTS.get(name, ())
 
 
 def sampling_params(found: Mapping[str, Any]) -> dict[str, Any]:
-    """vLLM's sampling parameters of a body."""
+    """Return vLLM's sampling parameters of a body."""
     params = {name: found[name] for name in _SAMPLING if found.get(name) is not None}
     limits = [found[name] for name in _MAX_TOKENS if found.get(name) is not None]
     if limits:
@@ -222,15 +222,15 @@ def sampling_params(found: Mapping[str, Any]) -> dict[str, Any]:
 def line(
     row: int, columns: Mapping[str, Any], answer: Mapping[str, Any], error: str, model: str, created: int
 ) -> tuple[bool, bytes]:
-    """A line of a result or error file; whether it is a result.
+    """Return a line of a result or error file, after True if it is a result.
 
     Args:
-        row: Its number.
+        row: Number of the row.
         columns: The request.
-        answer: What came of it.
-        error: Why nothing did; empty when it is answered.
-        model: What the model is called.
-        created: When it was answered, in seconds of Unix time.
+        answer: Result of the row.
+        error: Reason why there is no result; empty if there is one.
+        model: Model name.
+        created: Time of the answer, in seconds of Unix time.
     """
     custom_id = columns.get("custom_id")
     request = {"id": f"batch_req_{row}", "custom_id": custom_id}
@@ -246,7 +246,7 @@ def _answer(
     row: int, columns: Mapping[str, Any], answer: Mapping[str, Any], model: str, created: int
 ) -> Mapping[str, Any]:
     if "body" in answer:
-        return dict(answer["body"])  # a service's own
+        return dict(answer["body"])  # from a service
     prompt, completion = answer.get("prompt_tokens") or 0, answer.get("completion_tokens") or 0
     usage = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
     if columns.get("url") == "/v1/embeddings":

@@ -1,4 +1,4 @@
-"""From a row to what the engine takes: templates, the chat template and tokens, each row by itself."""
+"""Conversion of rows to engine requests: templates, chat template and tokens, row by row."""
 
 import json
 import logging
@@ -15,21 +15,21 @@ log = logging.getLogger("daybreak.batch")
 
 
 class Tokenizer(Protocol):
-    """What is needed of a tokenizer of transformers."""
+    """Required interface of a tokenizer of transformers."""
 
     def apply_chat_template(self, conversation: Any, **kwargs: Any) -> Any:
-        """Text of a conversation."""
+        """Return the text of a conversation."""
         ...
 
     def encode(self, text: str, **kwargs: Any) -> list[int]:
-        """Tokens of a text."""
+        """Return the tokens of a text."""
         ...
 
 
 def tokenizer(engines: Engines, request: Request) -> Any:
-    """The model's tokenizer, with its chat template; None where neither a chat nor tokens are wanted.
+    """Return the model's tokenizer with its chat template, or None if neither chat nor tokens are needed.
 
-    Models that see may keep their chat template with their processor, where tokenizers do not look.
+    Multimodal models may keep their chat template with their processor, where tokenizers do not look.
     """
     chat = request.use_chat_template and (request.task == "generate" or bool(request.images))
     chat = chat or bool(request.messages) or request.messages_column is not None
@@ -55,13 +55,13 @@ def tokenizer(engines: Engines, request: Request) -> Any:
 def prepared(
     request: Request, tokenizer: Tokenizer | None, columns: Mapping[str, Any], adapters: Collection[str] = ()
 ) -> dict[str, Any]:
-    """What the engine takes of a row. Raises RowError.
+    """Return the engine's input for a row. Raises RowError.
 
     Args:
-        request: How a request is made of a row.
-        tokenizer: The model's; None where neither a chat template nor tokens are wanted.
+        request: Rules for making a request from a row.
+        tokenizer: Tokenizer of the model; None if neither a chat template nor tokens are needed.
         columns: The row.
-        adapters: Names by which a batch file's request may ask for one.
+        adapters: Adapter names that a batch file's request may use.
     """
     if "body" in columns and "custom_id" in columns:
         found, params, named = _of_batch_file(request, tokenizer, columns)
@@ -89,7 +89,7 @@ def _prompt(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str,
     chat = request.messages or request.messages_column is not None or request.images
     if tokenizer is None or not request.use_chat_template or (request.task != "generate" and not chat):
         text = render(request.prompt or "", columns)
-        # The prompt itself says where its images are, in the model's own words.
+        # The prompt itself marks the positions of its images, in the model's own format.
         seen = pictures(request, columns, remote=False)
         return _with(seen, _tokens(request, tokenizer, text, special=True))
     return _of_chat(request, tokenizer, messages(request, columns, remote=False))
@@ -120,7 +120,7 @@ def _of_batch_file(
 
 
 def _of_chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the engine takes of messages in OpenAI's form."""
+    """Return the engine's input for messages in OpenAI's format."""
     turns, seen = images.parted(said)
     return _with(seen, _tokens(request, tokenizer, _chat(request, tokenizer, turns), special=False))
 
@@ -146,7 +146,7 @@ def _chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) ->
 
 
 def _tokens(request: Request, tokenizer: Tokenizer | None, text: str, *, special: bool) -> dict[str, Any]:
-    """The prompt, as tokens where they are wanted. A chat template has written special tokens itself."""
+    """Return the prompt, as tokens if needed. A chat template has written special tokens itself."""
     if not text:
         raise RowError("the prompt is empty")
     if tokenizer is None or not request.tokenize:
@@ -158,5 +158,5 @@ def _tokens(request: Request, tokenizer: Tokenizer | None, text: str, *, special
 
 
 def as_text(value: Mapping[str, Any]) -> str:
-    """As it goes through Ray Data: texts have one type, whatever is in them."""
+    """Return a value as text for Ray Data, which then has one type for any content."""
     return json.dumps(value, default=str)

@@ -1,4 +1,4 @@
-"""Reading rows: each gets a number, the same at every reading, and one that cannot be read says why."""
+"""Reading of rows: each has a number that is the same at every reading; an unreadable row has an error."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,21 +13,21 @@ FIELD = "spec.input"
 
 @dataclass(frozen=True)
 class Row:
-    """One row of the input."""
+    """Row of the input."""
 
     id: int
     columns: Mapping[str, Any]
     error: str = ""
-    """Why it cannot be read; empty when it could."""
+    """Reason why the row cannot be read; empty if it could."""
 
 
 def input_files(place: Place, storage: Storage) -> Sequence[Entry]:
-    """The files of an input. Raises JobProblem when there are none."""
+    """Return the files of an input. Raises JobProblem if there are none."""
     return tables.files(FIELD, place.shown or place.uri, storage)
 
 
 def rows(place: Place, files: Iterable[Entry], storage: Storage) -> Iterator[Row]:
-    """The rows of the files, numbered from 0. Raises JobProblem when a file cannot be read at all."""
+    """Yield the rows of the files, numbered from 0. Raises JobProblem if a whole file cannot be read."""
     number = 0
     for entry in files:
         # An OpenAI batch file is one of JSON lines.

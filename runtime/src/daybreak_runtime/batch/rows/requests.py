@@ -1,4 +1,4 @@
-"""Making a request of a row: templates run in a sandbox, and whatever is wrong is the row's own error."""
+"""Conversion of rows to requests: templates run in a sandbox, and any error is the row's own."""
 
 import json
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ from daybreak_runtime.jobs.tables import HALF_OF_A_PAIR
 
 TEMPLATE_INVALID = "TemplateInvalid"
 PROMPT_LIMIT = 16 * 2**20
-"""Most characters of one prompt: a loop in a template must not fill the memory."""
+"""Maximum characters of one prompt: a loop in a template must not fill the memory."""
 ROW = "row"
 """Name by which a template has all columns of its row."""
 _ENVIRONMENT = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
 
 
 def environment() -> Environment:
-    """Where templates are compiled and run."""
+    """Return the environment in which templates are compiled and run."""
     return _ENVIRONMENT
 
 
@@ -34,7 +34,7 @@ def _template(text: str) -> Template:
 
 
 def check(request: Request) -> None:
-    """Compile every template once. Raises JobProblem when one is not a template."""
+    """Compile every template once. Raises JobProblem if one is invalid."""
     texts = [("spec.prompt", request.prompt)] if request.prompt is not None else []
     texts += [(f"spec.messages[{n}]", each["content"]) for n, each in enumerate(request.messages)]
     for path, text in texts:
@@ -45,7 +45,7 @@ def check(request: Request) -> None:
 
 
 def render(text: str, columns: Mapping[str, Any]) -> str:
-    """A template over a row's columns, and `row`, all of them. Raises RowError."""
+    """Render a template with a row's columns, and `row`, which has all of them. Raises RowError."""
     parts: list[str] = []
     length = 0
     try:
@@ -62,12 +62,12 @@ def render(text: str, columns: Mapping[str, Any]) -> str:
 
 
 def messages(request: Request, columns: Mapping[str, Any], *, remote: bool) -> list[dict[str, Any]]:
-    """The messages of a row, in OpenAI's form; images of columns lead the user's last one. Raises RowError.
+    """Return a row's messages in OpenAI's format; column images begin the user's last one. Raises RowError.
 
     Args:
-        request: How a request is made of a row.
+        request: Rules for making a request from a row.
         columns: The row.
-        remote: Whether an image may be one that is fetched from elsewhere.
+        remote: True if an image may be fetched from elsewhere.
     """
     if request.messages_column is not None:
         found = column(columns, request.messages_column)
@@ -92,12 +92,12 @@ def messages(request: Request, columns: Mapping[str, Any], *, remote: bool) -> l
 
 
 def pictures(request: Request, columns: Mapping[str, Any], *, remote: bool) -> list[str]:
-    """The images of a row's columns, as URLs. Raises RowError."""
+    """Return the images of a row's columns, as URLs. Raises RowError."""
     return [images.url(column(columns, name), f"column {name}", remote=remote) for name in request.images]
 
 
 def sampling_params(request: Request, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a row: the batch's, and above them the row's own. Raises RowError."""
+    """Return the parameters of a row: the batch's, overridden by the row's own. Raises RowError."""
     params = dict(request.sampling_params)
     if request.sampling_params_column is not None:
         own = column(columns, request.sampling_params_column)
@@ -110,7 +110,7 @@ def sampling_params(request: Request, columns: Mapping[str, Any]) -> dict[str, A
 
 
 def column(columns: Mapping[str, Any], name: str) -> Any:
-    """A column's value. Raises RowError when the row has no such column."""
+    """Return the value of a column. Raises RowError if the row has no such column."""
     try:
         return columns[name]
     except KeyError as error:

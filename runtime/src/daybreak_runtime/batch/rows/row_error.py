@@ -1,5 +1,5 @@
-"""What a row's own error is raised as."""
+"""Exception for the error of a single row."""
 
 
 class RowError(Exception):
-    """Why no request can be made of a row."""
+    """Reason why no request can be made from a row."""

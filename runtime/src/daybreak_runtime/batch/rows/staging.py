@@ -1,6 +1,6 @@
-"""Rows on the head's own disk, in blocks: what Ray Data reads at any place, in any order and more than once.
+"""Rows on the head's disk, in blocks: Ray Data reads them at any position, in any order and repeatedly.
 
-They are laid there anew by each process of a batch, from the same input with the same numbers.
+Each process of a batch stages them again, from the same input with the same numbers.
 """
 
 import json
@@ -13,12 +13,12 @@ from daybreak_runtime.batch.rows.images import plain
 from daybreak_runtime.batch.rows.reading import Row
 
 FILE_BYTES = 256 * 2**20
-"""Size from which on a new file is begun."""
+"""Size in bytes from which on a new file is begun."""
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows, one JSON object in each line."""
+    """Block of rows, one JSON object in each line."""
 
     path: str
     offset: int
@@ -26,7 +26,7 @@ class Block:
     rows: int
 
     def lines(self) -> list[str]:
-        """Its rows: `id` and `columns`."""
+        """Return the lines of the rows: `id` and `columns`."""
         with Path(self.path).open("rb") as file:
             file.seek(self.offset)
             return file.read(self.length).decode().splitlines()
@@ -34,17 +34,17 @@ class Block:
 
 @dataclass(frozen=True)
 class Staged:
-    """What is to be asked, and what cannot be."""
+    """Staged rows, and rows that cannot be read."""
 
     blocks: list[Block]
     broken: list[Answer]
     """Rows that cannot be read."""
     total: int
-    """Rows of the input."""
+    """Number of rows of the input."""
 
 
 def stage(rows: Iterable[Row], done: Collection[int], folder: Path, block_rows: int) -> Staged:
-    """Lay down the rows that are not done."""
+    """Stage the rows that are not done."""
     folder.mkdir(parents=True, exist_ok=True)
     blocks: list[Block] = []
     broken: list[Answer] = []

@@ -1,1 +1,1 @@
-"""The load of a step: requests of given lengths, processes of clients, and what the engine says meanwhile."""
+"""Load of a step: requests of given lengths, client processes, and the engine's metrics during it."""

@@ -1,4 +1,4 @@
-"""One request to a service before the load: it wakes it, and shows whether it answers at all."""
+"""Single request to a service before the load: it wakes the service, and shows whether it answers."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from daybreak_runtime.jobs.problem import JobProblem
 
 NO_ANSWER = "NoAnswer"
 PATIENCE_SECONDS = 1800.0
-"""How long a service may take to wake; its gateway holds a request for as long as it does."""
+"""Maximum seconds of a wake; the service's gateway holds a request up to its own limit."""
 _FOR_NOW = (408, 425, 429, 500, 502, 503, 504)
 _PAUSE_SECONDS = 2.0
 
@@ -23,7 +23,7 @@ def awake(
     patience: float = PATIENCE_SECONDS,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Wait until the service has answered one request. Raises JobProblem where it will not."""
+    """Wait until the service has answered one request. Raises JobProblem if it does not."""
     deadline = time.monotonic() + patience
     body = {"model": service.model, "prompt": [TOKENS[0]], "max_tokens": 1}
     headers = {"Content-Type": "application/json"}

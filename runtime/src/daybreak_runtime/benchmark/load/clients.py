@@ -1,9 +1,9 @@
 """One process of the load: `python -m daybreak_runtime.benchmark.load.clients < job.json > seen.json`.
 
-Its first line of output is `ready`, when all is loaded: only then it is told its job, whose moments are near.
-Requests are sent and timed by the functions of `vllm bench serve`, so that its figures and these mean the
-same. When a request is sent, and until when, is decided here: that program sends a number of requests, where
-a step has a time.
+Its first line of output is `ready`, when all is loaded: only then it receives its job, which has close start
+and end times. Requests are sent and timed by the functions of `vllm bench serve`, so that its figures and
+these mean the same. This program decides when a request is sent, and until when: `vllm bench serve` sends a
+number of requests, but a step has a duration.
 """
 
 import asyncio
@@ -29,15 +29,16 @@ from daybreak_runtime.benchmark.outcome import Seen
 READY = "ready"
 REQUEST_SECONDS = 600.0
 MOST_IN_FLIGHT = 4096
-"""Of one process with an open loop: more than this wait inside the process."""
+"""Maximum number of concurrent requests of one process with an open loop; further ones wait inside the
+process."""
 _PAUSE_SECONDS = 0.2
-"""After an error: who refuses must not be asked ten thousand times a second."""
+"""Pause in seconds after an error: a failing server must not receive ten thousand requests per second."""
 _FUNCTIONS = "benchmarks/lib/endpoint_request_func.py"
 
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does."""
+    """Task of one process."""
 
     url: str
     """Base URL of the OpenAI API."""
@@ -48,15 +49,15 @@ class Job:
     clients: tuple[int, ...]
     """Numbers of the clients of a closed loop."""
     rate: float | None
-    """This process's share of the rate of an open loop."""
+    """Share of this process in the rate of an open loop."""
     number: int
     begin: float
-    """On the monotonic clock, as `end`."""
+    """Start on the monotonic clock, as for `end`."""
     end: float
 
     @classmethod
     def read(cls, plain: dict[str, Any]) -> "Job":
-        """A job in its JSON form."""
+        """Read a job from its JSON form."""
         load = dict(plain["load"])
         for name in ("prompt_tokens", "output_tokens"):
             load[name] = Lengths(**load[name])
@@ -65,9 +66,9 @@ class Job:
 
 
 def functions() -> ModuleType:
-    """vLLM's functions that send and time a request.
+    """Return vLLM's module of functions that send and time a request.
 
-    The file by itself: to import the package first would load torch, in each process of the load.
+    It loads the file alone: an import of the package would load torch, in each process of the load.
     """
     found = importlib.util.find_spec("vllm")
     if found is None or not found.submodule_search_locations:
@@ -77,13 +78,13 @@ def functions() -> ModuleType:
     if spec is None or spec.loader is None:
         raise ModuleNotFoundError(f"this vLLM has no {_FUNCTIONS}")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     spec.loader.exec_module(module)
     return module
 
 
 class Process:
-    """The clients of one process."""
+    """Clients of one process."""
 
     def __init__(self, job: Job, library: Any, session: aiohttp.ClientSession) -> None:
         self._job = job
@@ -95,7 +96,7 @@ class Process:
         self.seen: list[Seen] = []
 
     async def run(self) -> None:
-        """The whole load. Who still waits at the end leaves."""
+        """Run the whole load. Clients that still wait at the end leave."""
         await asyncio.sleep(max(0.0, self._job.begin - time.monotonic()))
         loops = (
             [self._closed(number) for number in self._job.clients]
@@ -110,7 +111,7 @@ class Process:
 
     async def _closed(self, number: int) -> None:
         wanted = requests(self._job.load, number)
-        # Not all at the same moment.
+        # Not all clients at the same time.
         await asyncio.sleep(random.Random(number).random())  # noqa: S311 -- a load, not a secret
         while True:
             one = await self._ask(next(wanted))
@@ -148,14 +149,14 @@ class Process:
 
 
 def arrivals(rate: float, load: Load, number: int, begin: float) -> Iterator[float]:
-    """When requests of an open loop are sent, on the monotonic clock."""
+    """Yield the times at which an open loop sends requests, on the monotonic clock."""
     dice = random.Random(f"{load.seed} arrivals {number}")  # noqa: S311
     pauses = (dice.gammavariate(load.burstiness, 1 / (rate * load.burstiness)) for _ in itertools.count())
     return itertools.accumulate(pauses, initial=begin)
 
 
 async def run(job: Job, library: ModuleType) -> list[Seen]:
-    """Carry out a job."""
+    """Run a job and return its requests."""
     limits = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=30)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=limits) as session:
@@ -165,13 +166,13 @@ async def run(job: Job, library: ModuleType) -> list[Seen]:
 
 
 def _last_line(text: str) -> str:
-    """Of a traceback: the exception."""
+    """Return the last line of a traceback: the exception."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1][:300] if lines else "no answer"
 
 
 def main() -> None:
-    """The program."""
+    """Run the program."""
     library = functions()
     print(READY, flush=True)
     job = Job.read(json.load(sys.stdin))

@@ -1,4 +1,4 @@
-"""What vLLM says of itself in Prometheus' text form, and what several such answers come to."""
+"""Metrics of vLLM in Prometheus' text format, and a summary of several samples."""
 
 import urllib.error
 import urllib.request
@@ -24,7 +24,7 @@ _KNOWN |= {f"{name}_{part}" for name in (_TTFT, _TPOT) for part in ("sum", "coun
 
 
 def fetch(url: str) -> Metrics | None:
-    """The metrics of this moment; None where they cannot be read."""
+    """Return the current metrics, or None if they cannot be read."""
     try:
         with urllib.request.urlopen(url, timeout=_PATIENCE_SECONDS) as answer:  # noqa: S310 -- our own engine
             return read(answer.read().decode())
@@ -33,7 +33,7 @@ def fetch(url: str) -> Metrics | None:
 
 
 def read(text: str) -> Metrics:
-    """The values that are known here."""
+    """Return the known values in a text."""
     found: dict[str, float] = defaultdict(float)
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -43,7 +43,7 @@ def read(text: str) -> Metrics:
 
 
 def summary(samples: Sequence[Metrics]) -> EngineSeen | None:
-    """Several answers, in order; None of none."""
+    """Return a summary of samples in order, or None without samples."""
     if not samples:
         return None
 

@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from daybreak_runtime.benchmark.order import Lengths, Load
 
 TOKENS = range(16, 500)
-"""Of which prompts are made: every vocabulary has them. What they say does not change the work, as the
-lengths are fixed; and with random ones no two prompts share a prefix by accident."""
+"""Tokens of prompts, which every vocabulary has. Their meaning does not change the work, because the lengths
+are fixed; and with random ones no two prompts share a prefix by accident."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """One request."""
+    """Request of the load."""
 
     prompt: list[int]
-    """In tokens, so that its length is exact for every tokenizer."""
+    """Prompt in tokens, so that its length is exact for every tokenizer."""
     output: int
     """Tokens of the answer."""
 
 
 def draw(lengths: Lengths, dice: random.Random) -> int:
-    """A length in tokens, within `min` and `max`. Raises ValueError for a distribution that is not known."""
+    """Return a length in tokens, within `min` and `max`. Raises ValueError for an unknown distribution."""
     match lengths.kind:
         case "Fixed":
             found = lengths.mean
@@ -37,7 +37,7 @@ def draw(lengths: Lengths, dice: random.Random) -> int:
 
 
 def requests(load: Load, client: int) -> Iterator[Wanted]:
-    """The requests of one client, without end."""
+    """Yield the requests of one client, without end."""
     dice = random.Random(load.seed * 1_000_003 + client)  # noqa: S311 -- a load, not a secret
     prefixes = [_prefix(load, number) for number in range(load.prefixes if load.prefix_tokens else 0)]
     while True:

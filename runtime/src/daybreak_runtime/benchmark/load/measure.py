@@ -1,4 +1,4 @@
-"""The load of one step: processes of clients, and what the engine says of itself meanwhile."""
+"""Measurement of one step: client processes, and samples of the engine's metrics."""
 
 import json
 import os
@@ -19,18 +19,18 @@ from daybreak_runtime.benchmark.outcome import EngineSeen, Seen, Settings, Step,
 
 CLIENTS_OF_A_PROCESS = 16
 REQUESTS_OF_A_PROCESS = 20.0
-"""In each second, of an open loop."""
+"""Requests per second of one process, in an open loop."""
 START_SECONDS = 120.0
-"""For a process of the load to be ready, at most."""
+"""Maximum seconds until a process of the load is ready."""
 _TOLD_SECONDS = 0.2
-"""Until the last process has been told its job."""
+"""Seconds until the last process has received its job."""
 _SAMPLE_SECONDS = 1.0
 _LATE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Target:
-    """Who is asked."""
+    """Server under load."""
 
     url: str
     """Base URL of the OpenAI API."""
@@ -42,7 +42,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Level:
-    """One load: a number of clients, or a rate."""
+    """Level of load: a number of clients, or a rate."""
 
     clients: int | None = None
     rate: float | None = None
@@ -52,18 +52,18 @@ class Level:
 
 
 class LoadFailed(Exception):
-    """A process of the load failed: no figure of this step means anything."""
+    """A process of the load failed, so all figures of this step are invalid."""
 
 
 def levels(load: Load) -> list[Level]:
-    """The loads of a benchmark, the lowest first."""
+    """Return the levels of a benchmark, the lowest first."""
     if load.clients:
         return [Level(clients=count) for count in sorted(set(load.clients))]
     return [Level(rate=rate) for rate in sorted(set(load.rates))]
 
 
 def jobs(target: Target, load: Load, level: Level, processors: int, begin: float, end: float) -> list[Job]:
-    """The load spread over processes: one processor for two of them at most."""
+    """Return the jobs of the load's processes: at most one process for every two processors."""
     most = max(1, processors // 2)
     if level.clients is not None:
         count = max(1, min(-(-level.clients // CLIENTS_OF_A_PROCESS), most))
@@ -86,7 +86,7 @@ def jobs(target: Target, load: Load, level: Level, processors: int, begin: float
 
 
 def measure(target: Target, load: Load, level: Level, objective: Objective, settings: Settings) -> Step:
-    """Put one load on the target, and say what came of it. Raises LoadFailed."""
+    """Apply one load to the target, and return the measured step. Raises LoadFailed."""
     spread = partial(jobs, target, load, level, len(os.sched_getaffinity(0)))
     running = [_start() for _ in spread(0.0, 0.0)]
     try:
@@ -115,7 +115,7 @@ def _start() -> "subprocess.Popen[str]":
 
 
 def _ready(running: Sequence["subprocess.Popen[str]"]) -> None:
-    """Wait until all of them could begin: on a busy machine that takes longer than many a load lasts."""
+    """Wait until all processes are ready: on a busy machine that takes longer than many loads."""
     latest = time.monotonic() + START_SECONDS
     for process in running:
         output = process.stdout
@@ -151,12 +151,12 @@ def _failed(errors: str) -> LoadFailed:
 
 
 class Sampler:
-    """Asks for the engine's metrics between two moments, in a thread.
+    """Sampler of the engine's metrics during an interval, in a thread.
 
     Args:
-        url: Where they are; None: nobody is asked.
-        first: The moment of the first sample, on the monotonic clock.
-        last: When it ends.
+        url: URL of the metrics; None: no samples.
+        first: Time of the first sample, on the monotonic clock.
+        last: End of the interval.
     """
 
     def __init__(self, url: str | None, first: float, last: float) -> None:
@@ -168,14 +168,14 @@ class Sampler:
             self._thread.start()
 
     def close(self) -> EngineSeen | None:
-        """What was seen; None: nothing."""
+        """Stop, and return a summary of the samples, or None if there are none."""
         self._over.set()
         if self._thread is not None:
             self._thread.join(2 * _SAMPLE_SECONDS)
         return summary(self._samples)
 
     def _run(self, url: str, first: float, last: float) -> None:
-        # The last sample lies before the end, when the clients leave.
+        # The last sample is before the end, when the clients leave.
         moment = first
         while moment < last and not self._over.wait(max(0.0, moment - time.monotonic())):
             found = fetch(url)

@@ -1,4 +1,4 @@
-"""Lengths of requests that were recorded, from a table with two columns of whole numbers."""
+"""Recorded lengths of requests, from a table with two columns of whole numbers."""
 
 import logging
 import random
@@ -13,17 +13,18 @@ from daybreak_runtime.jobs.storage import storage
 
 FIELD = "spec.load.traceFrom"
 MOST_PAIRS = 100_000
-"""Of a longer table so many rows are drawn: each process of the load is told all of them."""
+"""Maximum number of rows; they are sampled from a longer table, because each process of the load receives all
+of them."""
 MOST_TOKENS = 1_000_000
 log = logging.getLogger("daybreak.benchmark")
 
 
 def with_recorded(load: Load, most: int = MOST_PAIRS) -> Load:
-    """The load with the lengths of the table that it names. Raises JobProblem.
+    """Return the load with the lengths of its table. Raises JobProblem.
 
     Args:
-        load: The load; one that names no table stays as it is.
-        most: Of a longer table so many rows are drawn, by the load's seed.
+        load: The load; it is unchanged if it names no table.
+        most: Number of rows that are sampled from a longer table, by the load's seed.
     """
     source = load.recorded_from
     if source is None:
@@ -33,7 +34,7 @@ def with_recorded(load: Load, most: int = MOST_PAIRS) -> Load:
     total = 0
     for pair in _pairs(source):
         total += 1
-        # Each row of the table is kept as likely as another, however long it is.
+        # Reservoir sampling: each row has the same probability, whatever the length of the table.
         if len(kept) < most:
             kept.append(pair)
         elif (place := dice.randrange(total)) < most:
@@ -59,7 +60,7 @@ def _pairs(source: RecordedFrom) -> Iterator[tuple[int, int]]:
 
 
 def _tokens(columns: Mapping[str, Any], column: str, field: str, where: str) -> int:
-    """A number of tokens. Raises JobProblem: what a load is made of must be what was recorded."""
+    """Return a number of tokens. Raises JobProblem, because a load must consist of recorded values."""
     if column not in columns:
         there = ", ".join(map(str, columns)) or "none"
         said = f"{where} has no column {column}: set {FIELD}.{field} to one of its columns ({there})"
@@ -73,7 +74,7 @@ def _tokens(columns: Mapping[str, Any], column: str, field: str, where: str) -> 
 
 
 def _whole(value: Any) -> int | None:
-    """The whole number that this is, as tables hold it: CSV has texts, and columns with gaps have floats."""
+    """Return a table's value as a whole number, or None: CSV has texts, and columns with gaps have floats."""
     if isinstance(value, bool):
         return None
     try:

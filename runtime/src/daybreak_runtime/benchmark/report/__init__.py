@@ -1,1 +1,1 @@
-"""What is left of a benchmark: a page with curves, a table and text."""
+"""Report of a benchmark: a page with curves, a table and text."""

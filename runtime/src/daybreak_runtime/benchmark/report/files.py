@@ -1,4 +1,4 @@
-"""The report of a benchmark as files, and what of them is handed to the operator. Pure."""
+"""Files of a benchmark's report, and those for the operator. Pure."""
 
 import base64
 import json
@@ -11,13 +11,14 @@ from daybreak_runtime.benchmark.report.picture import png, svg
 from daybreak_runtime.benchmark.run import Run
 
 KEPT = ("report.html", "curve.png", "results.json")
-"""What is handed over, the most useful first; the curve stands in the page too."""
+"""Files for the operator, the most useful first; the curve is in the page too."""
 KEPT_BYTES = 384 * 1024
-"""Most bytes of them together: the last word holds them beside the steps, and a ConfigMap at most 1 MiB."""
+"""Maximum bytes of the operator's files together: the final report has them in addition to the steps, and a
+ConfigMap at most 1 MiB."""
 
 
 def files(order: Order, run: Run) -> dict[str, bytes]:
-    """Every file, by its name."""
+    """Return all files by name."""
     found = plain(run.course, run.gain, run.noise.relative)
     drawn = curves(order, found)
     return {
@@ -29,7 +30,7 @@ def files(order: Order, run: Run) -> dict[str, bytes]:
 
 
 def kept(written: Mapping[str, bytes], most: int = KEPT_BYTES) -> dict[str, str]:
-    """What is handed over: pictures as Base64, and only what there is room for."""
+    """Return the files for the operator within the size limit, with images as Base64."""
     found: dict[str, str] = {}
     for name in KEPT:
         content = written[name]

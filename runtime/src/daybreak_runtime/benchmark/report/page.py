@@ -1,4 +1,4 @@
-"""A report that needs nothing but itself: a page with curves and a table, what is drawn, and text. Pure."""
+"""Self-contained report: an HTML page with curves and a table, and text. Pure."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -29,7 +29,7 @@ _ONE = _COLUMNS[2]
 
 
 def table(found: Mapping[str, Any]) -> str:
-    """The steps as text, and what they come to."""
+    """Return the steps as a text table, and the verdict."""
     rows = [_COLUMNS, *(_cells(step) for step in found["steps"])]
     widths = [max(len(row[n]) for row in rows) for n in range(len(_COLUMNS))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
@@ -37,7 +37,7 @@ def table(found: Mapping[str, Any]) -> str:
 
 
 def verdict(found: Mapping[str, Any]) -> str:
-    """What came of it, in a sentence or two."""
+    """Return the verdict in one or two sentences."""
     best = found.get("best")
     if best is None:
         return f"No step keeps the limits. {found['stopped']}"
@@ -50,7 +50,7 @@ def verdict(found: Mapping[str, Any]) -> str:
 
 
 def html(order: Order, found: Mapping[str, Any]) -> str:
-    """The page."""
+    """Return the page."""
     head = "".join(f"<th>{escape(name)}</th>" for name in _COLUMNS)
     rows = "".join(
         f"<tr{' class=best' if step == found.get('best') else ''}>"
@@ -68,7 +68,7 @@ def html(order: Order, found: Mapping[str, Any]) -> str:
 
 
 def curves(order: Order, found: Mapping[str, Any]) -> Curves:
-    """The objective of each step: over the settings where they were swept, over the load where not."""
+    """Return the objective of each step: over the settings of a sweep, otherwise over the load."""
     measured = [step for step in found["steps"] if "windows" in step]
     name = "requests/s" if order.objective.maximize == REQUESTS else "tokens/s"
     field = "requests_per_second" if order.objective.maximize == REQUESTS else "tokens_per_second"
@@ -90,12 +90,12 @@ def curves(order: Order, found: Mapping[str, Any]) -> Curves:
 
 
 def settings(step: Mapping[str, Any]) -> str:
-    """Settings of a step in words."""
+    """Return the settings of a step for display."""
     return ", ".join(f"{name}={value}" for name, value in step["settings"].items()) or "baseline"
 
 
 def load(step: Mapping[str, Any]) -> str:
-    """Load of a step in words."""
+    """Return the load of a step for display."""
     if step.get("clients") is not None:
         return f"{step['clients']} clients"
     return f"{step['rate']:g}/s" if step.get("rate") is not None else ""
@@ -133,7 +133,7 @@ def _grouped(steps: Sequence[Mapping[str, Any]], words: Any) -> list[tuple[str, 
 
 
 def _ordered(order: Order, steps: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """By the ladders, the baseline first."""
+    """Return steps in the order of the ladders, the baseline first."""
 
     def rank(step: Mapping[str, Any]) -> tuple[int, ...]:
         return tuple(

@@ -1,4 +1,4 @@
-"""Curves as pictures: SVG for pages, PNG for where those are not shown. Pure."""
+"""Curves as images: SVG for pages, PNG for viewers without SVG. Pure."""
 
 import io
 from collections.abc import Sequence
@@ -9,40 +9,40 @@ _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 720, 300, 64, 56, 28
 _COLOURS = ("#1f6f8b", "#b3541e", "#5b7f2b", "#7a4b94", "#a08414", "#444444")
 _GRID = (0.0, 0.25, 0.5, 0.75, 1.0)
 _DOTS = 2
-"""Dots of a PNG for one of the SVG, so that its text is sharp."""
+"""Pixels of a PNG per unit of the SVG, so that its text is sharp."""
 
 
 @dataclass(frozen=True)
 class Curves:
-    """What is drawn."""
+    """Content of a diagram."""
 
     ticks: Sequence[str]
-    """What stands below each place."""
+    """Labels of the places on the horizontal axis."""
     curves: Sequence[tuple[str, Sequence[tuple[int, float]]]]
-    """Each with its name, as places and values."""
+    """Curves, each with its name, places and values."""
     unit: str
 
     @property
     def top(self) -> float:
-        """The highest value."""
+        """Maximum value, or 1 without values."""
         return max((value for _, points in self.curves for _, value in points), default=0.0) or 1.0
 
     def across(self, place: float) -> float:
-        """How far from the left a place is."""
+        """Return the horizontal position of a place."""
         return _LEFT + (_WIDTH - _LEFT - 20) * (place + 0.5) / max(1, len(self.ticks))
 
     def up(self, value: float) -> float:
-        """How far from above a value is."""
+        """Return the vertical position of a value."""
         return _HEIGHT - _BOTTOM - (_HEIGHT - _BOTTOM - _TOP) * value / (1.08 * self.top)
 
 
 def short(tick: str) -> str:
-    """A tick as far as there is room for it."""
+    """Return a tick shortened to the available width."""
     return (tick.rpartition("=")[2] if tick.count("=") == 1 else tick)[:24]
 
 
 def svg(found: Curves) -> str:
-    """As SVG, which a page can hold."""
+    """Return a diagram as SVG, which a page can contain."""
     top, across, up = found.top, found.across, found.up
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
@@ -76,7 +76,7 @@ def svg(found: Curves) -> str:
 
 
 def png(found: Curves) -> bytes:
-    """As PNG, twice as large."""
+    """Return a diagram as PNG, twice as large."""
     from PIL import Image, ImageDraw, ImageFont
 
     image = Image.new("RGB", (_WIDTH * _DOTS, _HEIGHT * _DOTS), "white")

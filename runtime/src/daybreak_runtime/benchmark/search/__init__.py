@@ -1,1 +1,1 @@
-"""Which settings to try next."""
+"""Search strategy for settings."""

@@ -1,9 +1,9 @@
-"""The search over three arguments and more: Optuna chooses settings, and a look beside the best ends it.
+"""Search over three or more arguments: Optuna chooses settings, and a local search around the best ends it.
 
-Pure: the same seed and the same measurements ask the same.
-One argument after another (`search`) follows a ridge slowly, since the best of one hangs on the others. The
-tree-structured Parzen estimator (TPE) chooses all at once, learns from few starts, and takes settings that do
-not start as bad ones. It is poor at the last step, so that is made rung by rung.
+The search is pure: the same seed and the same measurements give the same settings. One argument after another
+(`search`) follows a ridge slowly, because the best value of one depends on the others. The tree-structured
+Parzen estimator (TPE) chooses all at once, learns from few starts, and counts settings that do not start as
+bad ones. It is poor at the last step, so that is made rung by rung.
 """
 
 import logging
@@ -16,28 +16,28 @@ from daybreak_runtime.benchmark.outcome import Settings, Trial
 from daybreak_runtime.benchmark.search.tried import Tried, key
 
 LEAST_DIMENSIONS = 3
-"""From so many arguments on it is this search."""
+"""Minimum number of arguments for this search."""
 STARTUP = 8
-"""Settings chosen at random, before there is something to learn from."""
+"""Number of settings chosen at random, before the sampler can learn."""
 WAITS = 6
-"""So many settings without a better one count as one value of a ladder does for `stop.patience`."""
+"""Number of settings without improvement that count as one value of a ladder does for `stop.patience`."""
 _REPEATS = 200
-"""How often the sampler may ask, in all, for what was tried: that costs milliseconds and no engine."""
+"""Maximum number of repeated settings from the sampler in total; each costs milliseconds and no engine."""
 Rungs = tuple[int, ...]
-"""A place on each argument's ladder."""
+"""Position on each argument's ladder."""
 
 
 def joint(
     sweep: Sequence[Dimension], tried: Tried, patience: int, seed: int
 ) -> Generator[Settings, Trial, str]:
-    """Search the best settings, after the baseline. Yields settings, and returns why it ended."""
+    """Search the best settings after the baseline. Yields settings, and returns why it ended."""
     space = _Space(sweep, tried)
     peak = yield from _sampled(space, patience, seed)
     return (yield from _beside(space, tried.best if space.rungs(tried.best) is not None else peak))
 
 
 class _Space:
-    """The settings that a sweep can have."""
+    """Space of the settings of a sweep."""
 
     def __init__(self, sweep: Sequence[Dimension], tried: Tried) -> None:
         self.sweep = sweep
@@ -45,19 +45,19 @@ class _Space:
         self.size = math.prod(len(each.values) for each in sweep)
 
     def settings(self, rungs: Rungs) -> Settings:
-        """What stands on these rungs."""
+        """Return the settings on these rungs."""
         pairs = zip(self.sweep, rungs, strict=True)
         return self.tried.different({each.name: each.values[rung] for each, rung in pairs})
 
     def rungs(self, settings: Settings) -> Rungs | None:
-        """Where settings stand; None: on no ladder, as a baseline may be."""
+        """Return the rungs of settings, or None if a value is on no ladder, as a baseline's may be."""
         whole = {**self.tried.given, **settings}
         if any(each.name not in whole or whole[each.name] not in each.values for each in self.sweep):
             return None
         return tuple(each.values.index(whole[each.name]) for each in self.sweep)
 
     def beside(self, settings: Settings) -> Iterator[Settings]:
-        """One rung up or down the ladder of one argument."""
+        """Yield the settings one rung up or down the ladder of one argument."""
         rungs = self.rungs(settings) or ()
         for place, here in enumerate(rungs):
             for rung in (here + 1, here - 1):
@@ -66,7 +66,7 @@ class _Space:
 
 
 def _sampled(space: _Space, patience: int, seed: int) -> Generator[Settings, Trial, Settings]:
-    """Try what the sampler asks for; the best of that."""
+    """Try the sampler's settings, and return the best of them."""
     import optuna
 
     logging.getLogger("optuna").setLevel(logging.WARNING)
@@ -74,7 +74,7 @@ def _sampled(space: _Space, patience: int, seed: int) -> Generator[Settings, Tri
     study = optuna.create_study(direction="maximize", sampler=sampler)
     tried = space.tried
     asked: set[str] = set()
-    # Not the baseline: beside a good one the sampler would end before it has learnt anything.
+    # Not the baseline: with a good baseline the sampler would end before it has learned anything.
     peak: Settings = {}
     behind = repeats = 0
     while behind < WAITS * patience and repeats < _REPEATS and len(asked) < space.size:
@@ -84,7 +84,7 @@ def _sampled(space: _Space, patience: int, seed: int) -> Generator[Settings, Tri
         new = key(settings) not in tried.trials
         yield from tried.attempt(settings)
         asked.add(key(settings))
-        # What does not start, or keeps the limits with no load, is as bad as can be.
+        # Settings that do not start, or keep the limits with no load, get the worst value.
         study.tell(trial, max(0.0, tried.value(settings)))
         if new and len(asked) > STARTUP:
             behind = 0 if tried.beats(settings, peak) else behind + 1
@@ -98,7 +98,7 @@ def _rungs(trial: Any, sweep: Sequence[Dimension]) -> Rungs:
 
 
 def _beside(space: _Space, peak: Settings) -> Generator[Settings, Trial, str]:
-    """Go from a setting to what is better beside it, until nothing is."""
+    """Move from a setting to better neighbors until there are none."""
     tried = space.tried
     if tried.step(peak) is None:
         return "no setting that was tried starts and keeps the limits"
@@ -109,6 +109,6 @@ def _beside(space: _Space, peak: Settings) -> Generator[Settings, Trial, str]:
             if tried.value(settings) > tried.value(peak):
                 peak = settings
             if tried.beats(settings, here):
-                break  # from there on
+                break  # continue from there
         if peak == here:
             return "nothing beside the best is better"

@@ -1,9 +1,9 @@
-"""Which settings to try next: pure, knowing nothing of engines and load.
+"""Search for the next settings: pure, without knowledge of engines and load.
 
-Each argument has a ladder of values. The search goes up it in jumps of two rungs while that is better beyond
-noise, and stops when `patience` jumps in a row were not; then it tries the rungs beside the best that it has
-jumped over. With two arguments it holds the other at the best so far (coordinate descent), and goes round
-until a whole round brings nothing. With more, `joint` chooses among all of them at once.
+Each argument has a ladder of values. The search climbs it in jumps of two rungs while that is better beyond
+noise, and stops when `patience` consecutive jumps were not; then it tries the skipped rungs next to the best.
+With two arguments it fixes the other at the best so far (coordinate descent), and repeats until a whole round
+brings nothing. With more arguments, `joint` chooses all of them at once.
 
 An engine's start costs more than all loads on it, so no setting is tried twice.
 """
@@ -17,7 +17,7 @@ from daybreak_runtime.benchmark.search.joint import LEAST_DIMENSIONS, joint
 from daybreak_runtime.benchmark.search.tried import Better, Tried, key
 
 Search = Generator[Settings, Trial, str]
-"""Yields settings, is sent what came of them, and returns why it ended."""
+"""Generator that yields settings, receives their trials, and returns why it ended."""
 _STRIDE = 2
 _ROUNDS = 3
 
@@ -28,11 +28,11 @@ def search(
     """Search the best settings, from the baseline (no settings) on. Ends by itself.
 
     Args:
-        sweep: The arguments and their ladders.
-        patience: After how many jumps in a row that bring nothing a ladder is left.
-        better: Compares steps, with the noise that is known by then.
-        given: The baseline's arguments: a rung that says the same is the baseline.
-        seed: Of what is chosen at random, with many arguments.
+        sweep: Arguments and their ladders.
+        patience: Consecutive jumps without gain after which a ladder ends.
+        better: Function that compares steps, with the noise known so far.
+        given: Arguments of the baseline: a rung with an equal value is the baseline.
+        seed: Seed of random choices, with many arguments.
     """
     tried, patience = Tried(better, given), max(1, patience)
     yield from tried.attempt({})
@@ -51,7 +51,7 @@ def search(
 
 
 def _climb(tried: Tried, dimension: Dimension, patience: int) -> Search:
-    """Go up the ladder of one argument, the others as in the best so far."""
+    """Climb the ladder of one argument, with the others as in the best so far."""
     base = dict(tried.best)
 
     def at(rung: int) -> Settings:

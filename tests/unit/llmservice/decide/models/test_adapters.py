@@ -80,7 +80,7 @@ def test_they_are_listed_from_the_beginning_and_ready_when_replicas_say_so() -> 
     waiting = world.step()
     assert (states(waiting), listed(waiting)) == (["Pending"] * 2, ["tiny", *TWO])
     assert conditions(waiting)["Reconciling"] == "True/Updating"
-    assert message(waiting, ConditionType.RECONCILING) == "replicas are taking up fr, de"
+    assert message(waiting, ConditionType.RECONCILING) == "replicas are loading fr, de"
     ready = world.step(reports=says(model(*TWO)))
     assert (states(ready), listed(ready)) == (["Ready"] * 2, ["tiny", *TWO])
     assert conditions(ready)["Reconciling"] == "False/Reconciled"

@@ -141,7 +141,7 @@ def test_a_second_replica_without_a_place_is_told() -> None:
     )
     assert conditions(decision)["Ready"] == "True/Serving"
     assert message(decision, ConditionType.RECONCILING) == (
-        "model tiny: 1 of 2 replicas ready, a pod waits for a place: "
+        "model tiny: 1 of 2 replicas ready, a pod cannot be scheduled: "
         "0/1 nodes are available: 1 Insufficient cpu"
     )
     assert conditions(decision)["Stalled"] == "False/Reconciled"
@@ -184,7 +184,7 @@ def test_a_model_that_answers_is_ready_while_serve_waits_for_another_one() -> No
     waits = running(world, app="DEPLOYING", models={"tiny": "HEALTHY", "other": "UPDATING"})
     decision = world.step(ray_service=waits, pods=(HEAD, pod("a"), unplaced_pod()))
     assert [model.state for model in decision.status.models] == ["Ready", "Starting"]
-    assert decision.status.models[0].probed_configuration_hash
+    assert decision.status.models[0].probed_configuration
 
 
 def unplaced_pod() -> Manifest:
@@ -196,7 +196,7 @@ def unplaced_pod() -> Manifest:
 def test_a_change_of_configuration_is_asked_about() -> None:
     world = World()
     started(world)
-    asked_before = world.seen.manifest["status"]["models"][0]["probedConfigurationHash"]
+    asked_before = world.seen.manifest["status"]["models"][0]["probedConfiguration"]
     world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
     unseen = running(world)
     unseen["metadata"]["generation"] = 2
@@ -222,7 +222,7 @@ def test_a_change_of_configuration_is_asked_about() -> None:
     assert decision.ask == ("tiny",)
     decision = world.step(answers={"tiny": True})
     assert conditions(decision)["Ready"] == "True/Serving"
-    assert decision.status.models[0].probed_configuration_hash != asked_before
+    assert decision.status.models[0].probed_configuration != asked_before
 
 
 def test_an_answer_from_before_the_change_is_taken_back() -> None:
@@ -257,7 +257,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
     )
     assert conditions(decision)["Ready"] == "True/Serving"
     assert conditions(decision)["Reconciling"] == "True/Updating"
-    assert "chat-bbbbb, is coming up beside chat-aaaaa" in message(decision, ConditionType.RECONCILING)
+    assert "chat-bbbbb, is starting alongside chat-aaaaa" in message(decision, ConditionType.RECONCILING)
     assert decision.status.phase == "Updating"
     assert decision.ask == ()
 

@@ -46,7 +46,7 @@ def case(
     answered = str(Fingerprint.now(view)) if proven else None
     before = replace(
         seen.before,
-        models={"tiny": {"name": "tiny", "state": said, "probedConfigurationHash": answered}},
+        models={"tiny": {"name": "tiny", "state": said, "probedConfiguration": answered}},
         sleep_states={} if sleep_state is None else {"tiny": sleep_state},
     )
     given_back = frozenset({"tiny"} if sleep_state is not None and sleep_state.asleep is not None else ())

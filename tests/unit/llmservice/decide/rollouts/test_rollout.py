@@ -50,7 +50,7 @@ def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
     assert gate(begun) == ("Replacing", "Closed", None)
     assert world.phase == ("Progressing", "Replacing", 1)
     assert (world.rollout["strategy"], world.rollout["currentRevision"]) == ("Replace", before)
-    assert "no room for a second Ray cluster now" in world.rollout["reason"]
+    assert "no capacity for a second Ray cluster now" in world.rollout["reason"]
     assert conditions(begun)["Ready"] == "True/Replacing"
     assert conditions(begun)["Reconciling"] == "True/Updating"
     assert "revision 2 is rolled out by Replace" in message(begun, ConditionType.RECONCILING)

@@ -260,7 +260,7 @@ def test_a_further_edit_without_room_for_a_third_is_a_replacement() -> None:
     world.edit_spec({**CPU_MODEL, "resources": {"cpu": "8"}}, runtime={"image": "ray:3"})
     edited = world.step()
     assert world.rollout["strategy"] == "Replace"
-    assert "no room for a second Ray cluster now" in world.rollout["reason"]
+    assert "no capacity for a second Ray cluster now" in world.rollout["reason"]
     assert gate(edited)[1] == "Closed"
 
 

@@ -83,4 +83,4 @@ def test_what_is_in_the_way_is_told() -> None:
     world = updating()
     assert "Insufficient gpu" in message(world.step(), ConditionType.RECONCILING)
     world.seen = replace(world.seen, pods=(HEAD, WORKER, NEW_HEAD))
-    assert "coming up beside" in message(world.step(), ConditionType.RECONCILING)
+    assert "starting alongside" in message(world.step(), ConditionType.RECONCILING)

@@ -94,7 +94,7 @@ def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -
     assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (0, 0)}}
     decision = world.step(turns=COMES_AFTER, pods=(HEAD,))
     assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
-    said = "it waits for accelerators: default/other, default/third and 1 more come before it"
+    said = "queued for accelerators behind default/other, default/third and 1 more"
     assert said in message(decision, ConditionType.ACTIVE)
     assert said in message(decision)
     assert after(decision) == ["default/other", "default/third", "default/fourth"]
@@ -116,8 +116,8 @@ def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_an
     assert conditions(patient)["Active"] == "False/Waking", "pods that end free room within seconds"
     decision = world.step(turns=COMES_FIRST)
     assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
-    said = "they are held by default/h0, default/h1, default/h2 and 2 more; its place is 1"
-    assert f"it waits for accelerators; {said}" in message(decision, ConditionType.ACTIVE)
+    said = "at position 1; used by default/h0, default/h1, default/h2 and 2 more"
+    assert f"queued for accelerators {said}" in message(decision, ConditionType.ACTIVE)
     assert decision.status.gate is not None
     [found] = decision.status.gate.models
     assert found.accelerator_queue is not None

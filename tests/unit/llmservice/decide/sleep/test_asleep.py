@@ -35,7 +35,7 @@ def test_asleep_it_is_ready_and_nothing_is_asked() -> None:
     assert conditions(decision)["Reconciling"] == "False/Reconciled"
     assert conditions(decision)["Active"] == "False/Asleep"
     [model] = decision.status.models
-    assert (model.state, model.probed_configuration_hash) == (ModelState.ASLEEP, None)
+    assert (model.state, model.probed_configuration) == (ModelState.ASLEEP, None)
     assert decision.ask == ()
     assert world.step().status == decision.status, "nothing changes by itself"
 

@@ -80,7 +80,7 @@ def test_the_idle_one_sleeps_while_the_other_serves() -> None:
     decision = world.step()
     assert (decision.status.phase, decision.status.sleep_depth) == ("Awake", None)
     assert conditions(decision)["Ready"] == "True/Serving"
-    assert message(decision).endswith("; asleep until a request comes: other")
+    assert message(decision).endswith("; asleep until a request arrives: other")
     assert conditions(decision)["Reconciling"] == "False/Reconciled"
     assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert [model.state for model in decision.status.models] == ["Ready", "Asleep"]
@@ -226,4 +226,4 @@ def test_a_model_that_begins_asleep_stays_so_until_it_is_asked() -> None:
 def test_words_name_the_model_in_events() -> None:
     world = both_up()
     told = world.step(after=LATER, gateway=traffic(QUIET, QUIET))
-    assert "falling asleep" in message(told, ConditionType.READY)
+    assert "going to sleep" in message(told, ConditionType.READY)

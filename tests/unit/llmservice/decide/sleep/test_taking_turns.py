@@ -108,7 +108,7 @@ def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> Non
     assert gate(decision) == ("Asleep", "Closed", "Workers")
     assert after(decision) == ["default/other"]
     assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
-    assert "default/other comes before it" in message(decision, ConditionType.ACTIVE)
+    assert "behind default/other" in message(decision, ConditionType.ACTIVE)
     [claim] = claims(world.seen)
     assert claim.stays_down
     assert gate(world.step(gateway=held, turns={})) == ("Waking", "Closed", None)
@@ -167,7 +167,7 @@ def test_of_one_without_accelerators_a_lack_of_cores_or_memory_counts(words: str
     decision = world.step(turns=comes_after)
     assert cluster_bounds(world.seen) == {"chat-aaaaa": {"tiny": (0, 0)}}
     decision = world.step(turns=comes_after, pods=(HEAD,))
-    assert "it waits for cores and memory: default/other comes before it" in message(decision)
+    assert "queued for CPUs and memory behind default/other" in message(decision)
 
 
 def test_a_service_that_finds_no_room_says_since_when() -> None:

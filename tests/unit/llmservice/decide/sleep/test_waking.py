@@ -80,7 +80,7 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     first = world.step(gateway=view(held=1))
-    assert message(first).rpartition(": ")[2] == "its pods are asked for"
+    assert message(first).rpartition(": ")[2] == "its pods are being created"
     assert "sleep" not in message(first, kind=ConditionType.ACTIVE)
     serve = running(world, models={"tiny": "HEALTHY"})
     told = [

@@ -1,4 +1,4 @@
--- The admin socket: how the gateway is told of services, and tells of them.
+-- Admin socket: commands that configure services in the gateway and report their state.
 
 local keys = require("keys")
 local percent = require("percent")
@@ -43,7 +43,7 @@ local function set(applet, _, _, id, ...)
         return
     end
     local slot = all[id] or slots.fresh(id)
-    local before = (slot.epoch or -1) >= 0 and slot.gate  -- not before anything has been carried out
+    local before = (slot.epoch or -1) >= 0 and slot.gate  -- nil until the first configuration was applied
     local words = {}
     for _, word in ipairs({ ... }) do
         local key, value = word:match("^([%w_]+)=(.*)$")
@@ -81,7 +81,7 @@ local function set(applet, _, _, id, ...)
     applet:send("ok\n")
 end
 
--- Takes a gate away: no request comes to it any more, and held requests get the response of that name.
+-- Removes a gate: no further request reaches it, and held requests receive the named response.
 local function take_away(slot, name, values)
     slot.gone = { name = name, values = values }
     slot.gate = "closed"
@@ -91,8 +91,8 @@ local function take_away(slot, name, values)
     slots.changed(slot)
 end
 
--- daybreak remove <backend>: its model has gone, but not the service. It is told of until it is unset, which is when
--- its last stream has ended.
+-- daybreak remove <backend>: the model was removed, but not the service. Snapshots include the gate until it
+-- is unset, when its last stream has ended.
 local function remove(applet, _, _, id)
     local slot = all[id]
     if slot and not slot.gone then
@@ -101,7 +101,7 @@ local function remove(applet, _, _, id)
     applet:send("ok\n")
 end
 
--- daybreak unset <backend>: the service has gone; who is held for it hears so.
+-- daybreak unset <backend>: the service was deleted; its held requests are answered.
 local function unset(applet, _, _, id)
     local slot = all[id]
     if slot then
@@ -135,9 +135,10 @@ local function row(id, slot, flying, now)
         counts(slot.ends), counts(answers), response_ms, times("holds", slot.holds), times("added", slot.added), keys.told(slot))
 end
 
--- daybreak show [changed <sequence> [<backend>...]]: all slots, or those that changed since, and these, of one moment. A slot with requests in
--- flight may change at any time without Lua's hearing of it, so it always belongs to those that changed. One whose requests
--- are all held does not: a hundred that wait for accelerators would be told at every look.
+-- daybreak show [changed <sequence> [<backend>...]]: an atomic snapshot of all slots, or of those that
+-- changed since, and of the named ones. A slot with requests in flight may change at any time without Lua's
+-- notice, so it always counts as changed. A slot whose requests are all held does not: a hundred slots that
+-- wait for accelerators would be in every report.
 local function show(applet, _, _, what, since, ...)
     since = what == "changed" and math.tointeger(tonumber(since)) or -1
     local flying, now = slots.look()
@@ -159,7 +160,7 @@ local function show(applet, _, _, what, since, ...)
         table.concat(rows, ",") .. "]}\n")
 end
 
--- daybreak known: the gates that have been told of, for an agent that takes over from another one.
+-- daybreak known: the configured gates, for an agent that replaces another one.
 local function known(applet)
     local rows = {}
     for id, slot in pairs(all) do
@@ -170,8 +171,8 @@ local function known(applet)
     applet:send('{"gates":[' .. table.concat(rows, ",") .. "]}\n")
 end
 
--- daybreak held [<backend>]: who waits, and on which connection. HAProxy does not hear of each client that leaves, so
--- somebody else looks, and says so with: daybreak departed <number>,<number>,...
+-- daybreak held [<backend>]: the held requests and their connections. HAProxy does not notice every client
+-- that leaves, so the agent checks, and reports with: daybreak departed <number>,<number>,...
 local function held(applet, _, _, id)
     local wanted = id and all[id]
     local rows = {}
@@ -193,24 +194,24 @@ local function departed(applet, _, _, numbers)
     applet:send("ok\n")
 end
 
--- daybreak ready: every service that there is has been told; what is unknown does not exist.
+-- daybreak ready: all services are configured; unknown ones do not exist.
 local function ready(applet)
     slots.ready = true
     applet:send("ok\n")
 end
 
--- daybreak streams <backend>: its requests, held ones included.
+-- daybreak streams <backend>: number of its requests, held ones included.
 local function streams(applet, _, _, name)
     local backend = core.backends[name]
     applet:send((backend and backend:get_stats().scur or 0) .. "\n")
 end
 
--- daybreak kept: what held requests take.
+-- daybreak kept: memory of held requests.
 local function kept(applet)
     applet:send(string.format('{"held_bytes":%d}\n', budget.bytes))
 end
 
--- daybreak memory: what Lua keeps, without garbage.
+-- daybreak memory: memory of Lua, without garbage.
 local function memory(applet)
     collectgarbage("collect")
     applet:send(string.format('{"lua_bytes":%d}\n', collectgarbage("count") * 1024 // 1))

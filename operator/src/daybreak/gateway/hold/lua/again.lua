@@ -1,12 +1,14 @@
--- Servers of each backend that are no model.
+-- Servers of each backend that are not models.
 --
--- `again`: requests that no server could be reached for come back to the hold. When a connection to a server fails, HAProxy
--- has sent nothing, and tries another server. Where there is none left, it would answer 503. So each backend has one more
--- server, used while no other is up: the listener of that name in this same HAProxy, which leads to the same backend, where
--- the request is held as every other one is. It is one request with two streams then: the second is not counted.
+-- `again`: returns requests to the hold if no server could be reached. When a connection to a server fails,
+-- HAProxy has sent nothing and tries another server. If there is none left, it would answer 503. Therefore
+-- each backend has one more server, used while no other is up: the listener of that name in the same HAProxy.
+-- It leads to the same backend, which holds the request like any other. The request then has two streams, of
+-- which the second is not counted.
 --
--- `next`: requests of a route that are not taken here go to the router, which sends them to the next backend. It has no
--- weight: nobody comes there whom hold.lua has not sent. Who went there is no request of this backend's any more.
+-- `next`: sends requests of a route that are not accepted here to the router, which sends them to the next
+-- backend. Its weight is zero, so only hold.lua sends requests to it. Such a request no longer belongs to
+-- this backend.
 
 local slots_of = {}  -- see of()
 
@@ -16,8 +18,9 @@ local NAME, NEXT = "again", "next"
 
 again.NEXT = NEXT
 
--- What is known of a backend's servers: whether `again` is ready, and of both, once they were used, whether there may be
--- streams to them. To Lua a server is 1.6 KB, so only those that were used are kept: there are two thousand.
+-- Returns the state of a backend's servers: whether `again` is ready and, for both servers once used, whether
+-- they may have streams. A server object takes 1.6 KB in Lua and there are two thousand, so only used ones
+-- are kept.
 local function of(slot)
     local found = slots_of[slot.id]
     if not found then
@@ -27,18 +30,19 @@ local function of(slot)
     return found
 end
 
--- Whether it is one of them.
+-- Returns whether a server name is one of these servers.
 function again.is(name)
     return name == NAME or name == NEXT
 end
 
--- Backup servers of a slot that are up: Serve's proxies, beside replicas.
+-- Returns the number of backup servers of a slot that are up: Serve's proxies, in addition to replicas.
 function again.backups_up(slot)
     return slot.backend:get_stats().bck - (of(slot).ready and 1 or 0)
 end
 
--- To be called when a slot was set, or a server has come up or gone down. HAProxy takes one backup server at a time, and
--- Serve's proxies come first. up: whether any other server is.
+-- Updates the state of `again`. Call it when a slot was set, or when a server has come up or gone down.
+-- HAProxy uses one backup server at a time, and Serve's proxies take precedence. up: whether any other server
+-- is up.
 function again.note(slot, up)
     local known, ready = of(slot), again.backups_up(slot) == 0
     if known.ready and (not ready or known.up and not up) then
@@ -46,7 +50,7 @@ function again.note(slot, up)
         slot.backend.servers[NAME]:set_maint()
     end
     if ready and not known.ready then
-        -- A server that comes takes what waits in HAProxy's queue, and so does this one where no other is up.
+        -- A server that comes up takes the requests in HAProxy's queue, as does this one if no other is up.
         known.ready = true
         slot.backend.servers[NAME]:set_ready()
     end
@@ -59,12 +63,12 @@ local function use(slot, name)
     known[name].here = true
 end
 
--- A request has come back.
+-- Records that a request has returned.
 function again.used(slot)
     use(slot, NAME)
 end
 
--- A request goes to the router.
+-- Records that a request goes to the router.
 function again.went_on(slot)
     use(slot, NEXT)
 end
@@ -78,13 +82,14 @@ local function streams(one)
     return count
 end
 
--- Streams of the backend that are no requests at its models: those that are there twice, and those that went on.
+-- Returns the number of streams that are not requests at the backend's models: duplicates, and requests that
+-- moved to the next backend.
 function again.streams(slot)
     local known = of(slot)
     return streams(known[NAME]) + streams(known[NEXT])
 end
 
--- How many answers of a class, among HAProxy's names for them, they had.
+-- Returns the number of responses of a class, in HAProxy's naming, from these servers.
 function again.answers(slot, class)
     local known, found = of(slot), 0
     for _, name in ipairs({ NAME, NEXT }) do

@@ -1,5 +1,5 @@
--- Looks at bodies while they pass, piece by piece: their size, where nobody told it beforehand, and the fields that
--- guard.lua refuses. A body that is refused in the middle never reaches the model whole.
+-- Checks bodies while they pass, piece by piece: their size if it is not known in advance, and the fields
+-- that guard.lua rejects. A body that is rejected in the middle never reaches the model completely.
 
 local answers = require("answers")
 local clock = require("clock")
@@ -15,7 +15,7 @@ local LIMITS = {
 }
 local GRACE = tonumber(os.getenv("DAYBREAK_BODY_GRACE")) * 1000  -- ms
 local PACE = tonumber(os.getenv("DAYBREAK_BODY_PACE")) / 1000    -- bytes per ms
-local ROOM = 8192  -- bytes of a body that wait to be passed on: with fewer, it is its client that is waited for
+local ROOM = 8192  -- bytes of a body that are ready to forward; below this, the client is the slow part
 
 local body = {}
 
@@ -34,10 +34,10 @@ local function refuse_field(txn, slot, scanner)
     answers.respond(txn, scanner.refusal, scanner.values)
 end
 
--- HAProxy makes a filter for each request, and calls back those that have asked for the body's pieces. A callback
--- for the head, as is usual, would be called for every request and every answer, and costs more than all the rest of
--- HAProxy's work; so the hold asks for the pieces instead. It finds the request's filter by the coroutine, which all
--- Lua of a request runs in.
+-- HAProxy creates a filter for each request, and calls back those that registered for the body's pieces. The
+-- usual callback for the head would run for every request and every response, and would cost more than the
+-- rest of HAProxy's work. Therefore the hold registers for the pieces instead. It finds the request's filter
+-- by the coroutine in which all Lua of a request runs.
 local Body = { id = "Bodies", flags = filter.FLT_CFG_FL_HTX }
 Body.__index = Body
 
@@ -49,10 +49,10 @@ function Body:new()
     return new
 end
 
--- Whether a client takes longer than it may. A body that drips is called for with each drop, and one that stops is
--- HAProxy's to end. Time is the client's only where there was room for more.
+-- Returns whether a client exceeds its time. A slow body triggers this with each piece, and HAProxy ends a
+-- stalled one. Time counts against the client only if there was room for more data.
 function Body:slow(message)
-    local now = clock.own_ms()  -- a time without a processor is not the client's
+    local now = clock.own_ms()  -- time without a processor does not count against the client
     if self.room then
         self.waited = self.waited + now - self.at
     end
@@ -64,14 +64,14 @@ end
 function Body:http_payload(txn, message)
     debug.sethook()  -- as in hold.lua
     if self.over then
-        return  -- answered already: a second answer would wipe out the first
+        return  -- answered already: a second response would erase the first
     end
     if self:slow(message) then
         self.over = true
         too_slow(txn, self.slot)
     end
     local text = message:body() or ""
-    local known = self.looked_at - self.seen  -- bytes of it that were looked at when the request arrived
+    local known = self.looked_at - self.seen  -- bytes of it that were checked when the request arrived
     self.seen = self.seen + #text
     if self.counts and self.seen > self.slot.max_body_bytes then
         self.over = true
@@ -83,13 +83,13 @@ function Body:http_payload(txn, message)
     end
 end
 
--- Looks at a request before it is held or counted: refuses it if what is here of its body says so, and has the rest
--- looked at while it passes. length: as the client has told it. Returns what is here.
+-- Checks a request before it is held or counted: rejects it if the received part of the body requires it, and
+-- checks the rest while it passes. length: as the client announced it. Returns the received part.
 function body.look(txn, slot, path, length)
     local text = txn.sf:req_body()
     local whole = length == #text
-    -- What the engine would read as JSON. The type that the client tells is not asked: not everybody who reads JSON
-    -- minds it. Audio comes as a form.
+    -- Bodies that the engine would parse as JSON. The client's content type is ignored, because not every
+    -- JSON parser checks it. Audio is sent as a form.
     local json = slot.paths == "" and not model.FORMS[path] and txn.sf:method() == "POST"
     local scanner = json and guard.new(path, LIMITS, slot.extra, (keys.of(txn) or {}).models)
     if scanner and scanner:feed(text) then

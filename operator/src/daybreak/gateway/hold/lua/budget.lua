@@ -1,26 +1,26 @@
--- What held requests take, in bytes: one budget, and a share of it for each service, and for each client where half of
--- it is taken.
+-- Memory of held requests, in bytes: one budget, with a share for each service, and a share for each client
+-- once half of the budget is used.
 --
--- A held request has buffers for what has come of its body, and the kernel keeps some of the rest; what does not fit
--- there stays with the client. So a long body costs no more than they can take. A body costs what has come of it: a head
--- that announces one and sends none takes no room for it. Once the buffer is nearly full, nobody knows what the kernel keeps
--- behind it, and the most that it can is charged.
+-- A held request has buffers for the received part of its body, and the kernel keeps some of the rest; the
+-- remainder stays with the client. Therefore a long body costs no more than these can hold. A body costs its
+-- received part: a head that announces a body without sending one takes no memory for it. Once the buffer is
+-- nearly full, the amount in the kernel is unknown, and the maximum is charged.
 
 local BUDGET = tonumber(os.getenv("DAYBREAK_HOLD_BYTES"))
-local KEPT = tonumber(os.getenv("DAYBREAK_KEPT_BYTES"))  -- the most of one body
+local KEPT = tonumber(os.getenv("DAYBREAK_KEPT_BYTES"))  -- maximum for one body
 local SHORT = BUDGET * tonumber(os.getenv("DAYBREAK_SHORT"))
 local CLIENT = BUDGET * tonumber(os.getenv("DAYBREAK_CLIENT_SHARE"))
 local SERVICE = BUDGET * tonumber(os.getenv("DAYBREAK_SERVICE_SHARE"))
-local NEARLY_FULL = tonumber(os.getenv("DAYBREAK_BUFFER")) * 3 // 4  -- bytes of a buffer that has no room for much more
--- A request without its body: HAProxy's own, Lua's, the kernel's. Measured: 24 KiB, of a body of 100 bytes.
+local NEARLY_FULL = tonumber(os.getenv("DAYBREAK_BUFFER")) * 3 // 4  -- bytes of a buffer with little space left
+-- A request without its body in HAProxy, Lua and the kernel. Measured: 24 KiB, with a body of 100 bytes.
 local OWN = 24 * 1024
 
 local budget = { bytes = 0 }
-local sources = {}   -- client -> bytes of his
+local sources = {}   -- client -> its bytes
 local services = {}  -- port -> bytes of its service
 
--- What a request takes, and whether it can take more later. length: of its body, nil if nobody knows. here: bytes of it that
--- have come. head: bytes of its headers, which lie in the same buffer.
+-- Returns the bytes of a request, and whether it can take more later. length: of its body, nil if unknown.
+-- here: received bytes of the body. head: bytes of its headers, which are in the same buffer.
 function budget.needed(length, here, head)
     if length and here >= length then
         return OWN + math.min(length, KEPT), false
@@ -31,7 +31,7 @@ function budget.needed(length, here, head)
     return OWN + here, true
 end
 
--- Takes so many bytes more for a request. port: its service's. Returns whether there was room.
+-- Charges more bytes for a request. port: of its service. Returns whether the budget allows it.
 function budget.take(port, source, bytes)
     local all = budget.bytes + bytes
     local his, its = (sources[source] or 0) + bytes, (services[port] or 0) + bytes

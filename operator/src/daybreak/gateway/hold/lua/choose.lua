@@ -1,24 +1,25 @@
--- Chooses a replica where the service wants more than the least busy one: `models[].routing`.
+-- Chooses a replica if the service wants another policy than the least busy one: `models[].routing`.
 --
--- HAProxy's own "balance hash" cannot tell a replica that is full from one that is not, and knows no least requests
--- for who brings no session; and "hash-key" is of a later version. So leastconn stays, and a rule "use-server" takes
--- what is chosen here. Whatever is not chosen here, or has gone meanwhile, is leastconn's.
+-- HAProxy's own "balance hash" cannot distinguish a full replica from others, and has no least-requests
+-- fallback for requests without a session; "hash-key" is of a later version. Therefore leastconn stays, and a
+-- rule "use-server" takes the choice made here. Requests without a choice, or whose chosen replica has gone,
+-- use leastconn.
 --
--- The choice is by rendezvous hashing: each replica has a score for each key, and the highest wins. The scores follow
--- from the replicas' addresses alone, so every gateway comes to the same; a replica that comes or goes moves only the
--- keys that it wins.
+-- The choice is by rendezvous hashing: each replica has a score for each key, and the highest wins. The
+-- scores depend on the replicas' addresses only, so every gateway makes the same choice. A replica that is
+-- added or removed moves only the keys that it wins.
 
 local slots = require("slots")
 
 local SERVER = "txn.daybreak_server"
 local BEGINNING = 1024     -- bytes of a message or prompt that count
-local BUSIER = 1.25        -- times the mean load: beyond it a session moves on
+local BUSIER = 1.25        -- times the mean load: beyond it a session moves to another replica
 local NEVER_BUSY = 8       -- requests: below it a session stays whatever the mean is
 
 local up = {}     -- name of a backend -> its replicas that are up, in the order of their names
-local turns = {}  -- name of a backend -> how many turns there were
+local turns = {}  -- name of a backend -> number of turns so far
 
--- Replicas of a backend that are up. Looked at anew after an event of one of them.
+-- Returns the replicas of a backend that are up. The cache is refreshed after an event of one of them.
 local function replicas_up(txn, name)
     local found = up[name]
     if not found then
@@ -34,7 +35,7 @@ local function replicas_up(txn, name)
     return found
 end
 
--- Requests that a replica has from this gateway, those that wait for it included.
+-- Returns the number of requests that a replica has from this gateway, queued ones included.
 local function load_of(replica)
     return (replica.server:get_cur_sess() or 0) + (replica.server:get_pend_conn() or 0)
 end
@@ -43,7 +44,7 @@ local function full(choice, replica)
     return choice.most > 0 and load_of(replica) >= choice.most
 end
 
--- Replicas in the order in which a key wants them.
+-- Returns the replicas in the order of a key's scores.
 local function wanted(key, replicas)
     local order = {}
     for at, replica in ipairs(replicas) do
@@ -58,7 +59,8 @@ end
 
 local policies = {}
 
--- The session's own replica; if it has too much, one of the next (choice.spare of them). None of them: the least busy.
+-- Chooses the session's own replica or, if it is overloaded, one of the next (choice.spare of them). If none
+-- qualifies, the least busy one is used.
 function policies.session(txn, choice, replicas)
     local session = txn.sf:req_hdr("x-session-id")
     if session == "" then
@@ -84,8 +86,8 @@ end
 local LISTS = { ["/v1/chat/completions"] = "messages", ["/v1/messages"] = "messages", ["/v1/responses"] = "input" }
 local RULES = { system = true, developer = true }  -- roles of messages that many conversations share
 
--- What a prompt begins with: the system's words and the first other message, which all turns of a conversation
--- share; of a plain prompt its first bytes. nil: the request has none.
+-- Returns the beginning of a prompt: the system prompt and the first other message, which all turns of a
+-- conversation share, or the first bytes of a plain prompt. nil: the request has none.
 local function beginning(txn)
     local path, text = txn.sf:path(), txn.sf:req_body()
     local list = LISTS[path]
@@ -110,14 +112,15 @@ local function beginning(txn)
         parts[1] = asked("$." .. field)
     end
     if #parts == 0 then
-        -- No JSON query sees it whole: a message that is longer than what is here of the body.
+        -- No JSON query can read it, because the message is longer than the received part of the body.
         local at = text:find('"' .. field .. '"', 1, true)
         parts[1] = at and text:sub(at, at + BEGINNING)
     end
     return #parts > 0 and table.concat(parts, "\0") or nil
 end
 
--- The replica of the prompt's beginning, unless it is full, or further ahead of the idlest than choice.spare.
+-- Chooses the replica of the prompt's beginning, unless it is full or its load exceeds that of the least busy
+-- one by more than choice.spare.
 function policies.prefix(txn, choice, replicas)
     local text = beginning(txn)
     if not text then
@@ -131,7 +134,7 @@ function policies.prefix(txn, choice, replicas)
     return load_of(own) - least <= choice.spare and not full(choice, own) and own or nil
 end
 
--- Each in turn; one that is full is passed over.
+-- Chooses each replica in turn and skips full ones.
 function policies.turns(_, choice, replicas, name)
     for _ = 1, #replicas do
         turns[name] = (turns[name] or 0) + 1

@@ -1,24 +1,26 @@
--- The gateway's time.
+-- Time of the gateway.
 --
--- HAProxy's own time, core.now(), leaves out each time that HAProxy waits for its next event and gets no processor for more
--- than 100 ms: it takes that for a step of the system's clock. On a busy node, or at a CPU limit, a model would seem to have
--- been used later than it was. The system's uptime neither steps nor stops, and costs a read of a file.
+-- HAProxy's own time, core.now(), omits each interval in which HAProxy waits for its next event and gets no
+-- processor for more than 100 ms: HAProxy takes it for a step of the system clock. On a busy node, or at a
+-- CPU limit, a model would seem to have been used later than it was. The system's uptime neither steps nor
+-- stops, and costs one file read.
 
 local UPTIME = "/proc/uptime"
 
 local clock = {}
 
-local lost = 0    -- ms that HAProxy's own time has left out
-local base        -- what the uptime is ahead of it otherwise
+local lost = 0    -- ms that HAProxy's own time has omitted
+local base        -- normal difference between the uptime and HAProxy's time
 local latest = 0
 
--- HAProxy's own time, in ms.
+-- Returns HAProxy's own time, in ms.
 function clock.own_ms()
     local now = core.now()
     return now.sec * 1000 + now.usec // 1000
 end
 
--- Time in ms that never goes back. After catch_up() it is right; until the next one HAProxy may lose some again.
+-- Returns a time in ms that never goes back. After catch_up() it is exact; until the next call HAProxy may
+-- lose time again.
 function clock.now_ms()
     latest = math.max(latest, clock.own_ms() + lost)
     return latest
@@ -34,7 +36,7 @@ local function uptime_ms()
     return seconds and math.floor(seconds * 1000)
 end
 
--- Measures what HAProxy's own time has left out. To be called before it is said for how long a slot has been idle.
+-- Measures the time that HAProxy's own time has omitted. Call it before reporting the idle time of a slot.
 function clock.catch_up()
     local uptime = uptime_ms()
     if uptime then

@@ -1,17 +1,19 @@
--- Servers that answer each request with an error at once. Such a server is the least busy one, so it would get most requests
--- until its next health check, which may be 20 s away. After a few errors in a row it is down until a check finds it well.
+-- Marks servers down that answer each request with an immediate error. Such a server is the least busy one,
+-- so it would receive most requests until its next health check, which may be 20 s away. After a few
+-- consecutive errors it is down until a check succeeds.
 --
--- HAProxy can do this itself (observe layer7), but with one limit for errors of requests and of connections: a server that
--- refuses a connection is down at the first one, see hold/servers.py.
+-- HAProxy can do this itself (observe layer7), but with one limit for errors of requests and of connections.
+-- A server that refuses a connection must be down at the first error, see hold/servers.py.
 
 local again = require("again")
 local slots = require("slots")
 
 local IN_A_ROW = tonumber(os.getenv("DAYBREAK_ERRORS_IN_A_ROW"))
 
-local seen = {}  -- <backend>/<server> -> its answers when one of them was no error last
+local seen = {}  -- <backend>/<server> -> its responses at the last one that was not an error
 
--- A server has answered with an error. Nothing is done where no other one is up: a client's own request may be the reason.
+-- Handles an error response of a server. It does nothing if no other server is up: a client's own request may
+-- be the cause.
 local function failing(txn)
     debug.sethook()  -- as in hold.lua
     local id, name = txn.f:be_name(), txn.f:srv_name()
@@ -22,7 +24,7 @@ local function failing(txn)
     end
     local stats = server:get_stats()
     local good = (stats.hrsp_2xx or 0) + (stats.hrsp_3xx or 0) + (stats.hrsp_4xx or 0)
-    -- The answer at hand is counted when it ends.
+    -- The current response is counted when it ends.
     local bad = (stats.hrsp_5xx or 0) + 1
     local key = id .. "/" .. name
     local before = seen[key]

@@ -1,11 +1,12 @@
--- Finds the model of a request where HAProxy's own query has found none, so that it waits at its model's gate and wakes
--- no other: what does not begin as JSON, escapes in the name, and forms. What stands behind the buffer's end is the
--- router's to find, whose buffers are large: it sends the request back with the name.
+-- Finds the model of a request if HAProxy's own query found none. The request then waits at its model's gate
+-- and wakes no other model. This covers bodies that do not begin as JSON, names with escapes, and forms. A
+-- name behind the end of the buffer is left to the router, which has large buffers and returns the request
+-- with the name.
 
 local model = require("model")
 local slots = require("slots")
 
-local LATE_BYTES = tonumber(os.getenv("DAYBREAK_LATE_BYTES"))  -- of the largest body that the router takes; 0: none
+local LATE_BYTES = tonumber(os.getenv("DAYBREAK_LATE_BYTES"))  -- maximum body bytes of the router; 0: none
 
 local function find(txn)
     debug.sethook()  -- as in hold.lua
@@ -18,7 +19,7 @@ local function find(txn)
     if name or not front or front.model ~= "" or txn:get_var("txn.daybreak_routed") then
         return
     end
-    -- A body whose length nobody knows may be as long as the service takes.
+    -- A body of unknown length may be as long as the service accepts.
     local length = tonumber(txn.sf:req_hdr("content-length")) or
         txn.sf:req_hdr("transfer-encoding") ~= "" and front.max_body_bytes or 0
     if length > #text and length <= math.min(LATE_BYTES, front.max_body_bytes) then

@@ -1,10 +1,11 @@
--- The fields of a request's body, one by one: which are refused at its path (gateway/fields), how many choices and items it
--- asks for. What is not in that list passes: engines ignore what they do not know. vLLM has had advisories for templates and processors of the client's own, which run code or burn time on the engine's
--- machine; n and lists multiply the work.
+-- Checks the fields of a request's body: rejects the fields that its path does not allow (gateway/fields),
+-- and limits the number of choices and items. Unlisted fields pass, because engines ignore unknown fields.
+-- vLLM has had advisories for templates and processors that a client sends, which run code or burn time on
+-- the engine's machine; `n` and lists multiply the work.
 --
--- A body is read piece by piece and never kept: the scanner remembers where in the JSON it is, and nothing else. It
--- judges every occurrence of a key, also where a later one would win. What is no JSON it lets pass: the model refuses
--- that itself.
+-- A body is read piece by piece and never stored: the scanner keeps only its position in the JSON. It checks
+-- every occurrence of a key, also if a later one would override it. Invalid JSON passes, because the model
+-- rejects it.
 
 local fields = require("fields")
 
@@ -13,19 +14,19 @@ local guard = {}
 local INSIDE = { chat_template = "refused" }
 local NONE = {}
 
-local LONGEST_KEY = 128    -- bytes, escapes included: six for each letter of the longest name are fewer
+local LONGEST_KEY = 128    -- bytes, escapes included: more than six for each letter of the longest name
 local LONGEST_NUMBER = 64  -- bytes
-local LONGEST_GAP = 40     -- bytes of what is remembered between two texts; Lua keeps one copy of each text so short
-local MOST_MARKS = 10000   -- brackets, commas and so on where keys matter: they cost a hundred times what text costs
+local LONGEST_GAP = 40     -- bytes of a stored gap between two texts; Lua interns strings up to this length
+local MOST_MARKS = 10000   -- brackets, commas and so on where keys matter: a hundred times the cost of text
 
-local NO_GAP = "\0"         -- in no body that is read
+local NO_GAP = "\0"         -- occurs in no body that is read
 local QUOTE, BRACE, BRACKET, BACKSLASH = ('"{[\\'):byte(1, 4)
 local find, byte, sub = string.find, string.byte, string.sub
 
--- What most of a conversation is beside its texts, each up to the quotation mark of a text: a name; the end of one message
--- with the first name of the next; and that with a text of letters and one more name, as most messages are. To find them at
--- once costs a fraction of finding their marks one by one. (%s has two more characters than JSON has for space: what has
--- them is no JSON.)
+-- The usual content of a conversation between its texts, up to the quotation mark of the next text. MEMBER is
+-- a name. MESSAGE is the end of a message with the first name of the next one. TURN adds a text of letters
+-- and one more name, as in most messages. Matching a gap as a whole costs a fraction of finding its marks one
+-- by one. (%s has two more characters than JSON allows as space; a body with them is not JSON.)
 local MEMBER = '^[%s,]*"[%w_]*"%s*:%s*"'
 local MESSAGE = '^%s*}%s*,%s*{%s*"[%w_]*"%s*:%s*"'
 local TURN = MESSAGE .. '%a*"%s*,%s*"[%w_]*"%s*:%s*"'
@@ -33,30 +34,31 @@ local TURN = MESSAGE .. '%a*"%s*,%s*"[%w_]*"%s*:%s*"'
 local Scanner = {}
 Scanner.__index = Scanner
 
--- limits: choices, the largest number of them that a request may ask for; items, the longest list; salt, the longest
--- cache_salt in bytes. extra: a set of refused fields that the service lets pass; may be nil.
--- models: a set of those that may be asked for; nil: any. Every occurrence of the field is held to it.
+-- Creates a scanner. limits: choices, the maximum number in a request; items, the maximum length of a list;
+-- salt, the maximum bytes of cache_salt. extra: set of fields that the service allows although they are
+-- rejected by default; may be nil. models: set of allowed models; nil: any. Every occurrence of the field is
+-- checked.
 function guard.new(path, limits, extra, models)
     return setmetatable({
         limits = limits,
         top = fields[path] or NONE,
         extra = extra or NONE,
         models = models,
-        naming = nil,      -- the rule by which the string that is read is judged: model or salted
-        items = nil,       -- of the list that is being read, if they are counted
-        gap = NO_GAP, other_gap = NO_GAP,  -- what stood between texts where no key matters, the latest two
+        naming = nil,      -- rule for the string that is being read: model or salted
+        items = nil,       -- number of items in the current list, if they are counted
+        gap = NO_GAP, other_gap = NO_GAP,  -- the two latest gaps between texts where no key matters
         marks = 0,
         depth = 0,         -- open brackets
-        watched = -1,      -- the depth whose keys matter just now
-        inside = false,    -- whether they are those of chat_template_kwargs
+        watched = -1,      -- the depth whose keys currently matter
+        inside = false,    -- whether those keys belong to chat_template_kwargs
         in_string = false,
-        escaped = false,   -- the text before ended with a backslash
-        key = nil,         -- the key that is being read, escapes and all
+        escaped = false,   -- whether the previous piece ended with a backslash
+        key = nil,         -- the key that is being read, escapes included
         awaits_key = false,
         name = nil,        -- the key that was read
-        rule = nil,        -- what it means for the value that is being read
+        rule = nil,        -- rule of that key for the value that is being read
         value = "",        -- that value, unless it is a string, a list or an object
-        refusal = nil, values = nil,  -- the response to a body that is refused: its name, and values of its placeholders
+        refusal = nil, values = nil,  -- name of the response to a rejected body, and its values
     }, Scanner)
 end
 
@@ -71,7 +73,7 @@ function Scanner:refuse(name, values)
     self.refusal, self.values = name, values or NONE
 end
 
--- The field that was read, with the field that it is in.
+-- Returns the path of the current field, with the field that contains it.
 function Scanner:field_path()
     return (self.inside and "chat_template_kwargs." or "") .. self.name
 end
@@ -93,7 +95,7 @@ function Scanner:refuse_count()
     self:refuse("too_many_choices", { limit = self.limits.choices, param = self:field_path() })
 end
 
--- What a name means; nil: nothing, and it passes.
+-- Returns the rule for a name, or nil if the name may pass.
 function Scanner:rule_of(name)
     if self.inside then
         return not self.extra[name] and INSIDE[name] or nil
@@ -105,12 +107,12 @@ function Scanner:rule_of(name)
     return not (rule == "refused" and self.extra[name]) and rule or nil
 end
 
--- A value begins with a bracket or a quotation mark.
+-- Handles a value that begins with a bracket or a quotation mark.
 function Scanner:begins(char)
     if self.rule == "refused" then
         self:refuse_field()
     elseif self.rule == "counted" and char == '"' then
-        self:refuse_count()  -- it would be read as a number all the same
+        self:refuse_count()  -- the engine would parse it as a number anyway
     end
     if (self.rule == "model" or self.rule == "salted") and char == '"' then
         self.naming, self.key = self.rule, ""
@@ -121,10 +123,10 @@ function Scanner:begins(char)
     self.rule = nil
 end
 
--- A value of another kind has ended. To say null is to say nothing.
+-- Handles the end of a value of any other kind. A null counts as an absent field.
 function Scanner:ends()
     if self.rule == "model" then
-        self:refuse_model()  -- null, as an example: the engine would choose
+        self:refuse_model()  -- for example null: the engine would choose
     elseif self.rule == "refused" and self.value ~= "null" then
         self:refuse_field()
     elseif self.rule == "counted" then
@@ -136,7 +138,7 @@ function Scanner:ends()
     self.rule = nil
 end
 
--- Read on inside a string. Returns where to go on.
+-- Continues inside a string. Returns the next position.
 function Scanner:read_string(text, at)
     local from, size = at, #text
     if self.escaped then
@@ -176,7 +178,7 @@ function Scanner:read_string(text, at)
     return quote + 1
 end
 
--- Read on where keys matter. Returns where to go on.
+-- Continues where keys matter. Returns the next position.
 function Scanner:read_members(text, at)
     local found = text:find('["{}%[%],:]', at)
     if self.rule and #self.value <= LONGEST_NUMBER then
@@ -222,7 +224,8 @@ function Scanner:read_members(text, at)
     return found + 1
 end
 
--- One more item of a list. Numbers are none: a list of them is one text. Returns whether it is one too many.
+-- Counts one more item of a list. Numbers do not count: a list of numbers is one text. Returns whether the
+-- limit is exceeded.
 function Scanner:one_more()
     self.items = self.items + 1
     if self.items > self.limits.items then
@@ -231,9 +234,9 @@ function Scanner:one_more()
     return self.refusal ~= nil
 end
 
--- What stands between two texts, from behind the quotation mark that ends the first to the one that begins the second: where
--- the second begins; nil if it is something else. The same gaps come again and again, and to compare costs a fifth of a
--- pattern.
+-- Returns the start of the next text if only a known gap separates it from the end of the previous one, or
+-- nil. The position is after the quotation mark that ends the first text. The same gaps repeat, and a
+-- comparison costs a fifth of a pattern match.
 function Scanner:behind_gap(text, at)
     local gap = self.gap
     if sub(text, at, at + #gap - 1) == gap then
@@ -257,9 +260,9 @@ function Scanner:behind_gap(text, at)
     return at + #gap
 end
 
--- Read on over names with texts, where neither matters. Returns where to go on.
+-- Skips names with texts if neither matters. Returns the next position.
 function Scanner:skip_texts(text, at)
-    local watches = self.depth - 1 == self.watched  -- keys matter behind the end of what is read
+    local watches = self.depth - 1 == self.watched  -- keys matter after the end of this part
     while true do
         local opens
         if watches then
@@ -280,7 +283,7 @@ function Scanner:skip_texts(text, at)
     end
 end
 
--- Read on where no key matters. Returns where to go on.
+-- Continues where no key matters. Returns the next position.
 function Scanner:skip(text, at)
     local depth = self.depth
     repeat
@@ -302,7 +305,7 @@ function Scanner:skip(text, at)
             break
         end
         if char == QUOTE then
-            -- Nothing in the string matters. Most end here, with the first quotation mark that nothing escapes.
+            -- Nothing in the string matters. Most strings end here, at the first unescaped quotation mark.
             local quote = find(text, '"', at, true)
             if quote and byte(text, quote - 1) ~= BACKSLASH then
                 at = quote + 1
@@ -322,9 +325,11 @@ function Scanner:skip(text, at)
     return at
 end
 
--- Read the next piece of the body. Returns whether the body is refused; the response is in refusal and values.
+-- Reads the next piece of the body. Returns whether the body is rejected; the response is in refusal and
+-- values.
 function Scanner:feed(text)
-    -- JSON in UTF-8 has no such byte; in UTF-16 and UTF-32, which Python's parser reads as well, it always has.
+    -- JSON in UTF-8 has no such byte. JSON in UTF-16 and UTF-32, which Python's parser reads as well, always
+    -- has.
     if not self.refusal and text:find("\0", 1, true) then
         self:refuse("body_not_utf8")
     end

@@ -1,8 +1,9 @@
--- The hold of requests while the gate of their model is closed.
+-- Holds requests while the gate of their model is closed.
 --
--- A held request does not wait inside Lua: hold() returns act.YIELD with the time of its next look and is called
--- anew. Where HAProxy notices that the client has left, it goes on to the next rule, gone(). core.queue() would wake
--- a request without polling, but in 2.8 it keeps a pointer to the task of a client that has left.
+-- A held request does not wait inside Lua: hold() returns act.YIELD with the time of its next check, and
+-- HAProxy calls it again. When HAProxy notices that the client has left, it runs the next rule, gone().
+-- core.queue() would wake a request without polling, but in 2.8 it keeps a pointer to the task of a client
+-- that has left.
 
 local again = require("again")
 local answers = require("answers")
@@ -17,8 +18,8 @@ local slots = require("slots")
 local RATE = tonumber(os.getenv("DAYBREAK_RELEASE_RATE"))    -- released per second and slot
 local BURST = tonumber(os.getenv("DAYBREAK_RELEASE_BURST"))  -- released at once
 
-local NEXT_LOOK_MIN = 10   -- ms; the longest that the first ones wait for an open gate
-local NEXT_LOOK_MAX = 500  -- ms; the longest that anybody waits to hear of a failure
+local NEXT_LOOK_MIN = 10   -- ms; maximum delay of the first requests after the gate opens
+local NEXT_LOOK_MAX = 500  -- ms; maximum delay until a held request notices a failure
 
 local HELD = "txn.daybreak_held"
 local UNTOLD = "txn.daybreak_untold"
@@ -28,14 +29,14 @@ local FULL = "txn.daybreak_full"
 local TOLD = "txn.daybreak_told"
 local SOURCE = "txn.daybreak_source"
 local TURN = "txn.daybreak_turn"
-local RAW = "txn.daybreak_raw"  -- of who has come back: nobody has looked at its body
+local RAW = "txn.daybreak_raw"  -- of a returned request: its body is unchecked
 local DEADLINE = "txn.daybreak_deadline"
 local SERVER = "txn.daybreak_server"
-local NEXT = "txn.daybreak_next"  -- <ms>:<...>: from the router, where the request's route has another backend for it
+local NEXT = "txn.daybreak_next"  -- <ms>:<...>: from the router, if the route has another backend
 local FALLS_BACK = "txn.daybreak_falls_back"
 local PROBE = "txn.daybreak_probe"  -- it does not count as activity
 
-local MOST_TURNS = 8  -- how often a request comes back that no server could be reached for
+local MOST_TURNS = 8  -- maximum returns of a request for which no server could be reached
 
 local now_ms, waiting, can_pass = clock.now_ms, slots.waiting, slots.can_pass
 local last_number = 0
@@ -65,7 +66,7 @@ local function leave(txn, slot, number, reason)
     end
 end
 
--- Whether one more held request may be released now.
+-- Returns whether one more held request may be released now.
 local function take_token(slot, now)
     slot.tokens = math.min(BURST, slot.tokens + (now - slot.filled) * RATE / 1000)
     slot.filled = now
@@ -76,8 +77,9 @@ local function take_token(slot, now)
     return true
 end
 
--- ms until a held request looks again. Those in front look often; those behind, whose turn comes later, seldom:
--- half the time until their turn at the pace of release. Who has waited long looks no oftener than after half a percent more.
+-- Returns the ms until the next check of a held request. Requests at the front check often; later ones wait
+-- for half the time until their turn at the release rate. Check at most every 0.5 % of the time waited, to
+-- bound CPU with many old requests.
 local function next_look(slot, place, now)
     local rank = math.min(place.order - slot.left, slot.held)
     local wanted = math.max(rank * 500 / RATE, (now - place.since) / 200)
@@ -85,8 +87,8 @@ local function next_look(slot, place, now)
     return math.max(1, math.floor(math.min(look, math.min(place.deadline, place.falls_back_at) - now)))
 end
 
--- Sends a request back to the router, for the next backend of its route, if there is one: nothing of it was sent. number: of
--- its place in the hold, if it has one. Returns whether it goes.
+-- Sends a request back to the router for the next backend of its route, if there is one; nothing of it was
+-- sent. number: of its place in the hold, if it has one. Returns whether the request was sent back.
 local function falls_back(txn, slot, number)
     if not txn:get_var(NEXT) then
         return false
@@ -99,9 +101,9 @@ local function falls_back(txn, slot, number)
     return true
 end
 
--- Answers 404 to who names a model that the service does not have: the model's own 404 would cost a wake, and Serve's
--- has another shape. The name is found where it is in what has come of the body, or the router has found it; who names
--- none is the model's to judge.
+-- Answers 404 if the request names a model that the service does not have: the model's own 404 would cost a
+-- wake, and Serve's has another shape. The name comes from the received part of the body, or from the router.
+-- A request without a name is left to the model.
 local function check_model(txn, slot, path, text)
     local name = model.named(path, text, txn) or txn:get_var(TOLD)
     local listed = (slots.fronts[slot.port] or slot).listed
@@ -118,12 +120,12 @@ local function no_memory(txn, slot)
     answers.respond(txn, "hold_full_memory", { retry_after = slot.retry_after })
 end
 
--- Bytes of the body that have come and fit the buffer.
+-- Returns the received bytes of the body that fit the buffer.
 local function come(txn)
     return tonumber(txn.f:req_body_len()) or 0
 end
 
--- Charges what has come of a held request's body since. Returns whether there was room.
+-- Charges the newly received part of a held request's body. Returns whether the budget allows it.
 local function grow(txn, place)
     if not place.grows then
         return true
@@ -136,8 +138,8 @@ local function grow(txn, place)
     return true
 end
 
--- Gives a request its place in the hold, and returns the place's number; nil if it goes to another backend. deadline: of who
--- has been held before.
+-- Adds a request to the hold and returns its number, or nil if it goes to another backend. deadline: of a
+-- request that was held before.
 local function join(txn, slot, now, for_replicas, length, whose, deadline)
     local source = txn:get_var(SOURCE)
     length = length or txn.sf:req_hdr("transfer-encoding") == "" and 0 or nil
@@ -169,7 +171,8 @@ local function join(txn, slot, now, for_replicas, length, whose, deadline)
     return last_number
 end
 
--- A request that does not count as activity passes if the model is awake, and is answered at once otherwise.
+-- Handles a request that does not count as activity: it passes if the model is awake, and otherwise receives
+-- an immediate response.
 local function probe(txn, slot, passes)
     slots.count(slot, "health_check")
     if passes then
@@ -183,7 +186,7 @@ local function probe(txn, slot, passes)
     end
 end
 
--- A request that comes for the first time. Returns the number of its place in the hold, or nil if it may pass, or goes to
+-- Handles a new request. Returns the number of its place in the hold, or nil if it may pass or goes to
 -- another backend.
 local function arrive(txn, slot, now, for_replicas)
     local length = tonumber(txn.sf:req_hdr("content-length"))
@@ -234,7 +237,7 @@ local function arrive(txn, slot, now, for_replicas)
     return join(txn, slot, now, for_replicas, length, whose)
 end
 
--- A request that has passed comes back: no server could be reached for it. Nothing of it was sent.
+-- Handles a request that passed and returned because no server could be reached; nothing of it was sent.
 local function come_back(txn, slot, now)
     slots.use(slot)
     again.used(slot)
@@ -248,7 +251,8 @@ local function come_back(txn, slot, now)
     local length = tonumber(txn.sf:req_hdr("content-length"))
     local for_replicas = txn:get_var(FOR_REPLICAS)
     if txn:get_var(RAW) then
-        -- It was sent to replicas that look at bodies. The next ones may not, and Serve's proxy does not know adapters.
+        -- It was sent to replicas that check bodies. The next servers may not, and Serve's proxy does not
+        -- know adapters.
         body.look(txn, slot, txn.sf:path(), length)
         for_replicas = for_replicas or slot.replicas_listen == 1
     end
@@ -256,7 +260,8 @@ local function come_back(txn, slot, now)
 end
 
 local function hold(txn)
-    -- HAProxy has Lua count instructions to interrupt long runs, which is never done here: it only costs time.
+    -- HAProxy makes Lua count instructions to interrupt long runs. That never happens here, so it only costs
+    -- time.
     debug.sethook()
     local now = now_ms()
     local number = txn:get_var(HELD)
@@ -329,7 +334,7 @@ local function hold(txn)
     return pause(next_look(slot, place, now), waits)
 end
 
--- HAProxy has stopped a hold: the client has gone.
+-- Handles a hold that HAProxy ended because the client has left.
 local function gone(txn)
     local number = txn:get_var(HELD)
     leave(txn, waiting[number].slot, number, "gone")

@@ -1,13 +1,14 @@
--- API keys: who may use a service. HAProxy's own rules look each request's key up in a map, with its head
--- (haproxy.cfg.j2), so who brings one that fits costs no Lua. Here the maps are filled, and it is said what is wrong.
+-- API keys: access control of services. HAProxy's own rules look up each request's key in a map, with its
+-- head (haproxy.cfg.j2), so a request with a valid key needs no Lua. This module fills the maps and sends the
+-- error responses.
 
 local answers = require("answers")
 local percent = require("percent")
 local slots = require("slots")
 
 local ACCESS = os.getenv("DAYBREAK_ACCESS")  -- the map of ports of services to whether a key is needed
-local KEYS = os.getenv("DAYBREAK_KEYS")      -- the map of <port>/<digest> to what is known of the key
-local USES = "key_uses"                          -- the table of what each key is used for
+local KEYS = os.getenv("DAYBREAK_KEYS")      -- the map of <port>/<digest> to the key's properties
+local USES = "key_uses"                          -- the table of the usage of each key
 local SOURCE = "txn.daybreak_source"         -- a client's address
 
 local keys = {}
@@ -16,10 +17,10 @@ local rings = {}  -- port of a service -> the slot that its keys came with, and 
 
 local NEVER = 99999999999  -- seconds since 1970
 local ANY = 4000000000     -- requests
-local SPARE = 4            -- times the free room of a hold that one of several keys, or of all clients, may take
+local SPARE = 4            -- times the free capacity of a hold that a key, or all clients, may use
 
--- What a word of `daybreak set` says of the keys: <name>:<digest>:<expires>:<per minute>:<in flight>:<held>:<models>,...
--- A digest of zeros is of a key that nobody can read, a 0 and nothing are no limit.
+-- Parses the keys in a word of `daybreak set`: <name>:<digest>:<expires>:<per minute>:<in
+-- flight>:<held>:<models>,... A digest of zeros is an unreadable key; 0 or an empty value is no limit.
 function keys.parsed(value)
     local found = {}
     for word in value:gmatch("[^,]+") do
@@ -50,8 +51,9 @@ local function fill(port, before, entries)
     end
 end
 
--- Says to HAProxy who may use a service. To be called when the slot was set that takes its requests, or has gone. What
--- is new comes before what goes: who has one of two keys while they change is never refused.
+-- Configures the access to a service in HAProxy. Call it when the slot that takes its requests was set or
+-- removed. New keys are added before old ones are deleted: during a key rotation a client with one of two
+-- keys is never rejected.
 function keys.note(slot)
     local port = slot.port
     local ring = rings[port]
@@ -91,19 +93,19 @@ function keys.note(slot)
     rings[port] = { slot = slot, entries = entries, by_name = by_name }
 end
 
--- The key of a request that has come to a port with a key of that name, and how many the service has; nil where it needs
--- none.
+-- Returns the key of a request by its port and the key's name, and the number of keys of the service; nil if
+-- it needs no key.
 local function find(port, name)
     local ring = name and rings[port]
     return ring and ring.by_name[name], ring and #ring.slot.keys
 end
 
--- The same of a request.
+-- Returns the same for a request.
 function keys.of(txn)
     return find(txn.f:dst_port(), txn:get_var("txn.daybreak_key"))
 end
 
--- The names among some that a request's key may ask for. port: where it has come to.
+-- Returns those names that the request's key may use. port: of the request.
 function keys.visible(txn, names, port)
     local key, found = find(port or txn.f:dst_port(), txn:get_var("txn.daybreak_key")), {}
     for _, name in ipairs(names) do
@@ -118,8 +120,8 @@ local function refuse(txn, slot, key, name, values)
     answers.respond(txn, name, values)
 end
 
--- Answers 403 where the key may not ask for the model. name: nil where what is here of the body names none; then the
--- engine would choose.
+-- Answers 403 if the key may not use the model. name: nil if the received part of the body has no name; the
+-- engine would then choose.
 function keys.check_model(txn, slot, name)
     local key = keys.of(txn)
     if key and key.models and not name then
@@ -129,14 +131,16 @@ function keys.check_model(txn, slot, name)
     end
 end
 
--- Whose request it is: a key's by its name, or a client's by its address, which no key is named like.
+-- Returns the owner of a request: the name of its key, or the address of its client, which no key's name
+-- equals.
 function keys.whose(txn)
     local key = keys.of(txn)
     return key and key.name or "@" .. (txn:get_var(SOURCE) or "")
 end
 
--- Answers 429 where a key has as many held as it may, or a client where no key is needed. Of several none takes all: each
--- may have as many as four times the room that is left, so there is room for the next one at any time.
+-- Answers 429 if a key has its maximum number of held requests, or a client if no key is needed. With several
+-- keys none may use the whole hold. Each may have four times the remaining capacity, so there is always
+-- capacity for the next one.
 function keys.check_held(txn, slot)
     local key, others = keys.of(txn)
     local whose = keys.whose(txn)
@@ -152,14 +156,14 @@ function keys.check_held(txn, slot)
     return whose
 end
 
--- Counts one more that is held, once nothing else refuses it, or one less. whose: from whose().
+-- Counts one more or one less held request of an owner, see whose(), after all other checks have passed.
 function keys.count_held(slot, whose, more)
     slot.held_by = slot.held_by or {}
     local held = (slot.held_by[whose] or 0) + more
     slot.held_by[whose] = held > 0 and held or nil
 end
 
--- What was done with each key of a service whose requests the slot takes, as JSON; "" for other slots.
+-- Returns the usage of each key of a service whose requests the slot takes, as JSON; "" for other slots.
 function keys.told(slot)
     local ring = rings[slot.port]
     if not ring or ring.slot ~= slot or not next(ring.by_name) then
@@ -174,23 +178,23 @@ function keys.told(slot)
     return ',"keys":{' .. table.concat(rows, ",") .. "}"
 end
 
--- Nobody has told yet whether the service needs a key, or there is none at this port.
+-- Handles a port whose key requirement is not configured yet, or that has no service.
 local function untold(txn)
     debug.sethook()  -- as in hold.lua
     local port = txn.f:dst_port()
     if not rings[port] then
         return slots.unknown(txn, true, "txn.daybreak_key_untold")
     end
-    return act.CONTINUE  -- said, as in pause.lua
+    return act.CONTINUE  -- explicit, see pause.lua
 end
 
--- Answers who has no key that fits. While a key of the service cannot be read nobody knows whether his is wrong: 503,
--- to be tried again.
+-- Answers requests without a valid key. While a key of the service cannot be read, it is unknown whether the
+-- request's key is wrong: 503, so that the client retries.
 local function locked(txn)
     debug.sethook()
     local ring = rings[txn.f:dst_port()]
     if not ring then
-        return  -- the rule behind this one refuses
+        return  -- the next rule rejects
     end
     local key = keys.of(txn)
     if key and txn:get_var("txn.daybreak_expired") then

@@ -1,13 +1,14 @@
--- What the gateway answers itself, whether the model sleeps or not: the list of models, and requests of a kind that no
--- model answers. None of them comes to the service's own backend, so they neither wake it nor keep it awake.
+-- Responses of the gateway itself, whether the model sleeps or not: the list of models, and requests of a
+-- kind that no model answers. They never reach the service's own backend, so they neither wake it nor keep it
+-- awake.
 
 local answers = require("answers")
 local keys = require("keys")
 local slots = require("slots")
 
-local LISTED = "txn.daybreak_listed"  -- the port of a service whose models are asked for
+local LISTED = "txn.daybreak_listed"  -- the port of the service whose models are listed
 
--- Answers who asks for all models of a service.
+-- Responds with the list of all models of a service.
 local function list(applet)
     local port = applet:get_var(LISTED)
     local slot = slots.front_at(port)
@@ -25,14 +26,14 @@ local function own(txn)
     local stored = path:match("^/v1/responses/(.*)$")
     local methods = slot.paths ~= "" and "GET, HEAD, POST, PUT, PATCH, DELETE" or lists and "GET, HEAD" or "POST"
     if method == "OPTIONS" then
-        -- A page of a browser asks, before it sends JSON, whether it may; it has no key yet. The answer's headers, if the
-        -- page may, are HAProxy's (haproxy.cfg.j2).
+        -- A page in a browser sends a preflight request before JSON; it has no key yet. HAProxy adds the
+        -- response's headers if the page is allowed (haproxy.cfg.j2).
         answers.nothing(txn, { allow = methods })
     end
     if lists and (method == "GET" or method == "HEAD") then
         if path == "/v1/models" then
             txn:set_var(LISTED, txn.f:dst_port())
-            return act.CONTINUE  -- said, as in pause.lua
+            return act.CONTINUE  -- explicit, see pause.lua
         end
         answers.model(txn, keys.visible(txn, slot.listed.names), path, function(name)
             answers.respond(txn, "model_not_found_none", { model = name })

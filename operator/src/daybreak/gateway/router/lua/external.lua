@@ -1,24 +1,26 @@
--- Models outside of the cluster, for what no backend of a route has taken.
+-- Models outside the cluster, for requests that no backend of a route accepted.
 --
--- They are somebody else's: of a request goes there what is asked, and nothing that says who asks, or with which key.
+-- They belong to a third party, so a request sends its body there, and nothing that identifies the client or
+-- its key.
 
 local percent = require("percent")
 
 local external = {}
 
-local SERVER = "txn.daybreak_external"  -- the server of the backend of that name: it says whose certificates are believed
+local SERVER = "txn.daybreak_external"  -- the server in the backend of that name, with its trusted certificates
 local ADDRESS = "txn.daybreak_external_address"
 local PORT = "txn.daybreak_external_port"
 local HOST = "txn.daybreak_external_host"
 local ROUTE = "txn.daybreak_external_route"
-local LEFT = "txn.daybreak_left"        -- set: nothing of the client's own is in the head any more
+local LEFT = "txn.daybreak_left"        -- set: the head has no more client data
 
-local OWN_PATH = "/v1"  -- instead of which the path of the base URL comes
+local OWN_PATH = "/v1"  -- replaced by the path of the base URL
 local GOES_ALONG = { ["content-type"] = true, ["content-length"] = true, ["transfer-encoding"] = true, accept = true }
 
-local hosts = {}  -- name of a route's object → where its external model is
+local hosts = {}  -- name of a route's object → address of its external model
 
--- All of them anew: <route>:<server>:<address>:<port>:<host>:<path>:<key>,... percent-encoded. No key: none is sent.
+-- Replaces all external models: <route>:<server>:<address>:<port>:<host>:<path>:<key>,... percent-encoded. No
+-- key: none is sent.
 function external.set(text)
     local fresh = {}
     for id, server, address, port, host, path, key in text:gmatch("([^,:]+)" .. (":([^,:]*)"):rep(6)) do
@@ -34,12 +36,12 @@ function external.set(text)
     hosts = fresh
 end
 
--- Whether a route has one that can be asked.
+-- Returns whether a route has an available external model.
 function external.is_there(id)
     return hosts[id] ~= nil
 end
 
--- Says to HAProxy where a request goes.
+-- Sets the destination of a request in HAProxy.
 function external.choose(txn, id)
     local to = hosts[id]
     txn:set_var(SERVER, to.server)
@@ -49,7 +51,7 @@ function external.choose(txn, id)
     txn:set_var(ROUTE, id)
 end
 
--- Makes the head what may leave the cluster.
+-- Reduces the head to the headers that may leave the cluster.
 local function leave(txn)
     local to = hosts[txn:get_var(ROUTE)]
     for name in pairs(txn.http:req_get_headers()) do

@@ -1,8 +1,9 @@
--- What is kept of large bodies and their answers, in bytes: within one budget, and within a share of it for each client.
+-- Memory of large bodies and their responses, in bytes: one budget, with a share for each client.
 --
--- What has come is counted, not what a client says that it will send. A body is here until its answer begins. HAProxy
--- reads an answer as fast as it comes, whether its client takes it or not, so an answer counts from its head on with all
--- that the buffer can take of it; one whose length nobody knows, with what its client has not taken yet.
+-- Received bytes are counted, not announced ones. A body stays here until its response begins. HAProxy reads
+-- a response as fast as it comes, whether its client reads it or not. Therefore a response counts from its
+-- head on, with as much of it as the buffer can hold. If its length is unknown, the part that its client has
+-- not read yet counts.
 
 local answers = require("answers")
 local model = require("model")
@@ -12,19 +13,19 @@ local rename = require("rename")
 local tally = require("tally")
 
 local MAX_BODY = tonumber(os.getenv("DAYBREAK_MAX_BODY"))  -- bytes of one body
-local BUDGET = tonumber(os.getenv("DAYBREAK_BUDGET"))      -- bytes that may be here at a time
+local BUDGET = tonumber(os.getenv("DAYBREAK_BUDGET"))      -- maximum bytes at the same time
 local SHARE = tonumber(os.getenv("DAYBREAK_SHARE"))        -- bytes of it for one client
 local BODY_TIMEOUT = tonumber(os.getenv("DAYBREAK_BODY_TIMEOUT"))  -- seconds
-local LOOK = 50       -- ms between two looks at what has come
+local LOOK = 50       -- ms between two checks of the received bytes
 local BUFFER = tonumber(os.getenv("DAYBREAK_BUFFER"))  -- bytes
-local ANSWER = 65536  -- bytes of an answer that are not counted: those of a client that keeps up
+local ANSWER = 65536  -- bytes of a response that are not counted: those of a client that keeps up
 
 local COUNTED = "txn.daybreak_bytes"
 local BEGAN = "txn.daybreak_began"
 local SOURCE = "txn.daybreak_source"
 
-local bytes = 0     -- that are here
-local sources = {}  -- client -> bytes of his
+local bytes = 0     -- current bytes
+local sources = {}  -- client -> its bytes
 
 local function count(txn, size)
     local before = txn:get_var(COUNTED) or 0
@@ -42,7 +43,7 @@ local function count(txn, size)
     end
 end
 
--- Whether there is no room for what a client has here, and so much more.
+-- Returns whether a client's bytes, with additional ones, exceed the budget.
 local function full(txn, more)
     return bytes + more > BUDGET or (sources[txn:get_var(SOURCE) or ""] or 0) + more > SHARE
 end
@@ -60,7 +61,7 @@ local function no_room(txn)
     refuse(txn, "queue_full_large_requests")
 end
 
--- Waits for the body, and counts what has come of it: of one in chunks, until the last of them is here.
+-- Waits for the body, and counts the received bytes; a chunked body until the last chunk.
 local function gather(txn)
     local now = core.now()
     local ms = now.sec * 1000 + now.usec // 1000
@@ -74,7 +75,7 @@ local function gather(txn)
     if not began then
         began = ms
         txn:set_var(BEGAN, ms)
-        -- Sooner told now than when half of it has come.
+        -- Reject now instead of after half of the body.
         if full(txn, length or here) then
             no_room(txn)
         end
@@ -92,7 +93,7 @@ local function gather(txn)
     return pause(LOOK, waits)
 end
 
--- The body is here, as far as there is room for it.
+-- Handles a body that is here, as far as the budget allows.
 local function arrived(txn)
     local here = tonumber(txn.sf:req_body_len()) or 0
     if here > MAX_BODY then
@@ -105,7 +106,8 @@ local function arrived(txn)
     txn:set_var("txn.daybreak_arrived", true)
 end
 
--- Finds the model of a request that has come to the service's own address already: what it names is for that to judge.
+-- Finds the model of a request that has already come to a service's own address; that service checks the
+-- name.
 local function find(txn)
     local name = model.named(txn.sf:path(), txn.sf:req_body(), txn)
     if name then

@@ -1,4 +1,4 @@
--- Which requests of a route go other ways than the rest.
+-- Requests of a route with other destinations than the rest.
 
 local bearer = require("bearer")
 local model = require("model")
@@ -6,7 +6,7 @@ local percent = require("percent")
 
 local matches = {}
 
-local LONGEST = 128  -- bytes of a value that a pattern is held against: the time that it takes grows with the third power
+local LONGEST = 128  -- maximum bytes of a value for a pattern: the matching time is cubic
 
 local function each(words, carry_out)
     local found = {}
@@ -21,7 +21,7 @@ local function header(word)
     return { name = percent.decoded(name), how = how, value = percent.decoded(value) }
 end
 
--- Matches as shares.py writes them, in order. read_ways: reads the ways of one.
+-- Parses matches in the format of shares.py, in order. read_ways: parses the destinations of one.
 function matches.read(words, read_ways)
     return each(words, function(word)
         local headers, keys, paths, users, text = percent.decoded(word):match(
@@ -52,7 +52,7 @@ local function one_of(value, wanted)
     return false
 end
 
--- Whether all of the head is as one match wants it.
+-- Returns whether the head satisfies all conditions of one match.
 local function in_head(txn, one)
     for _, wanted in ipairs(one.headers or {}) do
         local value = txn.sf:req_fhdr(wanted.name)
@@ -67,8 +67,8 @@ local function in_head(txn, one)
     return not one.keys or digest ~= nil and bearer.opens(digest, one.keys)
 end
 
--- The first match of a route that holds for a request; nil: none. Second: whether more of the body is needed to know.
--- text: what is here of the body; whole: whether it ends with that.
+-- Returns the first match of a route that applies to a request, or nil. Second value: whether the result
+-- needs more of the body. text: the received part of the body; whole: whether it is complete.
 function matches.first(txn, route, text, whole)
     local user, looked
     for _, one in ipairs(route.matches) do

@@ -1,8 +1,8 @@
--- Copies of a route's requests, for a model that is tried out. Nobody waits for them, and their answers go nowhere: they are
--- read and forgotten in small pieces, whatever their size.
+-- Copies of a route's requests, for a model under evaluation. No client waits for them, and their responses
+-- are discarded: they are read in small pieces, whatever their size.
 --
--- Only what is here whole when the request is sent on is copied: nothing is waited for or kept for a copy. What would be too
--- much is left out.
+-- A request is copied only if it is completely here when it is sent: no copy waits or is stored. Copies
+-- beyond the limits are omitted.
 
 local answers = require("answers")
 local model = require("model")
@@ -11,11 +11,11 @@ local tally = require("tally")
 local GATEWAY = os.getenv("DAYBREAK_GATEWAY")  -- the address of the HAProxy that holds
 local TOKEN = os.getenv("DAYBREAK_TOKEN")
 local MOST_BODY = 256 * 1024       -- bytes of one body
-local BUDGET = 4 * 1024 * 1024     -- bytes of those on their way
-local MOST = 32                    -- copies on their way
-local SECONDS = 600                -- that a model may be silent
+local BUDGET = 4 * 1024 * 1024     -- bytes of copies in flight
+local MOST = 32                    -- copies in flight
+local SECONDS = 600                -- maximum silence of a model
 local PIECE = 4096                 -- bytes
--- The last two say that a request is a health check: its copy is one as well, and no activity of the other model.
+-- The last two mark a request as a health check: its copy is one as well, and no activity of the other model.
 local GO_ALONG = { "content-type", "authorization", "x-api-key", "user-agent", "daybreak-health-check" }
 
 local mirror = {}
@@ -43,7 +43,7 @@ local function send(port, head, body)
     end)
 end
 
--- Whether the next request of a route is one of those that are copied, exactly as many in a hundred as it says.
+-- Returns whether the next request of a route is copied, exactly at its percentage.
 local function is_due(to)
     to.credit = to.credit + to.weight
     if to.credit < 100 then
@@ -53,8 +53,8 @@ local function is_due(to)
     return true
 end
 
--- Sends a copy of a request, if its route has one made of it. text: the body; whole: whether that is all of it. from, to: where
--- the model's name stands in it.
+-- Sends a copy of a request, if its route requires one. text: the body; whole: whether it is complete. from,
+-- to: position of the model's name in it.
 function mirror.copy(txn, route, text, whole, from, to)
     local way = route.mirror
     if not way or not is_due(way) or not whole or #text > MOST_BODY or bytes + #text > BUDGET or here >= MOST then
@@ -67,7 +67,7 @@ function mirror.copy(txn, route, text, whole, from, to)
     local body = text:sub(1, from - 1) .. name .. text:sub(to + 1)
     local lines = {
         "POST " .. path .. " HTTP/1.1", "Host: daybreak-mirror", "Connection: close", "Content-Length: " .. #body,
-        -- Not whose it is: a key that its service does not know is no wrong try of this client's.
+        -- No source: a key that its service does not know is not a failed attempt of this client.
         "X-Daybreak-Routed: " .. TOKEN,
     }
     for _, header in ipairs(GO_ALONG) do

@@ -1,16 +1,17 @@
--- Writes another model's name into a request's body while it passes. In the HAProxy that clients reach it is a filter of a
--- backend that such requests alone take, so that no other one has a filter; in the other one, what late.lua's filter does.
+-- Replaces the model's name in a request's body while it passes. In the HAProxy that clients reach it is a
+-- filter of a backend for such requests only, so that no other request has a filter. In the other HAProxy
+-- late.lua's filter calls it.
 
 local answers = require("answers")
 local tally = require("tally")
 
 local FROM = "txn.daybreak_from"        -- bytes of the body before the name
 local CUT = "txn.daybreak_cut"          -- bytes of the name as it was sent
-local WRITTEN = "txn.daybreak_written"  -- what is written instead of it
+local WRITTEN = "txn.daybreak_written"  -- replacement for the name
 
 local rename = {}
 
--- Notes what is to be written. from, to: where the name stands in the body, the quotation marks of JSON not included.
+-- Records the replacement. from, to: position of the name in the body, without the quotation marks of JSON.
 function rename.note(txn, name, from, to, form)
     if not form then
         name, from, to = answers.quoted(name), from - 1, to + 1
@@ -20,7 +21,7 @@ function rename.note(txn, name, from, to, form)
     txn:set_var(WRITTEN, name)
 end
 
--- The head of a request passes: from now on the length is that of the body as it will be.
+-- Handles the head of a request: sets the length of the changed body.
 function rename.head(filtered, txn, message)
     local written = txn:get_var(WRITTEN)
     if not written then
@@ -33,7 +34,7 @@ function rename.head(filtered, txn, message)
     filter.register_data_filter(filtered, message.channel)
 end
 
--- The first of the body passes. The name is in it: it was found in what is here.
+-- Handles the first part of the body, which contains the name: it was found in the received part.
 function rename.body(filtered, txn, message)
     if filtered.renamed then
         return
@@ -42,7 +43,7 @@ function rename.body(filtered, txn, message)
     local written = txn:get_var(WRITTEN)
     local went, size = pcall(message.set, message, written, txn:get_var(FROM), txn:get_var(CUT))
     if not went or size ~= #written then
-        txn:done()  -- a body of another length than was told must not go on
+        txn:done()  -- a body whose length differs from its header must not continue
         return
     end
     filter.unregister_data_filter(filtered, message.channel)

@@ -1,4 +1,4 @@
--- The namespace's one address: which service a request is for follows from the model that its body names.
+-- Common address of the namespace: the model that a request's body names determines its service.
 
 local answers = require("answers")
 local bearer = require("bearer")
@@ -11,31 +11,32 @@ local rename = require("rename")
 local tally = require("tally")
 local ways = require("ways")
 
--- Whether this is the HAProxy that has whole bodies, or the one that sees the beginnings of all.
+-- Whether this HAProxy buffers whole bodies, or sees only their beginnings.
 local WHOLE = os.getenv("DAYBREAK_LATE") == "1"
 
 local PORT = "txn.daybreak_port"
 local FOUND = "txn.daybreak_found"
-local NEXT = "txn.daybreak_next"    -- of a request that a backend of its route did not take, see ways.back()
-local DOOR = "txn.daybreak_door"    -- the port of a route's own address, where a request has come to one
-local OFFER = "txn.daybreak_offer"  -- told to the HAProxy that holds, where there is another backend
+local NEXT = "txn.daybreak_next"    -- of a request that a route's backend did not accept, see ways.back()
+local DOOR = "txn.daybreak_door"    -- the port of a route's dedicated address, if a request has come to one
+local OFFER = "txn.daybreak_offer"  -- sent to the HAProxy that holds, if there is another backend
 
--- The map of all keys' digests, and of OPEN and UNREAD; nil in the one that has whole bodies: no client reaches that.
+-- The map of all keys' digests, and of OPEN and UNREAD; nil in the HAProxy that buffers whole bodies, which
+-- no client reaches.
 local KEYS = os.getenv("DAYBREAK_ROUTER_KEYS")
-local ORIGINS = os.getenv("DAYBREAK_ROUTER_ORIGINS")  -- the map of origins whose pages may read answers; likewise
+local ORIGINS = os.getenv("DAYBREAK_ROUTER_ORIGINS")  -- the map of origins whose pages may read responses
 local MODELS = os.getenv("DAYBREAK_ROUTER_MODELS")    -- the map of the ports of models; likewise
-local OPEN = "open"      -- in KEYS where a service takes requests without a key
+local OPEN = "open"      -- in KEYS if a service accepts requests without a key
 local UNREAD = "unread"  -- in KEYS while a key cannot be read
 
-local routes = {}  -- model → port of its service and keys (digests) that may ask for it; no keys: it is open to all
+local routes = {}  -- model → port of its service and digests of allowed keys; no keys: it is open to all
 local known = {}   -- the models and the names of routes, in order
 local mapped = {}  -- the keys of the map
-local origins = {} -- the origins of theirs
-local placed = {}  -- the ports of models, as the map has them
-local told = {}    -- what has come of what is being told, by its command
+local origins = {} -- the origins of the services
+local placed = {}  -- the ports of models in the map
+local told = {}    -- the received part of a text, by its command
 
--- The route whose own address a request has come to. of: a transaction or an applet. nil: it has come to the common address;
--- false: to one that no route has, or of which nothing was told yet.
+-- Returns the route whose dedicated address a request has come to. of: a transaction or an applet. nil: the
+-- common address; false: an address that no route has, or that is not configured yet.
 local function entered(of)
     local door = of:get_var(DOOR)
     if door then
@@ -43,8 +44,8 @@ local function entered(of)
     end
 end
 
--- Where a name leads, for requests that have come to an address, see entered(): a model's port and keys, or a route. A model's
--- own name leads to the model; at a route's own address the route's names are all that there is.
+-- Returns the destination of a name at an address, see entered(): a model's port and keys, or a route. A
+-- model's own name leads to the model; a route's dedicated address serves the route's names only.
 local function leads(name, address)
     local route = ways.named(name)
     if address ~= nil then
@@ -53,8 +54,7 @@ local function leads(name, address)
     return routes[name], not routes[name] and route or nil
 end
 
--- The models that may be named at an address to who has a key of this digest (nil: none), in order: those of services that he
--- may use.
+-- Returns the models that a client with a key of this digest (nil: none) may use at an address, in order.
 local function visible(digest, address)
     local names, asked = {}, {}
     for _, name in ipairs(known) do
@@ -68,7 +68,8 @@ local function visible(digest, address)
     return names
 end
 
--- Returns what responds to a request for an unknown model if the client may use none at an address, see answers.unknown().
+-- Returns what responds to a request for an unknown model if the client may use none at an address, see
+-- answers.unknown().
 local function without_names(txn, address)
     return function(name)
         if address ~= nil then
@@ -81,19 +82,19 @@ local function without_names(txn, address)
     end
 end
 
--- Answers who asks for one model by its name in the path.
+-- Responds with one model by its name in the path.
 local function describe(txn)
     local address = entered(txn)
     answers.model(txn, visible(bearer.digest(txn), address), txn.sf:path(), without_names(txn, address))
 end
 
--- Answers who asks for all of them. Such a service sees no headers: HAProxy has looked at the key.
+-- Responds with the list of all models. An HTTP service sees no headers: HAProxy has read the key.
 local function list(applet)
     local digest = applet:get_var("txn.daybreak_digest")
     answers.list(applet, visible(digest and digest:lower(), entered(applet)))
 end
 
--- Whether the body ends with what is here. Nobody knows, where its length was not told.
+-- Returns whether the received part is the whole body. That is unknown without an announced length.
 local function is_whole(txn, text)
     if WHOLE then
         return true
@@ -102,7 +103,8 @@ local function is_whole(txn, text)
     return length and length <= #text or not length and txn.sf:req_hdr("transfer-encoding") == ""
 end
 
--- Sends a request the way that its route has for it, as a request for that model. match, tried, since: see ways.choose().
+-- Sends a request to the destination that its route chooses, with that model's name. match, tried, since: see
+-- ways.choose().
 local function send_by(txn, chosen, name, from, to, match, tried, since)
     local way, offer
     if chosen then
@@ -122,7 +124,8 @@ local function send_by(txn, chosen, name, from, to, match, tried, since)
     end
 end
 
--- Chooses the service, by what is here of the body. A name that stands further behind is found where the body is whole.
+-- Chooses the service, by the received part of the body. A name further behind is found by the HAProxy that
+-- buffers whole bodies.
 local function route(txn)
     local address = entered(txn)
     if address == false then
@@ -174,7 +177,7 @@ local function route(txn)
     txn:set_var(FOUND, percent.encoded(name))
 end
 
--- Makes the entries of a map of HAProxy those of a table; before: the table of before.
+-- Updates a map of HAProxy to the entries of a table; before: the previous table.
 local function keep(map, before, now)
     for key, value in pairs(now) do
         if before[key] ~= value then
@@ -189,7 +192,8 @@ local function keep(map, before, now)
     return now
 end
 
--- Says to HAProxy whose requests are listened to: nobody's body is waited for who may ask nothing here.
+-- Configures in HAProxy the keys whose requests are accepted: it waits for no body of a client without
+-- access.
 local function note_keys()
     local now = { [OPEN] = not next(routes) and "1" or nil }
     for _, route in pairs(routes) do
@@ -201,7 +205,7 @@ local function note_keys()
     mapped = keep(KEYS, mapped, now)
 end
 
--- Says to HAProxy where models are.
+-- Configures in HAProxy the ports of models.
 local function note_ports()
     local now = {}
     for name, route in pairs(routes) do
@@ -218,7 +222,7 @@ local function note_origins(words)
     origins = keep(ORIGINS, origins, now)
 end
 
--- Puts all names in order. A model's own name always leads to the model.
+-- Sorts all names. A model's own name always leads to the model.
 local function know()
     local names = {}
     for name in pairs(routes) do
@@ -231,8 +235,9 @@ local function know()
     known = names
 end
 
--- <models>|<rings>|<origins>: <model>=<port>:<ring>,... <ring>=<digest>+<digest>...,... <origin>,...: all models anew, and
--- the keys that may ask for them; models and origins are percent-encoded. A ring that has no keys is open.
+-- Replaces all models and their keys: <models>|<rings>|<origins> with <model>=<port>:<ring>,...
+-- <ring>=<digest>+<digest>...,... <origin>,... Models and origins are percent-encoded. A ring without keys is
+-- open.
 local function set(text)
     local words, keyed, pages = text:match("^([^|]*)|([^|]*)|([^|]*)$")
     local fresh, keys, none = {}, {}, {}
@@ -255,18 +260,22 @@ local function set(text)
     end
 end
 
--- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:<service>/<port>/<ms>/<model>+...:
--- <match>+...:<copy>:<digest>/<name>+...:<own port>,...: all routes anew; what is no number is percent-encoded. No header: requests stick to nothing. No digests: it is named to all.
--- Where <since> is another one, what backends get is counted anew. The last are where requests go that were not taken, in order,
--- and for how long they are held before; 0: until the hold ends. Each match is <header>/<how>/<value>+...:<digest>+...:<path>+...:
--- <user>+...:<ways>, percent-encoded as a whole once more. <copy> is <service>/<port>/<per cent>/<model>. Then come keys that
--- requests stick to, by their names, and the port of the route's own address; none: it has none.
+-- Replaces all routes:
+-- <route>:<header>:<digest>+...:<name>+...:<service>/<port>/<weight>/<model>+...:<since>:
+-- <service>/<port>/<ms>/<model>+...:<match>+...:<copy>:<digest>/<name>+...:<own port>,...
+-- All but numbers is percent-encoded. No header: no affinity. No digests: all clients see the names. A
+-- changed <since> restarts the counts of the backends. After it come the fallbacks, in order, with the ms for
+-- which a request is held before them; 0: until its hold ends. Each match is
+-- <header>/<how>/<value>+...:<digest>+...:<path>+...:<user>+...:<ways>, percent-encoded as a whole once more.
+-- <copy> is <service>/<port>/<per cent>/<model>. Then come keys with their names, for affinity by key, and
+-- the port of the route's dedicated address; none: it has none.
 local function share(text)
     ways.set(text)
     know()
 end
 
--- router <command> <at> <last> <piece>: a text in pieces from 0 to the last one, which is carried out then; "-" for none.
+-- router <command> <at> <last> <piece>: a text in pieces from 0 to the last one, which then takes effect; "-"
+-- for none.
 local function in_pieces(carry_out)
     return function(applet, _, command, at, last, piece)
         if at == "0" then

@@ -1,21 +1,22 @@
--- What the backends of routes have got: requests, answers, errors, and how long answers took.
+-- Counts of the backends of routes: requests, responses, errors and response times.
 --
--- Counted from when a route's status says, so that all gateways count the same. A request that was sent before is not
--- counted, whenever it ends. Times are kept in buckets (gates/gateways/tallies.py has the same ones), of requests that were answered
--- 2xx and did not wait for a model to wake: how long a model sleeps says nothing about it.
+-- Counting begins at the time in a route's status, so that all gateways count the same. A request that was
+-- sent before is not counted, whenever it ends. Response times are kept in buckets (protocol/tallies.py has
+-- the same ones). They include 2xx responses of requests that did not wait for a wake: the duration of a
+-- sleep is no property of the model.
 
 local FIRST_MS, PER_DOUBLING, LAST = 10, 4, 73
 
 local COUNTED = "txn.daybreak_counted"   -- since, route and way of a request
 local SENT_AT = "txn.daybreak_sent_at"   -- ms
-local FIRST_AT = "txn.daybreak_first_at" -- ms from then to the first byte of the answer's body
-local STATUS = "txn.daybreak_status"     -- of the answer, be it HAProxy's own
+local FIRST_AT = "txn.daybreak_first_at" -- ms from then to the first byte of the response body
+local STATUS = "txn.daybreak_status"     -- of the response, also of HAProxy's own
 local WAITED = "txn.daybreak_waited"     -- set: it was held
 local PASSED_ON = "txn.daybreak_passed_on"  -- set: another backend has answered it
 
 local tally = {}
 
-local tallies = {}  -- name of a route's object → since, and way → what it has got
+local tallies = {}  -- name of a route's object → since, and way → its counts
 
 local function now_ms()
     local now = core.now()
@@ -34,7 +35,7 @@ local function observe(times, ms)
     times[at] = (times[at] or 0) + 1
 end
 
--- Which routes there are, and since when each is counted: since by name. Those that have begun anew are at 0.
+-- Sets the routes and the start of each count: since by name. Routes with a new start restart at 0.
 function tally.set(since)
     local fresh = {}
     for id, at in pairs(since) do
@@ -53,12 +54,13 @@ local function of_way(of, way)
     return got
 end
 
--- Since when a route is counted.
+-- Returns the start of a route's counts.
 function tally.since(id)
     return tallies[id].since
 end
 
--- A request that was sent to a way was not taken there, and goes to another one. since: when it was counted.
+-- Counts a request that was not accepted by a way and goes to another one. since: start of the counts when it
+-- was sent.
 function tally.passed_on(since, id, way)
     local of = tallies[id]
     if of and of.since == since then
@@ -67,13 +69,13 @@ function tally.passed_on(since, id, way)
     end
 end
 
--- A copy of a request is sent. Its answer goes nowhere, and nobody counts it.
+-- Counts a sent copy of a request. Its response is discarded and not counted.
 function tally.copied(id, way)
     local got = of_way(tallies[id], way)
     got.sent = got.sent + 1
 end
 
--- A request is sent.
+-- Counts a sent request.
 function tally.sent(txn, id, way)
     local of = tallies[id]
     local got = of_way(of, way)
@@ -82,26 +84,26 @@ function tally.sent(txn, id, way)
     txn:set_var(SENT_AT, now_ms())
 end
 
--- The head of an answer passes. Returns whether its body is to be looked at: its first byte is yet to come.
+-- Handles the head of a response. Returns whether its body is needed because its first byte is still to come.
 function tally.head(txn)
     if not txn:get_var(COUNTED) then
         return false
     end
     if txn.sf:res_hdr("content-length") ~= "" then
-        tally.first(txn)  -- it is whole by now, or nearly
+        tally.first(txn)  -- the body is nearly complete by now
         return false
     end
     return true
 end
 
--- The first of an answer passes.
+-- Handles the first byte of a response body.
 function tally.first(txn)
     if txn:get_var(COUNTED) and not txn:get_var(FIRST_AT) then
         txn:set_var(FIRST_AT, now_ms() - txn:get_var(SENT_AT))
     end
 end
 
--- A request has ended, with an answer or without: then its client has gone.
+-- Counts the end of a request: with a response, or without one if its client has left.
 function tally.ended(txn)
     local counted, status = txn:get_var(COUNTED), txn:get_var(STATUS)
     if not counted then
@@ -132,7 +134,7 @@ local function times(counts)
     return "{" .. table.concat(each, ",") .. "}"
 end
 
--- All of it: JSON, by the route's object and the way, as they were told (percent-encoded).
+-- Returns all counts as JSON, by the route's object and the way, percent-encoded as they were received.
 function tally.json()
     local routes = {}
     for id, of in pairs(tallies) do

@@ -1,9 +1,10 @@
--- Routes: names that clients send as a model, and that lead to models of several services, each with its share.
+-- Routes: names that clients send as a model, and that lead to weighted models of several services (ways).
 --
--- Smooth weighted round robin: after any number of requests no way has had a whole one more than its share, nor as many
--- fewer as there are ways. A request with the header that a route sticks to goes where that header's value leads, else where the
--- name of its API key does: weighted rendezvous hashing, so that every gateway chooses the same way, values spread by weight, and
--- a way that comes or goes moves only the values that are its own.
+-- The choice is smooth weighted round robin: after any number of requests no way is a whole request above its
+-- share, nor as many below it as there are ways. A request with the route's affinity header goes to the way
+-- of that header's value; otherwise to the way of its API key's name. Affinity uses weighted rendezvous
+-- hashing: every gateway chooses the same way, values spread by weight, and a way that is added or removed
+-- moves only its own values.
 
 local bearer = require("bearer")
 local external = require("external")
@@ -17,10 +18,10 @@ local RANGE = 1 << 53  -- whole numbers up to here are exact as floating-point n
 
 local routes = {}  -- name of a route's object → route
 local names = {}   -- name that clients send → route
-local doors = {}   -- port of a route's own address → route
-local counts = {}  -- name of a route's object → way → requests; a way that has gone is counted on as long as the route is there
+local doors = {}   -- port of a route's dedicated address → route
+local counts = {}  -- name of a route's object → way → requests, removed ways included
 
--- Which way comes next.
+-- Returns the next way of the round robin.
 function ways.next(route)
     local best
     for _, way in ipairs(route.ways) do
@@ -35,7 +36,7 @@ function ways.next(route)
     return best
 end
 
--- Where a value leads. hash: makes a whole number of 64 bits of a text.
+-- Returns the way of a value. hash: returns a 64-bit whole number for a text.
 function ways.of(route, value, hash)
     local best, nearest
     for _, way in ipairs(route.ways) do
@@ -48,10 +49,10 @@ function ways.of(route, value, hash)
     return best
 end
 
--- The first of a route's fallbacks that was not tried yet. tried: ids of ways.
+-- Returns the first fallback of a route that was not tried yet. tried: ids of ways.
 local function fallback(route, tried)
     for _, way in ipairs(route.fallback) do
-        -- An external one takes only what has come from a backend: nobody else has looked at the API key.
+        -- An external model accepts only requests from a backend: no other component has checked the API key.
         local new = way.port > 0 or #tried > 0 and external.is_there(route.id)
         for _, id in ipairs(tried) do
             new = new and id ~= way.id
@@ -62,15 +63,16 @@ local function fallback(route, tried)
     end
 end
 
--- What the HAProxy that holds is told where there is another way for a request: for how many ms it is held at most, and what
--- comes back with it: since when it is counted, its route and the ways that were tried. nil: there is none.
+-- Returns the offer of another way for the HAProxy that holds, or nil if there is none: the maximum ms of its
+-- hold, and the data that returns with the request. The data are the start of the counts, the route and the
+-- tried ways.
 local function offer(route, tried)
     local way = fallback(route, tried)
     return way and string.format("%s:%s %s %s", way.weight > 0 and way.weight or "", tally.since(route.id), route.id,
         table.concat(tried, " "))
 end
 
--- The route of a request that has come back, and the ways that were tried. nil: that route has gone.
+-- Returns the route of a returned request, and the ways that were tried. nil: that route was removed.
 function ways.back(text)
     local since, id, rest = text:match("^%d*:(%S*) (%S+) (.*)$")
     local tried = {}
@@ -80,7 +82,7 @@ function ways.back(text)
     return routes[id], tried, since
 end
 
--- What a request sticks to; "": nothing.
+-- Returns the affinity value of a request; "": none.
 local function value_of(txn, route)
     local value = route.sticky and txn.sf:req_fhdr(route.sticky) or ""
     if value == "" and next(route.holders) then
@@ -89,8 +91,8 @@ local function value_of(txn, route)
     return value
 end
 
--- Chooses the way of a request, and counts it. nil: there is none. Returns also what the HAProxy that holds is told.
--- match: from matches.first(), or nil. tried, since: of a request that has come back, from ways.back().
+-- Chooses the way of a request, and counts it; nil: there is none. Also returns the offer for the HAProxy
+-- that holds. match: from matches.first(), or nil. tried, since: of a returned request, from ways.back().
 function ways.choose(txn, route, match, tried, since)
     local among = match or route
     local value, way = value_of(txn, route), nil
@@ -115,17 +117,17 @@ function ways.choose(txn, route, match, tried, since)
     return way, way and offer(route, tried)
 end
 
--- The route that a name stands for, or nil.
+-- Returns the route of a name, or nil.
 function ways.named(name)
     return names[name]
 end
 
--- The route of an address of its own, by its port; nil: there is none.
+-- Returns the route of a dedicated address, by its port, or nil.
 function ways.at(port)
     return doors[port]
 end
 
--- All names, in no order.
+-- Returns all names, unordered.
 function ways.names()
     return names
 end
@@ -146,7 +148,7 @@ local function read_ways(words)
     return found, weight
 end
 
--- All routes anew, as shares.py writes them. One whose ways are what they were goes on where it was.
+-- Replaces all routes, in the format of shares.py. A route with unchanged ways continues its round robin.
 function ways.set(words)
     local fresh, called, counted, since, own = {}, {}, {}, {}, {}
     local each = "([^,:]+)" .. (":([^,:]*)"):rep(10)
@@ -172,7 +174,7 @@ function ways.set(words)
             called[percent.decoded(name)] = route
         end
         if port ~= "" then
-            -- Of two with one port, which should not be, the older one has it.
+            -- Of two routes with one port, which should not occur, the older one has it.
             port = math.tointeger(tonumber(port))
             own[port] = own[port] or route
         end
@@ -182,7 +184,8 @@ function ways.set(words)
     routes, names, counts, doors = fresh, called, counted, own
 end
 
--- What each way has got: JSON, by the route's object and the way, as they were told (percent-encoded).
+-- Returns the counts of each way as JSON, by the route's object and the way, percent-encoded as they were
+-- received.
 function ways.json()
     local each = {}
     for id, counted in pairs(counts) do

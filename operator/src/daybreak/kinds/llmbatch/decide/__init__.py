@@ -1,1 +1,1 @@
-"""What follows from it."""
+"""Decision on a batch, from its observation."""

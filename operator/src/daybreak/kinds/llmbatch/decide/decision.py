@@ -1,4 +1,4 @@
-"""What to do about a batch and what to say of it: a pure function of what is seen."""
+"""Action and verdict for a batch: a pure function of its observation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,19 +19,19 @@ from daybreak.problems.serve_problems import pods_rejected
 from daybreak.ray.views.ray_pods import pod_views
 
 _NAMED = 3
-"""Most workloads that a message names."""
+"""Maximum number of workloads that a message names."""
 
 
 @dataclass(frozen=True)
 class Decision(decision.Decision):
-    """What follows from what is seen."""
+    """Decision on a batch, from its observation."""
 
     after: tuple[str, ...] = ()
-    """Workloads that come before it, for which it gives its accelerators back."""
+    """Workloads ahead of the batch in the queue, for which the batch releases its accelerators."""
 
 
 def decide(seen: Observed) -> Decision:
-    """Decide."""
+    """Return the decision for an observed batch."""
     begun = seen.begun_with(names.BATCH_ANNOTATION)
     settled = Decision.settled(seen, begun)
     if settled is not None or seen.subject is None:
@@ -83,7 +83,7 @@ def _last_word(said: Progress | None) -> Verdict | None:
 
 
 def _all_failed(total: int, failed: int, errors: Sequence[str]) -> Verdict | None:
-    """Return the verdict on a batch without one answered row, or None if it has one, or no rows."""
+    """Return the verdict on a batch whose rows all failed, or None if any was answered or none exists."""
     if not total or failed < total:
         return None
     message = f"All {total} rows failed" + (f"; first error: {errors[0]}" if errors else "")
@@ -100,16 +100,16 @@ def _without_kuberay(seen: Observed) -> Verdict | None:
 def _waits(seen: Observed, after: tuple[str, ...]) -> Verdict | None:
     if not after:
         return None
-    wanted = "cores and memory" if seen.turn.cores else "accelerators"
+    wanted = "CPUs and memory" if seen.turn.cores else "accelerators"
     message = (
-        f"{', '.join(after[:_NAMED])} waits for the same {wanted} and comes before it: what is "
-        "answered is kept, and it goes on by itself"
+        f"{', '.join(after[:_NAMED])} is ahead in the queue for the same {wanted}. Answers "
+        "so far are kept, and the batch resumes automatically"
     )
     return Verdict(JobPhase.PENDING, BatchReason.WAITING_FOR_ACCELERATORS, message)
 
 
 def _rejected(seen: Observed) -> Verdict | None:
-    """Return the verdict on a batch whose Ray pods the API server rejects."""
+    """Return the verdict on a batch whose Ray pods the API server rejects, or None without a rejection."""
     job = seen.ray_job
     problem = None if job is None else pods_rejected(seen.ray_clusters, job.cluster, OF_MODEL)
     if problem is None:
@@ -142,7 +142,7 @@ def _under_way(seen: Observed) -> Verdict:
 
 
 def _ended(seen: Observed) -> Verdict | None:
-    """The end of a job that KubeRay tells; its own last word was not heard."""
+    """Return the verdict on a job whose end KubeRay reports, without a final report of the job itself."""
     job = seen.ray_job
     if job is None or seen.job_leaving:
         return None

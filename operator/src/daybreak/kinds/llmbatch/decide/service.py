@@ -1,4 +1,4 @@
-"""Whether what `serviceRef` names is there: without it each row would be tried for an hour, and then fail."""
+"""Check of the target of `serviceRef`: without it, the job would try each row for an hour and then fail."""
 
 from daybreak.api.common.unstructured import Manifest, at, condition, text
 from daybreak.api.gates import served_models
@@ -11,7 +11,7 @@ from daybreak.kinds.llmbatch.observe.observed import Observed
 
 
 def without_service(seen: Observed) -> Verdict | None:
-    """How a batch is whose service, or model, is not there; None: it is, or the batch needs none."""
+    """Return the verdict on a batch without its service or model, or None if it exists or is not needed."""
     reference = seen.subject.spec.service_ref if seen.subject is not None else None
     if seen.subject is None or reference is None or seen.service is None:
         return None
@@ -26,17 +26,17 @@ def without_service(seen: Observed) -> Verdict | None:
 
 
 def stays(seen: Observed) -> bool:
-    """Whether a job stays though its service is not there: one that could not go on where it stopped."""
+    """Return True if the job stays without its service, because it could not resume later."""
     return seen.job is not None and seen.subject is not None and not seen.subject.spec.resume
 
 
 def _without_model(reference: ServiceRef, service: Referred) -> str:
-    """Why nothing answers to the name that is asked for; empty: something does."""
+    """Return the reason why the service does not serve the requested model; empty if it does."""
     manifest = service.manifest or {}
     route = reference.kind is ServiceKind.LLM_ROUTE
     if not route and (protocol := served_models.protocol(manifest)):
         return f"{service.words} has protocol {protocol}, and a batch asks for models of OpenAI's API"
-    # Gateways go by a route's status, and not by its spec.
+    # Gateways use a route's status, not its spec.
     there = _texts(at(manifest, "status"), "names") if route else served_models.served(manifest)
     if reference.asked in there:
         return ""

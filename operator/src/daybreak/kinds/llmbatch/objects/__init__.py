@@ -1,1 +1,1 @@
-"""The objects of an LLMBatch."""
+"""Objects of an LLMBatch."""

@@ -1,4 +1,4 @@
-"""Everything that a batch stands for, in the order in which it is applied."""
+"""All objects of a batch, in the order in which they are applied."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from daybreak.ray.pods.account import account
 
 
 def desired(batch: LLMBatch, platform: Platform, *, running: bool = True) -> list[dict[str, Any]]:
-    """Objects of the batch: what pods need comes before the RayJob that makes them.
+    """Return the objects of the batch; objects that pods need precede the RayJob that creates the pods.
 
     Args:
         batch: The batch.
         platform: Settings of the installation.
-        running: Whether there is to be a job; a suspended batch has none.
+        running: True if the batch must have a job. A suspended batch has none.
     """
     objects: list[dict[str, Any]] = []
     if batch.spec.runtime.service_account_name is None:

@@ -1,7 +1,7 @@
-"""The NetworkPolicy of a batch's pods: whoever reaches Ray's own ports can run code in the pods.
+"""NetworkPolicy of a batch's pods, because access to Ray's ports allows running code in the pods.
 
-Among themselves the pods talk on any port. From outside, KubeRay's operator submits the job, Daybreak's asks
-how far it is, and metrics are open. Nothing is said of outgoing traffic.
+The pods of a batch reach each other on any port. From outside, KubeRay's operator submits the job, Daybreak's
+operator reads the progress, and the metrics port is open. The policy does not restrict outgoing traffic.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from daybreak.ray import network, ports
 
 
 def network_policy(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
-    """The policy that closes the pods' ports."""
+    """Return the policy that closes the ports of the batch's pods."""
     ingress = [
         {"from": [{"podSelector": network.own_pods(batch.owner)}]},
         {"from": [network.kuberay(platform)], "ports": network.tcp(ports.DASHBOARD)},

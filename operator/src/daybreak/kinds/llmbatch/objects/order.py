@@ -1,4 +1,4 @@
-"""What the job is told: the order that `daybreak_runtime.batch` reads, in its words."""
+"""Order of the job: the JSON that `daybreak_runtime.batch` reads, with its field names."""
 
 from typing import Any
 
@@ -18,16 +18,16 @@ from daybreak.scheduling.replica_size import bundle, placement
 
 VARIABLE = "DAYBREAK_BATCH"
 KEY_VARIABLE = "DAYBREAK_BATCH_KEY"
-"""The API key of a service."""
+"""Name of the variable with the API key of a service."""
 ORDER_LIMIT = 120 * 1024
-"""Longest order, in bytes: Linux takes a variable of 128 KiB, its name included."""
+"""Maximum length of the order, in bytes. Linux accepts a variable of 128 KiB, including its name."""
 _SLOTS = {AcceleratorKind.GPU: 1024, AcceleratorKind.CPU: 256}
-"""The most requests that vLLM runs at a time by itself, where `max_num_seqs` does not say it. What an engine
-has no slot for waits inside it."""
+"""Maximum number of requests that vLLM runs concurrently if `max_num_seqs` is unset, by accelerator kind.
+Requests without a slot wait inside the engine."""
 
 
 def order(batch: LLMBatch) -> str:
-    """The order as JSON, equal for equal specs."""
+    """Return the order as JSON, equal for equal specs."""
     spec = batch.spec
     found: dict[str, Any] = {
         "uid": batch.uid,
@@ -75,7 +75,7 @@ def _engines(batch: LLMBatch, model: Model) -> dict[str, Any]:
     args = engine_kwargs(model, source)
     adapters = model.lora.adapters if model.lora is not None else ()
     return {
-        # Ray Data copies a bucket itself; a path or a repository is what it is.
+        # Ray Data copies a bucket itself; a path or a repository stays unchanged.
         "source": source.model_source if source.callback is None else model.source,
         "engine_args": args,
         "bundle": {**bundle(model), names.model_resource(model.name): 1},
@@ -95,7 +95,7 @@ def _engines(batch: LLMBatch, model: Model) -> dict[str, Any]:
 
 
 def _service(batch: LLMBatch, wanted: ServiceRef) -> dict[str, Any]:
-    # A route's names are all served at the namespace's address, whether it has one of its own or not.
+    # The namespace's address serves all names of a route, whether or not the route has its own address.
     address = names.ROUTER if wanted.kind is ServiceKind.LLM_ROUTE else wanted.name
     return {
         "url": names.url(address, batch.namespace),

@@ -1,4 +1,4 @@
-"""The RayJob: a Ray cluster of its own, and the batch that runs on its head."""
+"""RayJob of a batch: a dedicated Ray cluster, and the batch program that runs on its head."""
 
 from typing import Any
 
@@ -21,17 +21,17 @@ COMPONENT = "batch"
 ENTRYPOINT = "python -m daybreak_runtime.batch"
 _MAY_CHANGE = {"suspend", "active_deadline", "ttl_after_finished", "preemptible", "min_run_duration"}
 _PLENTY = "1000"
-"""Of a resource that nothing uses up."""
+"""Quantity of a Ray resource that must never run out."""
 
 
 def job_digest(batch: LLMBatch) -> str:
-    """Digest of the part of the spec that may not change once the batch has begun."""
+    """Return a digest of the part of the spec that must not change after the batch has begun."""
     plain = batch.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_MAY_CHANGE)
     return digest(plain)
 
 
 def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
-    """The RayJob of the batch."""
+    """Return the RayJob of the batch."""
     spec, workload = batch.spec, batch.workload
     groups = [_group(batch, model, platform) for model in workload.models]
     cluster: dict[str, Any] = {
@@ -40,7 +40,7 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
         "headGroupSpec": head_group(
             workload,
             platform,
-            # The batch's own program runs there, with Ray Data's half of the engine.
+            # The batch program runs on the head, together with Ray Data's half of the engine.
             image=platform.image_of(workload),
             variables=_variables(batch),
             places=claim_places((spec.input.uri, spec.output.uri)),
@@ -54,8 +54,8 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
             spec.runtime.head, whole_seconds(spec.runtime.idle_timeout)
         )
     wanted: dict[str, Any] = {
-        # The job is submitted by KubeRay itself: no pod that could be evicted, and a head that was lost gets
-        # it anew. It is also the form that Kueue takes.
+        # KubeRay submits the job itself: no submitter pod can be evicted, and a recreated head gets the job
+        # again. Kueue also accepts this mode.
         "submissionMode": "HTTPMode",
         "entrypoint": ENTRYPOINT,
         "shutdownAfterJobFinishes": True,
@@ -76,16 +76,16 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
 
 
 def _group(batch: LLMBatch, model: Model, platform: Platform) -> dict[str, Any]:
-    """The model's workers: as for a service, with room for what prepares rows, and without their own port."""
+    """Return the worker group of the model: as for a service, with row preparers and no direct port."""
     workload = batch.workload
-    # Nobody waits for answers of a pod that goes: its rows are asked again elsewhere.
+    # No client waits for answers of a stopping pod: its rows are sent again to another one.
     serve = model.serve.model_copy(update={"graceful_shutdown_timeout": "0s"})
     runtime = workload.runtime.model_copy(update={"direct_ingress": False})
     alone = type(workload)(workload.name, workload.models, runtime, workload.replicas)
     group = worker_group(alone, model.model_copy(update={"serve": serve}), platform)
     group["resources"][names.prepare_resource(model.name)] = _PLENTY
     if batch.queue:
-        # Kueue counts what it admits, so nothing may come later.
+        # Kueue counts the pods that it admits, so no pods may be added later.
         group["replicas"] = group["minReplicas"] = group["maxReplicas"]
     return group
 

@@ -1,1 +1,1 @@
-"""What is seen of a batch."""
+"""Observation of a batch."""

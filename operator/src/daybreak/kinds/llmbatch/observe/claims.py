@@ -1,4 +1,4 @@
-"""What a batch holds of scarce accelerators, or of cores, or wants of them."""
+"""Claims of batches on scarce accelerators or CPUs: allocated and requested."""
 
 from datetime import timedelta
 
@@ -15,8 +15,11 @@ from daybreak.scheduling.replica_size import accelerators_per_pod, scarce_resour
 
 
 def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
-    """One for the batch's own model; none of a batch without one, of one that has ended or is suspended, and
-    of one that Kueue admits: Kueue decides whose turn it is."""
+    """Return the claim of the batch's own model, or none without such a model or with a Kueue queue.
+
+    Kueue decides on the turn of the batches that it admits. An ended, suspended or invalid batch has a claim
+    only while its pods still use accelerators.
+    """
     batch = seen.subject
     if batch is None or batch.spec.model is None or batch.queue:
         return ()

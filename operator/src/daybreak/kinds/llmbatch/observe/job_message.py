@@ -1,4 +1,4 @@
-"""The message of a RayJob that failed: the end of the job's log, in which engines write last."""
+"""Message of a failed RayJob: the end of the job's log, to which engines write last."""
 
 import json
 import re
@@ -7,9 +7,9 @@ from daybreak.api.common.unstructured import mapping, text
 from daybreak.jobs.observed import JobWords
 
 OWN_ERROR = "daybreak.batch failed: "
-"""Start of the line with the batch's own error, as JSON (`daybreak_runtime.batch`)."""
+"""Prefix of the log line with the batch's own error, as JSON (`daybreak_runtime.batch`)."""
 _WORKER = re.compile(r"^(?:\x1b\[[0-9;]*m)*\([^()]*pid=\d+[^()]*\)")
-"""Ray's prefix of a line that a worker wrote."""
+"""Pattern of Ray's prefix of a line from a worker."""
 _INTRODUCTION = re.compile(r"^Job entrypoint command failed .*last available logs.*:$")
 
 
@@ -29,7 +29,7 @@ def read_own_error(message: str) -> JobWords | None:
 
 
 def drop_workers(message: str) -> str:
-    """Return a message without the lines of workers, or all of it if there are no others."""
+    """Return a message without the lines of workers, or the whole message if there are no other lines."""
     own = [line for line in message.splitlines() if not _WORKER.match(line)]
     telling = [line for line in own if line.strip() and not _INTRODUCTION.match(line)]
     return "\n".join(telling) if telling else message

@@ -1,4 +1,4 @@
-"""Everything that one reconcile of a batch decides on."""
+"""All inputs of one reconcile of a batch."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from daybreak.scheduling.claim import NO_MATTER, Turn
 
 @dataclass(frozen=True)
 class Progress(JobWords):
-    """What a batch's job says of itself; `state` may be `Reading` or `Starting` too."""
+    """Progress that a batch's job reports. `state` may also be `Reading` or `Starting`."""
 
     total: int = 0
     done: int = 0
@@ -24,7 +24,7 @@ class Progress(JobWords):
 
 @dataclass(frozen=True)
 class JobView:
-    """A RayJob, read."""
+    """Parsed RayJob."""
 
     deployment: str
     """KubeRay's `jobDeploymentStatus`: Initializing, Running, Complete, Failed, Retrying, Suspended, …"""
@@ -33,13 +33,13 @@ class JobView:
     reason: str
     message: str
     suspended: bool
-    """Whether it waits for Kueue."""
+    """True if the job waits for Kueue."""
     cluster: str
-    """Name of its RayCluster."""
+    """Name of the job's RayCluster."""
 
     @classmethod
     def of(cls, manifest: Manifest) -> "JobView":
-        """Read a RayJob."""
+        """Parse a RayJob manifest."""
         status = mapping(manifest.get("status"))
         return cls(
             deployment=text(status.get("jobDeploymentStatus")),
@@ -53,30 +53,30 @@ class JobView:
 
 @dataclass(frozen=True)
 class Observed(SeenJob[LLMBatch, Progress]):
-    """What is seen of a batch at one moment."""
+    """Observation of a batch at one time."""
 
     kuberay_installed: bool = field(kw_only=True)
     turn: Turn = NO_MATTER
-    """Whose turn it is, where accelerators are scarce."""
+    """Turn of the batch in the queue for scarce accelerators."""
     service: Referred | None = None
-    """What `serviceRef` leads to; None: the batch has none."""
+    """Target of `serviceRef`, or None if the batch has no reference."""
 
     ray_clusters: tuple[Manifest, ...] = ()
 
     @property
     def after(self) -> list[str]:
-        """Workloads that come before it, as the status says it."""
+        """Return the workloads ahead of the batch in the queue, as recorded in the status."""
         found = self.status.get("queuedBehind")
         return [text(each) for each in found] if isinstance(found, list) else []
 
     @property
     def ray_job(self) -> JobView | None:
-        """The RayJob, read."""
+        """Return the parsed RayJob, or None if there is none."""
         return JobView.of(self.job) if self.job is not None else None
 
     @property
     def last_counts(self) -> tuple[int, int, tuple[str, ...]]:
-        """Rows, failed rows and the first errors, as the job or else the status last reported them."""
+        """Return rows, failed rows and first errors from the job's report, or else from the status."""
         if self.progress is not None and self.progress.total:
             return self.progress.total, self.progress.failed, self.progress.errors
         rows, errors = at(self.status, "rows"), self.status.get("errors")

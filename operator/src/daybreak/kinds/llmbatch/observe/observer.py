@@ -1,4 +1,4 @@
-"""Gathering, once, everything that one reconcile of a batch decides on."""
+"""Observer of batches: gathers all inputs of one reconcile, once."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,18 +32,18 @@ SERVICES: Mapping[ServiceKind, Resource] = {
     ServiceKind.LLM_ROUTE: LLM_ROUTES,
     ServiceKind.MODEL_SERVER: MODEL_SERVERS,
 }
-"""What `serviceRef` may lead to."""
+"""Resources of the kinds that `serviceRef` may refer to."""
 
 
 class Observer:
-    """Reads the cache; asks the API server nothing.
+    """Observer of batches that reads only the cache, never the API server.
 
     Args:
-        cache: What is known of the cluster.
-        watches: Fill the cache.
-        nodes: Knows the nodes.
-        turns: Knows whose turn it is among all workloads.
-        references: Knows which services batches refer to.
+        cache: Cached objects of the cluster.
+        watches: Watches that fill the cache.
+        nodes: Watch of the nodes.
+        turns: Accelerator queue of all workloads.
+        references: Registry of the services to which batches refer.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Observer:
         self._jobs = JobObserver(cache, LLM_BATCHES, RAY_JOBS, names.ray_job, self._look)
 
     def observe(self, key: Key) -> Observed | None:
-        """What is seen of a batch, or None when there is none."""
+        """Return the observation of a batch, or None if it does not exist."""
         seen = self._jobs.observe(key)
         if seen is None:
             self._turns.forget(OwnerKey(LLM_BATCHES.kind, *key))
@@ -66,11 +66,11 @@ class Observer:
         return replace(self._with_clusters(key, seen), service=self._service(key, seen))
 
     def again(self, key: Key, seen: Observed) -> Observed:
-        """The objects of now, with the spec of that observation."""
+        """Return the observation with the current objects and its previous spec."""
         return self._with_clusters(key, self._jobs.again(key, seen))
 
     def heard(self, key: Key, seen: Observed) -> Observed:
-        """What is seen, and whose turn it is now that the batch's progress is known."""
+        """Return the observation with the batch's turn, which depends on the reported progress."""
         found = self._turns.turns(
             OwnerKey(LLM_BATCHES.kind, *key), claims(seen, self._nodes.nodes()), seen.now
         )
@@ -81,7 +81,7 @@ class Observer:
         return replace(seen, ray_clusters=tuple(clusters))
 
     def _service(self, key: Key, seen: Observed) -> Referred | None:
-        """What it refers to. One that has ended looks at nothing any more."""
+        """Return the target of `serviceRef`. An ended batch no longer watches its target."""
         reference = seen.subject.spec.service_ref if seen.subject is not None else None
         if reference is None or seen.finished:
             self._references.forget(key)
@@ -94,5 +94,5 @@ class Observer:
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[LLMBatch | None, tuple[str, ...]]:
-    """A batch from its manifest, and what is wrong with it."""
+    """Return the batch that a manifest describes, and the problems of its spec."""
     return read_object(manifest, LLMBatch.from_manifest, validation.problems)

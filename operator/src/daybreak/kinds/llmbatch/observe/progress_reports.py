@@ -1,4 +1,4 @@
-"""What the job of a batch says of itself."""
+"""Progress reports of a batch's job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,12 +8,15 @@ from daybreak.controller.jobs.reports import said_by, words
 from daybreak.kinds.llmbatch.observe.observed import Progress
 
 PATH = "/-/batch"
-"""Where a job tells how far it is (daybreak_runtime.batch)."""
+"""Path of the job's progress report (`daybreak_runtime.batch`)."""
 _ERROR_LIMIT = 300
 
 
 def read(content: bytes, uid: str) -> Progress | None:
-    """A job's answer; None when it is another batch's. What is of another form reads as nothing."""
+    """Return the progress that a job reports, or None if it belongs to another batch.
+
+    Malformed values are ignored.
+    """
     said = said_by(content, uid)
     if said is None:
         return None

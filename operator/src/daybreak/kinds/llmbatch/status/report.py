@@ -1,4 +1,4 @@
-"""The status of a batch, put together from what was decided."""
+"""Status of a batch, built from the decision."""
 
 from datetime import datetime, timedelta
 
@@ -21,13 +21,13 @@ from daybreak.problems.events import Event
 from daybreak.ray.views.ray_pods import accelerators, pod_views
 
 ACTION = "Batch"
-"""Of every event of a batch."""
+"""Action of every event of a batch."""
 _ETA_STEP = 10
-"""Seconds to which the end is rounded: it need not be written anew for less."""
+"""Unit in seconds to which the expected end is rounded, so that smaller changes cause no status write."""
 
 
 def report(seen: Observed, decision: Decision) -> LLMBatchStatus:
-    """The status as it should be."""
+    """Return the desired status of the batch."""
     before = known_status(LLMBatchStatus, seen.status)
     same = status.update(seen, before, decision, _held(seen))
     verdict, said = decision.verdict, seen.progress
@@ -56,7 +56,7 @@ def report(seen: Observed, decision: Decision) -> LLMBatchStatus:
 
 
 def events(before: LLMBatchStatus, after: LLMBatchStatus) -> list[Event]:
-    """What has turned: the phase, or why somebody has to act."""
+    """Return an event if the phase changed, or if the reason for required action changed."""
     now = {each.type: each for each in after.conditions}
     stalled = now.get(BatchConditionType.STALLED)
     if after.queued_behind and not before.queued_behind and (stalled is None or stalled.status != "True"):
@@ -74,7 +74,7 @@ def _eta(seen: Observed, before: LLMBatchStatus) -> str | None:
 
 
 def _held(seen: Observed) -> int:
-    """Accelerators that its pods hold."""
+    """Return the number of accelerators that the batch's pods use."""
     model = seen.subject.spec.model if seen.subject is not None else None
     if model is None:
         return 0

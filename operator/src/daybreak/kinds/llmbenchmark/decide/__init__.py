@@ -1,1 +1,1 @@
-"""What is to be done, from what is seen."""
+"""Decision on a benchmark, from its observation."""

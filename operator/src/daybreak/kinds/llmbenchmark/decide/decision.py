@@ -1,4 +1,4 @@
-"""What to do about a benchmark and what to say of it: a pure function of what is seen."""
+"""Action and verdict for a benchmark: a pure function of its observation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,29 +22,29 @@ from daybreak.problems.pod_refusals import HEAD, OF_MODEL, OF_MODELS, PodFields
 
 @dataclass(frozen=True)
 class Decision(decision.Decision):
-    """What follows from what is seen."""
+    """Decision on a benchmark, from its observation."""
 
     target: Target | None = None
-    """What is measured; None: there is to be no Job."""
+    """Measurement target. None if the benchmark must have no Job."""
     turn: Turn | None = None
-    """Where it stands in its schedule; None: it has none."""
+    """Position in the schedule. None if the benchmark has no schedule."""
 
 
 def decide(seen: Observed) -> Decision:
-    """Decide."""
+    """Return the decision for an observed benchmark."""
     when = turn(seen)
     between = _between_runs(seen, when)
     return between or replace(_run(seen, when), turn=when)
 
 
 def _between_runs(seen: Observed, when: Turn | None) -> Decision | None:
-    """What is decided while no run of a schedule is under way; None: there is one, or no schedule."""
+    """Return the decision between scheduled runs, or None during a run or without a schedule."""
     scheduled = seen.subject is not None and seen.subject.spec.schedule is not None
     begun, may = text(seen.status.get("jobHash")), not seen.deleting
     if when is None:
         if not (scheduled and seen.finished):
             return None
-        # The end of the last run stands in the status, and what is wrong with the next one has to be said.
+        # The status records the end of the last run, and must also report the problems of the next run.
         message = "; ".join(seen.problems)
         wrong = Verdict(seen.phase_before, BenchmarkReason.INVALID_SPEC, message, stalled=True)
         return Decision(apply=False, running=False, verdict=wrong, job=begun)
@@ -64,7 +64,7 @@ def _between_runs(seen: Observed, when: Turn | None) -> Decision | None:
 
 
 def _mended(seen: Observed) -> Verdict | None:
-    """The end of the last run, where the status says that the spec is wrong instead; None: it says it."""
+    """Return the verdict of the last run if the status reports an invalid spec instead, or None otherwise."""
     runs = known_status(LLMBenchmarkStatus, seen.status).runs
     if not runs or condition(seen.status, "Stalled").get("reason") != BenchmarkReason.INVALID_SPEC:
         return None
@@ -93,14 +93,14 @@ def _run(seen: Observed, when: Turn | None) -> Decision:
         anew="make a new LLMBenchmark" if when is None else "wait for the next run",
     )
     if suspended and when is not None:
-        # The run under way is given up: the next one is begun with the spec of its time.
+        # The suspension abandons the current run; the next run begins with the spec of that time.
         found = replace(found, job="")
-    # Where a Job runs, the service it was copied from may go: the copy stays.
+    # While a Job runs, the service that it copied may be deleted: the copy stays.
     return replace(found, apply=found.apply and not missing, target=wanted)
 
 
 def _target(benchmark: LLMBenchmark, seen: Observed) -> tuple[Target | None, str]:
-    """What is measured, or why that cannot be."""
+    """Return the measurement target, or None and the reason why it cannot be measured."""
     try:
         why = leads_nowhere(seen.referred) if seen.referred is not None else ""
         return target(benchmark, seen.service, why), ""
@@ -149,7 +149,10 @@ def _last_word(said: Progress | None) -> Verdict | None:
 
 
 def _ended(seen: Observed) -> Verdict | None:
-    """The end of a Job that was not heard: the steps that were told last are all that is known."""
+    """Return the verdict on a Job that ended without a final report, or None if it has not ended.
+
+    Only the steps of its last report are known.
+    """
     ended = None if seen.job_leaving else seen.job_ended
     if ended is None:
         return None

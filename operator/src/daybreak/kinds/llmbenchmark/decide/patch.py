@@ -1,7 +1,7 @@
-"""Whether the best settings are written into the LLMService, and what came of it: a pure function.
+"""Decision to write the best settings into the LLMService, and its outcome: a pure function.
 
-First the status says what will be written, then it is written, then the status says so: who goes on after a
-crash in between sees which of the two it was by the service's arguments.
+The status first announces the write, then the operator writes, then the status confirms the write. After a
+crash in between, the service's arguments show which of the two steps was last.
 """
 
 from collections.abc import Mapping
@@ -27,29 +27,29 @@ from daybreak.kinds.llmbenchmark.objects.target import TargetMissing, measured, 
 
 @dataclass(frozen=True)
 class SeenPatch:
-    """What is seen of a benchmark that has ended, and of its service."""
+    """Observation of an ended benchmark and of its service."""
 
     benchmark: LLMBenchmark
     status: LLMBenchmarkStatus
     now: datetime
     service: LLMService | None = None
-    """The LLMService of its reference, where its spec can be read."""
+    """LLMService of the benchmark's reference, if its spec is valid."""
     observed_generation: int = 0
-    """The generation of which the service's status speaks."""
+    """Generation that the service's status describes."""
     rollout: RolloutStatus | None = None
 
 
 @dataclass(frozen=True)
 class PatchDecision:
-    """What follows."""
+    """Decision on the patch of the LLMService."""
 
     status: PatchStatus
     write: bool = False
-    """Whether its arguments are written now."""
+    """True if the operator must write the arguments now."""
 
 
 def decide(seen: SeenPatch) -> PatchDecision | None:
-    """Decide; None: nothing is to be done or said."""
+    """Return the decision on the patch, or None if there is nothing to do or to report."""
     status = seen.status
     if seen.benchmark.spec.apply_mode is not ApplyTo.PATCH or status.phase is not BenchmarkPhase.SUCCEEDED:
         return None
@@ -66,7 +66,7 @@ def decide(seen: SeenPatch) -> PatchDecision | None:
 
 
 def _begun(seen: SeenPatch) -> PatchStatus:
-    """What is about to be written, or why nothing is."""
+    """Return the status of a patch before its write, or with the reason why nothing is written."""
     reference, gain = seen.benchmark.spec.service_ref, seen.status.gain
     name = reference.name if reference is not None else ""
     swept = {each.argument for each in seen.benchmark.spec.sweep}
@@ -104,7 +104,7 @@ def _begun(seen: SeenPatch) -> PatchStatus:
 
 
 def _exceeded_limit(status: LLMBenchmarkStatus) -> str:
-    """Return which limit each load on the service's own arguments exceeded; empty if one kept them.
+    """Return the limit that the service's own arguments exceeded at each load; empty if a load kept it.
 
     Such a baseline has no value, and therefore no gain. The best step keeps the limits.
     """
@@ -127,13 +127,13 @@ def _to_write(seen: SeenPatch, patch: PatchStatus) -> PatchDecision:
 
 
 def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
-    """How the service's own rollout of it goes."""
+    """Return the status of the patch during the service's rollout of it."""
     there = arguments(seen.service, patch)
     was = f"before: {words(patch.previous_args) if patch.previous_args else 'not set'}"
     if seen.service is None or there is None:
         return _ended(patch, PatchState.OVERWRITTEN, f"the service, or its model, is gone; {was}")
     if seen.service.generation < (patch.generation or 0):
-        return patch  # an older state than that which was written
+        return patch  # older than the written state
     if there != patch.args:
         message = f"somebody else has written {words(there) if there else 'other arguments'} since; {was}"
         return _ended(patch, PatchState.OVERWRITTEN, message)
@@ -159,7 +159,7 @@ def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
 
 
 def is_written(patch: PatchStatus, generation: int) -> PatchStatus:
-    """The status once it stands in the service, in that generation of it."""
+    """Return the status of a patch that is written into the given generation of the service."""
     was = words(patch.previous_args) if patch.previous_args else "not set"
     message = f"{words(patch.args)} is written into model {patch.model}; before: {was}"
     update = {"state": PatchState.ROLLING_OUT, "generation": generation, "message": message[:2000]}
@@ -167,18 +167,18 @@ def is_written(patch: PatchStatus, generation: int) -> PatchStatus:
 
 
 def refused(patch: PatchStatus, why: str, *, forbidden: bool) -> PatchStatus:
-    """The status once the API server has refused it."""
+    """Return the status of a patch that the API server has rejected."""
     hint = " (the chart's value benchmarks.patchServices gives the right)" if forbidden else ""
     return _ended(patch, PatchState.PATCH_REJECTED, f"nothing is written{hint}: {why}")
 
 
 def fields(patch: PatchStatus) -> dict[str, Any]:
-    """The fields of the LLMService that are written."""
+    """Return the fields to write into the LLMService."""
     return {"spec": {"models": [{"name": patch.model, "engine": {"args": dict(patch.args)}}]}}
 
 
 def arguments(service: LLMService | None, patch: PatchStatus) -> Mapping[str, Any] | None:
-    """What the service says now of the arguments that are written; None: it, or its model, is not there."""
+    """Return the service's current values of the written arguments, or None without service or model."""
     if service is None or service.uid != patch.uid:
         return None
     for model in service.spec.models:

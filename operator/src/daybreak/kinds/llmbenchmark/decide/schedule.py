@@ -1,7 +1,8 @@
-"""When a benchmark with a schedule runs: a pure function of its spec, its status and the time.
+"""Schedule of a benchmark's runs: a pure function of its spec, its status and the time.
 
-`status.nextScheduleTime` is the memory: a run begins when that has come, and the status says so, with the
-start after it, before there is a Job. So no start is taken twice, whenever the operator dies.
+`status.nextScheduleTime` persists the next start. A run begins when that time has come. Before a Job exists,
+the status records the run and the start after it. Therefore no start is used twice, even if the operator
+crashes.
 """
 
 from dataclasses import dataclass
@@ -18,27 +19,28 @@ from daybreak.kinds.llmbenchmark.observe.observed import Observed
 
 @dataclass(frozen=True)
 class Turn:
-    """Where it stands in its schedule."""
+    """Position of a benchmark in its schedule."""
 
     run: datetime | None
-    """The start that the run goes by which is under way or has ended last; None: there is none."""
+    """Scheduled start of the current or last run. None if there is no such run."""
     next: datetime | None
-    """When the next one begins; None: it is not known."""
+    """Start of the next run. None if it is unknown."""
     begins: bool = False
-    """Whether `run` begins this moment."""
+    """True if `run` begins now."""
     clears: bool = False
-    """Whether the next one could begin, but for what is left of the one before."""
+    """True if the next run is due but objects of the previous run remain."""
     left_out: datetime | None = None
-    """When `run` is left out, if it has no Job by then; None: it has one, or there is no such run."""
+    """Time at which `run` is skipped if it has no Job by then. None if it has a Job, or if there is no such
+    run."""
 
 
 def words(schedule: BenchmarkSchedule) -> str:
-    """The schedule as the status remembers it."""
+    """Return the schedule in the form that the status records."""
     return f"{schedule.start} {schedule.time_zone}"
 
 
 def turn(seen: Observed) -> Turn | None:
-    """Where it stands; None: it has no schedule, or none that can be read."""
+    """Return the position in the schedule, or None without a schedule or with an invalid one."""
     if seen.subject is None or seen.problems or seen.subject.spec.schedule is None:
         return None
     schedule, status = seen.subject.spec.schedule, known_status(LLMBenchmarkStatus, seen.status)
@@ -50,7 +52,7 @@ def turn(seen: Observed) -> Turn | None:
         deadline = (
             None if status.job_hash or run is None else run + parse_duration(schedule.starting_deadline)
         )
-        # What comes during a run is left out.
+        # Starts during a run are skipped.
         return Turn(run, next_start(schedule, seen.now), left_out=deadline)
     planned = _moment(status.next_schedule_time) if status.schedule == words(schedule) else None
     if planned is None:

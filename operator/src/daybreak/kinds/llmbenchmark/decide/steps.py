@@ -1,4 +1,4 @@
-"""The steps of a benchmark, from the job's words into those of the status."""
+"""Conversion of a benchmark's steps from the job's report to the status."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,11 +25,11 @@ _SETTINGS_LIMIT = 1024
 
 
 def step_status(said: Mapping[str, Any]) -> StepStatus:
-    """One step. What is of another form reads as nothing."""
+    """Return the status of one step, or only a failure if the report of the step is malformed."""
     engine = mapping(said.get("engine"))
     found: dict[str, Any] = {name: said[name] for name in _SAME if name in said}
     found |= {name: engine[name] for name in _OF_ENGINE if name in engine}
-    # An engine that has timed no request says 0.
+    # An engine that has timed no request reports 0.
     found |= {name: engine[key] for name, key in _TIMES_OF_ENGINE.items() if engine.get(key)}
     found |= {name: Percentiles.model_validate(said[key]) for name, key in _TIMES.items() if key in said}
     failure = text(said.get("failure")) or text(said.get("exceeds")) or text(said.get("first_error"))
@@ -42,11 +42,11 @@ def step_status(said: Mapping[str, Any]) -> StepStatus:
 
 
 def gain_status(said: Mapping[str, Any] | None) -> GainStatus | None:
-    """The best beside the baseline."""
+    """Return the gain of the best step over the baseline, or None without a gain."""
     return GainStatus.model_validate(dict(said)) if said else None
 
 
 def words(settings: Mapping[str, Any]) -> str:
-    """Settings in words."""
+    """Return the settings as text for display."""
     found = ", ".join(f"{name}={value}" for name, value in settings.items()) or "baseline"
     return found[:_SETTINGS_LIMIT]

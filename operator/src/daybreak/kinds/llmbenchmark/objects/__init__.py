@@ -1,1 +1,1 @@
-"""The objects of an LLMBenchmark."""
+"""Objects of an LLMBenchmark."""

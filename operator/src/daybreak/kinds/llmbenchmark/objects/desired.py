@@ -1,4 +1,4 @@
-"""Everything that a benchmark stands for, in the order in which it is applied."""
+"""All objects of a benchmark, in the order in which they are applied."""
 
 from typing import Any
 
@@ -13,11 +13,11 @@ from daybreak.ray.pods.account import account
 
 
 def desired(benchmark: LLMBenchmark, target: Target | None, platform: Platform) -> list[dict[str, Any]]:
-    """Objects of the benchmark: what a pod needs comes before the Job that makes it.
+    """Return the objects of the benchmark; objects that a pod needs precede the Job that creates the pod.
 
     Args:
         benchmark: The benchmark.
-        target: What is measured; None: there is to be no Job.
+        target: Measurement target. None if the benchmark must have no Job.
         platform: Settings of the installation.
     """
     objects: list[dict[str, Any]] = []

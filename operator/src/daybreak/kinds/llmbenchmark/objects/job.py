@@ -1,4 +1,4 @@
-"""The Job: one pod like one of the model's worker pods, in which engines start one after another."""
+"""Job of a benchmark: one pod like the model's worker pods, in which engines start one after another."""
 
 from typing import Any
 
@@ -24,19 +24,19 @@ COMPONENT = "benchmark"
 """Component label of a benchmark's objects and pods."""
 COMMAND = ["python", "-m", "daybreak_runtime.benchmark"]
 RETRIES = 2
-"""How often a pod that was lost is made anew; the benchmark then begins anew."""
+"""Maximum number of times that a lost pod is recreated. The benchmark then restarts."""
 _GRACE_SECONDS = 60
 _MAY_CHANGE = {"suspend", "schedule", "apply_mode", "ttl_after_finished"}
 
 
 def job_digest(benchmark: LLMBenchmark) -> str:
-    """Digest of the part of the spec that may not change once the benchmark has begun."""
+    """Return a digest of the part of the spec that must not change after the benchmark has begun."""
     plain = benchmark.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=_MAY_CHANGE)
     return digest(plain)
 
 
 def job(benchmark: LLMBenchmark, target: Target, platform: Platform) -> dict[str, Any]:
-    """The Job of the benchmark."""
+    """Return the Job of the benchmark."""
     found = owned_metadata(KIND, benchmark, names.benchmark_job(benchmark.name), COMPONENT)
     found["annotations"] = {
         names.BENCHMARK_ANNOTATION: job_digest(benchmark),
@@ -74,7 +74,7 @@ def _template(benchmark: LLMBenchmark, target: Target, platform: Platform) -> di
 
 
 def _places(benchmark: LLMBenchmark) -> list[Place]:
-    """Where the report goes, and recorded lengths come from."""
+    """Return the volumes for the report and for recorded lengths."""
     output, recorded = benchmark.spec.output, benchmark.spec.load.trace_from
     uris = (output.uri if output is not None else None, recorded.uri if recorded is not None else None)
     found = claim_places(uri for uri in uris if uri is not None)
@@ -86,13 +86,13 @@ def _places(benchmark: LLMBenchmark) -> list[Place]:
 
 
 def _serving(workload: RayWorkload, model: Model, platform: Platform) -> dict[str, Any]:
-    """The pod of a replica."""
+    """Return the pod template of a replica."""
     found: dict[str, Any] = worker_group(workload, model, platform)["template"]
     return found
 
 
 def _asking(workload: RayWorkload, runtime: Runtime, platform: Platform) -> dict[str, Any]:
-    """A pod that asks a service, and holds no model."""
+    """Return the template of a pod that sends requests to a service and runs no model."""
     head = runtime.head
     return pod_spec.template(
         workload,

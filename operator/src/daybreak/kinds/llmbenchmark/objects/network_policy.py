@@ -1,4 +1,4 @@
-"""The NetworkPolicy of a benchmark's pod: Daybreak's operator asks how far it is, and nobody else gets in."""
+"""NetworkPolicy of a benchmark's pod: only Daybreak's operator has access, to read the progress."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from daybreak.ray import network, ports
 
 
 def network_policy(benchmark: LLMBenchmark, platform: Platform) -> dict[str, Any]:
-    """The policy that closes the pod's ports."""
+    """Return the policy that closes the pod's ports."""
     name = names.network_policy(benchmark.owner)
     ingress = [{"from": [network.operator(platform)], "ports": network.tcp(ports.BATCH)}]
     return network.policy(owned_metadata(KIND, benchmark, name, COMPONENT), benchmark.owner, ingress)

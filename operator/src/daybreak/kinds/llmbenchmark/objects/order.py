@@ -1,4 +1,4 @@
-"""What the job is told: the order that `daybreak_runtime.benchmark` reads, in its words."""
+"""Order of the job: the JSON that `daybreak_runtime.benchmark` reads, with its field names."""
 
 from typing import Any
 
@@ -18,11 +18,11 @@ from daybreak.scheduling.replica_size import accelerators_per_pod
 
 VARIABLE = "DAYBREAK_BENCHMARK"
 KEY_VARIABLE = "DAYBREAK_BENCHMARK_KEY"
-"""The API key of a service."""
+"""Name of the variable with the API key of a service."""
 
 
 def order(benchmark: LLMBenchmark, target: Target) -> str:
-    """The order as JSON, equal for equal specs."""
+    """Return the order as JSON, equal for equal specs."""
     spec = benchmark.spec
     objective, budget = spec.objective, spec.budget
     levels = len(spec.load.clients or spec.load.rates or ())

@@ -1,4 +1,4 @@
-"""The ConfigMap with the report of a benchmark: made once at its end, of what its job has told."""
+"""ConfigMap with the report of a benchmark, created once at its end from the job's final report."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +10,13 @@ from daybreak.kinds.llmbenchmark.objects.job import COMPONENT
 
 _TEXTS, _PICTURES = ("report.html", "results.json"), ("curve.png",)
 FILES = (*_TEXTS, *_PICTURES)
-"""The files that are kept."""
+"""Names of the report files to keep."""
 LIMIT = 384 * 1024
-"""Most characters of them together; what a job tells beyond that is left out."""
+"""Maximum total size of the kept files, in bytes. Files that exceed it are omitted."""
 
 
 def fitting(files: Mapping[str, str]) -> dict[str, str]:
-    """Those of the files that are kept."""
+    """Return the report files that fit within `LIMIT`."""
     found: dict[str, str] = {}
     room = LIMIT
     for name in FILES:
@@ -28,7 +28,7 @@ def fitting(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def report_map(benchmark: LLMBenchmark, files: Mapping[str, str]) -> dict[str, Any]:
-    """The ConfigMap with these files."""
+    """Return the ConfigMap with the given files."""
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -1,4 +1,4 @@
-"""What is measured: a model of the benchmark's own, a copy of a service's, or the service itself."""
+"""Measurement target: the benchmark's own model, a copy of a service's model, or the service itself."""
 
 from dataclasses import dataclass
 
@@ -15,18 +15,18 @@ from daybreak.jobs.verdict import choice
 
 @dataclass(frozen=True)
 class Target:
-    """What is measured."""
+    """Measurement target of a benchmark."""
 
     runtime: Runtime
     model: Model | None
-    """Whose engine is started; None: that of a service which runs."""
+    """Model whose engine the Job starts. None to measure a running service."""
     service: str = ""
-    """Name of the service that is asked itself."""
+    """Name of the running service to measure."""
     service_model: str = ""
 
 
 def measured(target: Target) -> str:
-    """Digest of the engine that is measured: weights, arguments, accelerators; empty without one."""
+    """Return a digest of the measured engine (weights, arguments, accelerators); empty without an engine."""
     if target.model is None:
         return ""
     fields = {"source", "revision", "engine", "parallelism", "accelerator"}
@@ -34,16 +34,20 @@ def measured(target: Target) -> str:
 
 
 class TargetMissing(Exception):
-    """The service, or its model, is not there or cannot be measured; the message says why."""
+    """Raised if the service or its model does not exist or cannot be measured. The message gives the
+    reason."""
 
 
 def target(benchmark: LLMBenchmark, service: LLMService | None, why: str = "") -> Target:
-    """What a benchmark measures. Raises TargetMissing.
+    """Return the measurement target of a benchmark.
 
     Args:
         benchmark: The benchmark.
-        service: The service of its reference as it is now.
-        why: Why there is none, where that is known.
+        service: Current LLMService of the benchmark's reference.
+        why: Reason why there is no service, if known.
+
+    Raises:
+        TargetMissing: The service or its model does not exist or cannot be measured.
     """
     spec = benchmark.spec
     if spec.model is not None:
@@ -67,14 +71,14 @@ def target(benchmark: LLMBenchmark, service: LLMService | None, why: str = "") -
 
 
 def _adapters(service: LLMService) -> list[str]:
-    """Names of LoRA adapters, which the service answers to as well."""
+    """Return the names of LoRA adapters, which the service also serves as models."""
     return [
         each.name for model in service.spec.models if model.lora is not None for each in model.lora.adapters
     ]
 
 
 def _cached(service: str, model: Model) -> Model:
-    """A model whose weights the service keeps in a claim, with them read from there."""
+    """Return the model with its weights read from the service's cache PVC, or unchanged without a cache."""
     if model.cache is None:
         return model
     directory = volume_names.cached_weights(model.source, model.revision)

@@ -1,1 +1,1 @@
-"""What is seen of an LLMBenchmark."""
+"""Observation of an LLMBenchmark."""

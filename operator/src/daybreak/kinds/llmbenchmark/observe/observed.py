@@ -1,4 +1,4 @@
-"""Everything that one reconcile of a benchmark decides on."""
+"""All inputs of one reconcile of a benchmark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from daybreak.jobs.observed import JobWords, Referred, SeenJob
 
 @dataclass(frozen=True)
 class Progress(JobWords):
-    """What a benchmark's job says of itself."""
+    """Progress that a benchmark's job reports."""
 
     now: str = ""
     stopped: str = ""
@@ -23,21 +23,21 @@ class Progress(JobWords):
     baseline: Mapping[str, Any] | None = None
     gain: Mapping[str, Any] | None = None
     files: Mapping[str, str] | None = None
-    """Of the report, which is told at the end; None: none is told."""
+    """Files of the report, which the job sends at its end. None if it has sent none."""
 
 
 @dataclass(frozen=True)
 class Observed(SeenJob[LLMBenchmark, Progress]):
-    """What is seen of a benchmark at one moment."""
+    """Observation of a benchmark at one time."""
 
     referred: Referred | None = None
-    """What its reference leads to; None: it has none."""
+    """Target of the benchmark's reference. None if the benchmark has no reference."""
     service: LLMService | None = None
-    """The LLMService there, where its spec can be read."""
+    """LLMService of the reference, if its spec is valid."""
 
     @property
     def job_ended(self) -> tuple[bool, str] | None:
-        """Whether the Job has succeeded, and Kubernetes' words; None: it has not ended."""
+        """Return the Job's success and Kubernetes' message, or None if the Job has not ended."""
         status = mapping(mapping(self.job).get("status"))
         if condition(status, "Complete").get("status") == "True":
             return True, ""

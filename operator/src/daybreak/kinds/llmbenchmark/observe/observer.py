@@ -1,4 +1,4 @@
-"""Gathering, once, everything that one reconcile of a benchmark decides on."""
+"""Observer of benchmarks: gathers all inputs of one reconcile, once."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,11 +20,11 @@ from daybreak.manifests.resources import JOBS
 
 
 class Observer:
-    """Reads the cache; asks the API server nothing.
+    """Observer of benchmarks that reads only the cache, never the API server.
 
     Args:
-        cache: What is known of the cluster.
-        references: Knows which services benchmarks refer to.
+        cache: Cached objects of the cluster.
+        references: Registry of the services to which benchmarks refer.
     """
 
     def __init__(self, cache: Cache, references: References) -> None:
@@ -32,7 +32,7 @@ class Observer:
         self._jobs = JobObserver(cache, LLM_BENCHMARKS, JOBS, names.benchmark_job, _look)
 
     def observe(self, key: Key) -> Observed | None:
-        """What is seen of a benchmark, or None when there is none."""
+        """Return the observation of a benchmark, or None if it does not exist."""
         seen = self._jobs.observe(key)
         if seen is None:
             self._references.forget(key)
@@ -40,11 +40,11 @@ class Observer:
         return self._with_service(key, seen)
 
     def again(self, key: Key, seen: Observed) -> Observed:
-        """The objects of now, with the spec of that observation."""
+        """Return the observation with the current objects and its previous spec."""
         return self._with_service(key, self._jobs.again(key, seen))
 
     def heard(self, key: Key, seen: Observed) -> Observed:
-        """Nothing else hangs on what its job says."""
+        """Return the observation unchanged: no other part depends on the job's progress."""
         return seen
 
     def _with_service(self, key: Key, seen: Observed) -> Observed:
@@ -65,5 +65,5 @@ def _look(manifest: Mapping[str, Any], now: datetime) -> Observed:
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[LLMBenchmark | None, tuple[str, ...]]:
-    """A benchmark from its manifest, and what is wrong with it."""
+    """Return the benchmark that a manifest describes, and the problems of its spec."""
     return read_object(manifest, LLMBenchmark.from_manifest, validation.problems)

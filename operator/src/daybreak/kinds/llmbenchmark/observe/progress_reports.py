@@ -1,4 +1,4 @@
-"""What the job of a benchmark says of itself."""
+"""Progress reports of a benchmark's job."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,13 +10,17 @@ from daybreak.kinds.llmbenchmark.objects.report_map import FILES
 from daybreak.kinds.llmbenchmark.observe.observed import Progress
 
 PATH = "/-/benchmark"
-"""Where a job tells how far it is (daybreak_runtime.benchmark)."""
+"""Path of the job's progress report (`daybreak_runtime.benchmark`)."""
 REPORT_LIMIT = 1024 * 1024
-"""Longest answer, in bytes: that of STEP_LIMIT steps with the longest report is two thirds of it."""
+"""Maximum length of a progress report, in bytes. STEP_LIMIT steps with the longest report need two thirds of
+it."""
 
 
 def read(content: bytes, uid: str) -> Progress | None:
-    """A job's answer; None when it is another benchmark's. What is of another form reads as nothing."""
+    """Return the progress that a job reports, or None if it belongs to another benchmark.
+
+    Malformed values are ignored.
+    """
     said = said_by(content, uid)
     if said is None:
         return None

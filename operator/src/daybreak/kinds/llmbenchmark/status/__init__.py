@@ -1,1 +1,1 @@
-"""What the status says."""
+"""Status of a benchmark."""

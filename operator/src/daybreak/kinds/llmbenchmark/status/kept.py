@@ -1,4 +1,4 @@
-"""What the status says of the report that is kept in a ConfigMap."""
+"""Status of the report that is kept in a ConfigMap."""
 
 from daybreak.api.common import names
 from daybreak.api.llmbenchmark.status import ReportStatus
@@ -9,7 +9,7 @@ _MESSAGE_LIMIT = 1024
 
 
 def kept(seen: Observed) -> ReportStatus | None:
-    """Where the report is, once the job has told its end; None: it has told none."""
+    """Return the location of the report, or None until the job has sent it."""
     said = seen.progress.files if seen.progress is not None else None
     if said is None or seen.subject is None:
         return None

@@ -1,4 +1,4 @@
-"""What the status says of the settings that are written into the LLMService."""
+"""Status of the settings that are written into the LLMService."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from daybreak.api.llmbenchmark.status import (
 from daybreak.problems.events import Event
 
 ACTION = "Apply"
-"""Of every event of it."""
+"""Action of every event of the patch."""
 _WARNINGS = (
     PatchState.ROLLED_BACK,
     PatchState.ROLLOUT_FAILED,
@@ -25,7 +25,7 @@ _WARNINGS = (
 def report(
     before: LLMBenchmarkStatus, patch: PatchStatus, now: datetime, generation: int
 ) -> LLMBenchmarkStatus:
-    """The status with it, and with its condition beside the others."""
+    """Return the status with the patch, and with its condition in addition to the others."""
     kept = [each for each in before.conditions if each.type != BenchmarkConditionType.APPLIED]
     made = Made(
         BenchmarkConditionType.APPLIED,
@@ -40,7 +40,7 @@ def report(
 
 
 def events(before: LLMBenchmarkStatus, patch: PatchStatus) -> Sequence[Event]:
-    """That it has come to another state."""
+    """Return an event if the patch has changed its state."""
     if before.patch is not None and before.patch.state is patch.state:
         return []
     return [Event(ACTION, patch.state in _WARNINGS, patch.state, patch.message or "")]

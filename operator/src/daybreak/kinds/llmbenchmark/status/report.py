@@ -1,4 +1,4 @@
-"""The status of a benchmark, put together from what was decided."""
+"""Status of a benchmark, built from the decision."""
 
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, text
@@ -15,11 +15,11 @@ from daybreak.problems.events import Event
 from daybreak.ray.views.ray_pods import accelerators, pod_views
 
 ACTION = "Benchmark"
-"""Of every event of a benchmark."""
+"""Action of every event of a benchmark."""
 
 
 def report(seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
-    """The status as it should be."""
+    """Return the desired status of the benchmark."""
     before = known_status(LLMBenchmarkStatus, seen.status)
     update, verdict = status.update(seen, before, decision, _held(seen)), decision.verdict
     if verdict is not None:
@@ -36,7 +36,7 @@ def report(seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
 
 
 def events(before: LLMBenchmarkStatus, after: LLMBenchmarkStatus) -> list[Event]:
-    """What has turned: the phase, or why somebody has to act."""
+    """Return an event if the phase changed, or if the reason for required action changed."""
     return status.events(ACTION, before, after)
 
 
@@ -60,7 +60,7 @@ def _measured_now(seen: Observed) -> str | None:
 
 
 def _held(seen: Observed) -> int:
-    """Accelerators that its pods hold."""
+    """Return the number of accelerators that the benchmark's pods use."""
     resources = set()
     if seen.subject is not None and seen.subject.spec.model is not None:
         resources.add(seen.subject.spec.model.accelerator.resource)

@@ -1,4 +1,4 @@
-"""What the status says of a schedule: when the next run begins, and what came of those before."""
+"""Status of a schedule: the next start and the results of previous runs."""
 
 from daybreak.api.common.unstructured import written
 from daybreak.api.llmbenchmark.status import RUN_LIMIT, BenchmarkPhase, LLMBenchmarkStatus, RunStatus
@@ -25,12 +25,12 @@ _OF_A_RUN = (
     "job_hash",
     "engine_hash",
 )
-"""Fields that are of one run: they are as in a new benchmark when the next one begins."""
+"""Fields of a single run. When the next run begins, they are reset to those of a new benchmark."""
 _MESSAGE_LIMIT = 500
 
 
 def scheduled(seen: Observed, turn: Turn | None) -> dict[str, object]:
-    """The fields on the schedule, and those that begin anew with a run."""
+    """Return the fields of the schedule, and the fields that a new run resets."""
     schedule = seen.subject.spec.schedule if seen.subject is not None else None
     found: dict[str, object] = {}
     if turn is not None and turn.begins:
@@ -47,7 +47,7 @@ def scheduled(seen: Observed, turn: Turn | None) -> dict[str, object]:
 
 
 def remembered(before: LLMBenchmarkStatus, after: LLMBenchmarkStatus, verdict: Verdict) -> list[RunStatus]:
-    """The runs, with the one that has ended this moment."""
+    """Return the runs in the status, with the run that has just ended first."""
     ended = RunStatus(
         schedule_time=after.last_schedule_time,
         start_time=after.start_time,

@@ -1,1 +1,1 @@
-"""Which names lead where, from what is seen."""
+"""Decision on the backends of each name, from the observation."""

@@ -1,8 +1,8 @@
-"""The next step of a canary: a pure function of where it stands, what has been counted and the time.
+"""Next step of a canary: a pure function of its position, the counted results and the time.
 
-It goes on by one step at a time, when the step's time is up and enough requests have come. It gets nothing
-any more as soon as it is worse than the others beyond noise, or cannot start. Where it stands, the status
-says.
+A canary advances by one step at a time, when the step's duration has passed and enough requests have been
+answered. As soon as it is worse than the others beyond noise, or cannot start, it receives no more requests.
+The status records its position.
 """
 
 import math
@@ -23,31 +23,31 @@ from daybreak.protocol.tallies import Histogram, Tally
 
 @dataclass(frozen=True)
 class Seen:
-    """What a canary is judged by."""
+    """Observation by which a canary is judged."""
 
     canary: Tally
-    """What it has got since its step began."""
+    """Results of the canary since its step began."""
     stable: Tally
-    """What the others together have got."""
+    """Combined results of the other backends."""
     state: BackendState
-    """How it is."""
+    """State of the canary's backend."""
     skipped: bool = False
-    """Whether it gets nothing while it sleeps."""
+    """True if the canary receives no requests while it sleeps."""
 
 
 @dataclass(frozen=True)
 class Move:
-    """Where a canary stands."""
+    """Position of a canary."""
 
     status: CanaryStatus
     moved: bool
-    """Whether it has just come there, so that it is counted anew."""
+    """True if the canary has just reached this position, so that its counts restart."""
     due: datetime | None = None
-    """When its step's time is up; None: it is, or there is none."""
+    """End of the step's duration. None if it has passed, or if no step is in progress."""
 
 
 def canary_before(status: Manifest) -> CanaryStatus | None:
-    """Where the status says that a canary stands; None: there was none that can be read."""
+    """Return the position of a canary in the status, or None if there is no valid one."""
     try:
         return CanaryStatus.model_validate(status.get("canary"))
     except ValidationError:
@@ -55,12 +55,12 @@ def canary_before(status: Manifest) -> CanaryStatus | None:
 
 
 def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -> Move:
-    """Where a canary stands from now on.
+    """Return the new position of a canary.
 
     Args:
-        spec: What was asked for.
-        before: Where it stood.
-        seen: What it is judged by; of the step that it stood in.
+        spec: The canary in the route's spec.
+        before: Previous position.
+        seen: Observation of the previous step.
         now: The time.
     """
     if before is None or _which(before) != _which(spec):
@@ -93,7 +93,7 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
 
 
 def weights(backends: Sequence[RouteBackend], spec: Canary, percent: int) -> tuple[int, ...]:
-    """What each backend gets, compared with the others, where the canary gets so many per cent."""
+    """Return the relative weight of each backend if the canary receives the given percentage."""
     stable = [0 if spec.is_same(each) else each.weight for each in backends]
     divisor = math.gcd(*stable)
     total = sum(stable) // divisor
@@ -127,7 +127,7 @@ def _enough(spec: Canary, step: int, seen: Seen) -> bool:
 
 
 def _earlier(before: CanaryStatus | None) -> Tally:
-    """Results of the others in earlier steps."""
+    """Return the results of the others in earlier steps."""
     kept = before.stable if before is not None else None
     if kept is None:
         return Tally()
@@ -149,7 +149,7 @@ def _baseline(stable: Tally) -> CanaryBaseline | None:
 def _enter(spec: Canary, step: int, seen: Seen, now: datetime, before: CanaryStatus | None = None) -> Move:
     """Begin a step; `before` is the status in an earlier step of the same run, or None in the first one."""
     weight = spec.steps[step - 1].weight
-    # Results from before a canary are used only if no step yields any: they may be of other hours.
+    # Results from before the canary are used only if no step yields any: they may be from other hours.
     keeps = before is not None or weight == 100
     entered = CanaryStatus(
         kind=spec.kind,
@@ -167,11 +167,15 @@ def _enter(spec: Canary, step: int, seen: Seen, now: datetime, before: CanarySta
 
 
 def _stay(spec: Canary, status: CanaryStatus, seen: Seen, now: datetime) -> Move:
-    """Not a word of it changes with each request: else each one would be written."""
+    """Return the same position, with a message that does not change with each request.
+
+    A message that changed with each request would cause a status write for each one.
+    """
     until, needed = _until(spec, status, now), spec.analysis.min_requests
     words = f"step {status.step} of {len(spec.steps)}: {status.weight} % of the requests; "
     if seen.skipped and seen.state is BackendState.HOLDING:
-        words += "waits for requests, of which it gets none: it sleeps, and the route has asleep: Skip"
+        words += "waits for requests, of which it gets none: it sleeps, and the route has "
+        words += "sleepingBackends: Skip"
     elif now < until:
         words += f"goes on at {written(until)} if it is not worse by then and {needed} answers have come"
     elif _enough(spec, status.step, seen) and has_too_many_errors(spec.analysis, seen.canary):

@@ -1,10 +1,11 @@
-"""Whether one backend is worse than others beyond noise: bounds that hold for samples of any size.
+"""Comparison of backends beyond noise, with bounds that hold for samples of any size.
 
-Chernoff's inequality: where something happens with the probability p, a sample of n has the part s of it, or
-one further away from p, with a probability of at most exp(-n * KL(s, p)). `LEVEL` makes that 1 in 10,000 on
-each side. Nothing is assumed of times: a quantile is compared by how many requests took longer than a bucket
-of the histogram has. A sample that grows is looked at over and over, but one look is much like the one
-before: those of one step together err about as often as some ten that are far apart.
+The bounds follow from Chernoff's inequality for an event of probability p. A sample of n has the share s of
+it, or one further away from p, with a probability of at most exp(-n * KL(s, p)). `LEVEL` makes that 1 in
+10,000 on each side. The bounds assume no distribution of times: a quantile is compared by the number of
+requests that took longer than the bound of a histogram bucket. A growing sample is checked repeatedly, but
+successive checks are much alike. The checks of one step together err about as often as some ten that are far
+apart.
 """
 
 import math
@@ -19,20 +20,20 @@ _HALVINGS = 30
 
 @dataclass(frozen=True)
 class Worse:
-    """By what a canary is worse than the others."""
+    """Excess of a canary over its limits, compared with the others."""
 
     figures: str
 
 
 def worse(analysis: CanaryAnalysis, canary: Tally, stable: Tally, *, alone: bool = False) -> Worse | None:
-    """Return by what a canary exceeds its limits beyond noise, or None if no excess is certain.
+    """Return the limit that a canary exceeds beyond noise, or None if no excess is certain.
 
     Args:
         analysis: The limits.
         canary: Results of the canary.
         stable: Results of the other backends.
         alone: True if the canary receives all requests. Without results of the others, the limit of its
-            errors is absolute then.
+            errors is then absolute.
     """
     if found := _errors(analysis, canary, stable, alone=alone):
         return found
@@ -46,17 +47,17 @@ def worse(analysis: CanaryAnalysis, canary: Tally, stable: Tally, *, alone: bool
 
 
 def at_least(hits: int, number: int) -> float:
-    """The lowest part that could have given so many hits, but for chance."""
+    """Return the lower confidence bound of a share, given `hits` of `number` requests."""
     return _bound(hits, number, 0.0)
 
 
 def at_most(hits: int, number: int) -> float:
-    """The highest part that could have given so many hits, but for chance."""
+    """Return the upper confidence bound of a share, given `hits` of `number` requests."""
     return _bound(hits, number, 1.0)
 
 
 def quantile_at_least(times: Histogram, part: float) -> float:
-    """A time, in milliseconds, that the quantile is above, but for chance; 0: none is known."""
+    """Return a lower confidence bound of a quantile, in milliseconds, or 0 if none is known."""
     number = times.total
     sure = (
         bucket
@@ -67,7 +68,7 @@ def quantile_at_least(times: Histogram, part: float) -> float:
 
 
 def quantile_at_most(times: Histogram, part: float) -> float:
-    """A time, in milliseconds, that the quantile is not above, but for chance; endless: none is known."""
+    """Return an upper confidence bound of a quantile, in milliseconds, or infinity if none is known."""
     number = times.total
     sure = (
         bucket
@@ -78,7 +79,7 @@ def quantile_at_most(times: Histogram, part: float) -> float:
 
 
 def has_too_many_errors(analysis: CanaryAnalysis, canary: Tally) -> bool:
-    """Return True if a canary's errors exceed the absolute limit so far, by chance or not."""
+    """Return True if a canary's errors currently exceed the absolute limit, by chance or not."""
     return canary.errors > analysis.max_error_rate * canary.answered
 
 
@@ -109,7 +110,7 @@ def _times(name: str, part: float, allowed: float, canary: Histogram, stable: Hi
 
 
 def _bound(hits: int, number: int, end: float) -> float:
-    """The part furthest towards `end` that could have given so many hits of so many, but for chance."""
+    """Return the share furthest towards `end` that could have produced the hits within chance."""
     if not number:
         return end
     seen = min(1.0, hits / number)
@@ -124,13 +125,13 @@ def _bound(hits: int, number: int, end: float) -> float:
 
 
 def _excluded(hits: int, number: int, part: float) -> bool:
-    """Whether chance does not explain so many hits of so many where this part is to be expected."""
+    """Return True if chance does not explain the hits for the given expected share."""
     seen = min(1.0, hits / number)
     return number * _divergence(seen, part) > LEVEL
 
 
 def _divergence(seen: float, true: float) -> float:
-    """Kullback and Leibler's, of two coins."""
+    """Return the Kullback-Leibler divergence of two coins."""
     return _term(seen, true) + _term(1 - seen, 1 - true)
 
 

@@ -1,7 +1,7 @@
-"""What the backends of a route have got since their shares are what they are, from what all gateways tell.
+"""Counts of requests per backend of a route since its current shares, from the reports of all gateways.
 
-Gateways count from the time that the status says, so that one operator after another reads the same of them.
-What a gateway had counted that has gone is kept in the status, with its name, so that it is added once.
+Gateways count from the time in the status, so that successive operators read the same counts from them. The
+status keeps the counts of terminated gateways with their names, so that they are added once.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,20 +19,20 @@ from daybreak.protocol.tallies import Histogram, Tally, Told
 
 @dataclass(frozen=True)
 class Counted:
-    """What is known of the requests of a route."""
+    """Request counts of a route."""
 
     since: str
-    """Since when they are counted."""
+    """Start time of the counts."""
     totals: Mapping[str, Tally] = field(default_factory=dict)
-    """What each backend has got, by `SERVICE/MODEL`."""
+    """Counts of each backend, by `SERVICE/MODEL`."""
     ended: Mapping[str, Tally] = field(default_factory=dict)
-    """What of that is of gateways that have gone."""
+    """Part of the counts that is from terminated gateways."""
     gone: tuple[str, ...] = ()
-    """Which ones these are."""
+    """Names of the terminated gateways."""
 
 
 def counts_before(status: Manifest) -> RouteCounts | None:
-    """The counts of a status; None: it has none that can be read."""
+    """Return the counts of a status, or None if it has no valid counts."""
     try:
         return RouteCounts.model_validate(status.get("counts"))
     except ValidationError:
@@ -40,12 +40,12 @@ def counts_before(status: Manifest) -> RouteCounts | None:
 
 
 def count(status: Manifest, backends: Collection[str], told: Sequence[Told]) -> Counted | None:
-    """Add up what gateways have told since the status says; None: it does not say since when.
+    """Return the sum of all gateways' counts since the time in the status, or None without that time.
 
     Args:
-        status: The status before.
-        backends: Those of the route, as `SERVICE/MODEL`. Nothing else counts.
-        told: What each gateway has told.
+        status: The previous status.
+        backends: Backends of the route, as `SERVICE/MODEL`. Other counts are ignored.
+        told: Report of each gateway.
     """
     before = counts_before(status)
     if before is None:
@@ -64,24 +64,27 @@ def count(status: Manifest, backends: Collection[str], told: Sequence[Told]) -> 
 
 
 def anew(status: Manifest, now: datetime) -> Counted:
-    """Nothing yet: it is counted from now, or a little later. No two counts of a route begin at one time."""
+    """Return empty counts that start now, or one second after the previous start if that is later.
+
+    No two counts of a route start at the same time.
+    """
     before = counts_before(status)
     last = parse_time(before.start_time) if before is not None else None
     return Counted(written(now if last is None else max(now, last + timedelta(seconds=1))))
 
 
 def weights_before(status: Manifest) -> dict[str, int]:
-    """The weights of a status, by `SERVICE/MODEL`."""
+    """Return the weights of a status, by `SERVICE/MODEL`."""
     return {counted_as(each): whole(each.get("weight")) for each in mappings(status.get("backends"))}
 
 
 def counted_as(row: Manifest) -> str:
-    """What the model of a status's row is called where requests are counted: `SERVICE/MODEL`."""
+    """Return the counter name of the model in a status row: `SERVICE/MODEL`."""
     return f"{names.of_owner(text(row.get('kind')), text(row.get('service')))}/{text(row.get('model'))}"
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
-    """What several backends have got."""
+    """Return the combined counts of several backends."""
     return sum(tallies, start=Tally())
 
 
@@ -100,11 +103,12 @@ def _tally(each: EndedCounts) -> Tally:
 
 
 def counts(counted: Counted, now: datetime) -> RouteCounts:
-    """As the status has it."""
+    """Return the counts in the form of the status."""
     ended = []
     for name, tally in sorted(counted.ended.items()):
         owner, _, model = name.partition("/")
-        # An external host is no object: it is kept by what it is called here, as a service is.
+        # An external host is not an object: its counter name is stored in the same fields as that of a
+        # service.
         kind, service = names.kind_and_name(owner)
         ended.append(
             EndedCounts(

@@ -1,4 +1,4 @@
-"""Which names lead where: a pure function of all LLMRoutes and LLMServices of a namespace."""
+"""Decision on the backends of each name: a pure function of a namespace's LLMRoutes and their backends."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,36 +29,36 @@ _REFUSAL_LIMIT = 2000
 
 @dataclass(frozen=True)
 class Problem:
-    """What keeps a route from being as it is written."""
+    """Problem that keeps a route from working as specified."""
 
     reason: RouteReason
     message: str
     waits: bool = False
-    """Whether it goes by itself."""
+    """True if the problem ends without action."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of one route."""
+    """Decision on one route."""
 
     names: tuple[str, ...] = ()
-    """Those that lead to its backends."""
+    """Names that lead to the route's backends."""
     states: tuple[BackendState, ...] = ()
-    """How the models are that requests may go to, in the order of `LLMRouteSpec.every`."""
+    """States of the models that may receive requests, in the order of `LLMRouteSpec.every`."""
     weights: tuple[int, ...] = ()
-    """What each of them is to get, compared with the others."""
+    """Weights of these models, relative to each other."""
     counted: Counted | None = None
-    """What they have got."""
+    """Request counts of these models."""
     canary: Move | None = None
-    """Where the canary stands, if there is one."""
+    """Position of the canary. None if there is no canary."""
     unaccepted: tuple[Problem, ...] = ()
-    """Why not all of its names do."""
+    """Problems that keep some names from leading to the route's backends."""
     unready: tuple[Problem, ...] = field(default=())
-    """What is wrong with backends that have a weight."""
+    """Problems of backends with a weight, of API keys, and of the dedicated address."""
 
 
 def decide(seen: Observed, now: datetime) -> dict[str, Decision]:
-    """What becomes of each route, by its name."""
+    """Return the decision on each route, by its name."""
     models = {model: each for each in sorted(seen.services) for model in seen.services[each]}
     owners = {name: f"model {name} of {each.words}" for name, each in models.items()}
     called = {name for each in seen.routes if each.route is not None for name in each.route.spec.names}
@@ -99,7 +99,7 @@ def _one(
 
 @dataclass(frozen=True)
 class _Shares:
-    """What backends are to get, and have got since."""
+    """Weights of the backends, and their counts since those weights apply."""
 
     weights: tuple[int, ...]
     counted: Counted
@@ -127,7 +127,7 @@ def _seen(route: LLMRoute, canary: Canary, states: Sequence[BackendState], count
     pairs = zip(route.spec.every(), states, strict=True)
     state = next(state for one, state in pairs if route.spec.is_canary(one))
     mine = totals.get(canary.counted_as, Tally())
-    # A model that only gets what others do not take is nothing to compare with.
+    # A model that only receives requests that others do not accept is no basis for a comparison.
     others = (one for one in route.spec.backends if one.weight > 0 and not route.spec.is_canary(one))
     stable = together(totals.get(one.counted_as, Tally()) for one in others)
     return Seen(mine, stable, state, skipped=route.spec.sleeping_backends is Asleep.SKIP)
@@ -142,11 +142,11 @@ def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def _address(address: OwnAddress | None) -> Iterator[Problem]:
-    """Why a route has not the address of its own that it asks for."""
+    """Yield the problems of the dedicated address that a route requests."""
     if address is None:
         return
     if address.foreign:
-        said = f"{address.foreign} belongs to somebody else: remove it, or rename the LLMRoute"
+        said = f"{address.foreign} exists and is not managed by Daybreak: delete it, or rename the LLMRoute"
         yield Problem(RouteReason.ADDRESS_CONFLICT, said)
     elif address.port is None:
         first, last = names.GATEWAY_ROUTE_PORTS
@@ -161,7 +161,7 @@ def _address(address: OwnAddress | None) -> Iterator[Problem]:
 
 
 def _keys(route: LLMRoute, keys: Mapping[ServiceName, Collection[str]]) -> Iterator[Problem]:
-    """Keys that a match asks for, or that the route sticks to, and that none of its services has."""
+    """Yield the problems of API keys that a match or the session affinity needs and that no service has."""
     for number, match in enumerate(route.spec.matches, 1):
         services = dict.fromkeys(service_of(backend) for backend in match.backends if backend.weight > 0)
         there = {name for service in services for name in keys.get(service, ())}
@@ -174,7 +174,7 @@ def _keys(route: LLMRoute, keys: Mapping[ServiceName, Collection[str]]) -> Itera
         every = map(service_of, route.spec.every())
         services = dict.fromkeys(service for service in every if service in keys)
         if services and not any(keys[service] for service in services):
-            sticks = "sticky.apiKey: no service that the route leads to has API keys"
+            sticks = "sessionAffinity.apiKey: no service that the route leads to has API keys"
             yield Problem(RouteReason.KEY_NOT_FOUND, f"{sticks} ({_names(services)})")
 
 
@@ -219,6 +219,6 @@ def _of_backend(
 
 
 def _meant(service: ServiceName, seen: Observed) -> str:
-    """Which one there is of that name, where it is of another kind."""
+    """Return a hint at objects of the same name and another kind; empty if there are none."""
     others = sorted(other.kind for other in seen.services if other.name == service.name)
     return f"; of that name there is: {', '.join(others)}" if others else ""

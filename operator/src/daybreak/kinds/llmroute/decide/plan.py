@@ -1,4 +1,4 @@
-"""What an LLMRoute's own Service should be, beside what it is."""
+"""Plan for an LLMRoute's dedicated Service, from its desired and live state."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,7 @@ from daybreak.ray import network
 
 
 def own_service(route: LLMRoute, port: int) -> dict[str, Any]:
-    """The Service that is the route's own address: it leads to the gateway's port for it."""
+    """Return the Service of the route's dedicated address, which leads to the route's gateway port."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -24,12 +24,12 @@ def own_service(route: LLMRoute, port: int) -> dict[str, Any]:
 
 
 def objects(route: LLMRoute, port: int | None) -> list[dict[str, Any]]:
-    """Return the objects of a route whose own address has this port; None: it is to have none."""
+    """Return the objects of a route whose dedicated address has this port, or none if the port is None."""
     return [own_service(route, port)] if port is not None else []
 
 
 def make_plan(owner: Owner, wanted: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
-    """Return the plan for a route, from its objects as they should be and as they are."""
+    """Return the plan for a route, from its desired and live objects."""
     targets, foreign, leaving = [], [], False
     for each in wanted:
         live = live_objects.find(each)

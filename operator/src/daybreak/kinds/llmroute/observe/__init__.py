@@ -1,1 +1,1 @@
-"""What is seen of the LLMRoutes of a namespace."""
+"""Observation of the LLMRoutes of a namespace."""

@@ -1,4 +1,4 @@
-"""What is seen of a namespace whose LLMRoutes are looked at: plain data, without a client."""
+"""Observation of a namespace's LLMRoutes: plain data without a client."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -21,92 +21,95 @@ _STATES = {
 
 
 Models = Mapping[str, BackendState]
-"""The models of a service, adapters included, and how they are."""
+"""States of a service's models, adapters included, by name."""
 
 
 @dataclass(frozen=True, order=True)
 class ServiceName:
-    """An object that serves models."""
+    """Kind and name of an object that serves models."""
 
     kind: str
-    """LLMService, ModelServer, or another kind whose models have names at the address `llm`."""
+    """LLMService, ModelServer, or another kind whose model names are served at the address `llm`."""
     name: str
 
     @property
     def words(self) -> str:
-        """In words."""
+        """Return the kind and name for display."""
         return f"{self.kind} {self.name}"
 
 
 def service_of(reference: ModelReference) -> ServiceName:
-    """The object that is to serve a model."""
+    """Return the object that must serve the referenced model."""
     return ServiceName(reference.kind, reference.service)
 
 
 @dataclass(frozen=True)
 class OwnAddress:
-    """The own address that a route asks for."""
+    """Dedicated address that a route requests."""
 
     port: int | None
-    """The gateway's port for it; None: all are given."""
+    """Gateway port of the address. None if all ports are allocated."""
     foreign: str = ""
-    """Somebody else's object that has its name, as `Kind/name`."""
+    """Object of another owner with the name of the address, as `Kind/name`."""
     leaving: bool = False
-    """Whether an object is still there that must go before the route's own comes."""
+    """True if an existing object must be deleted before the route's Service can be created."""
     refusal: str = ""
-    """What the API server has refused, with its words; empty: nothing."""
+    """Object that the API server rejected, with its message; empty if there is none."""
     there: bool = False
-    """Whether the Service is there."""
+    """True if the Service exists."""
 
 
 @dataclass(frozen=True)
 class SeenRoute:
-    """One LLMRoute."""
+    """Observation of one LLMRoute."""
 
     manifest: Manifest
     route: LLMRoute | None
-    """None: its spec cannot be used."""
+    """Parsed route. None if its spec is invalid."""
     problem: str = ""
-    """Why not."""
+    """Reason why the spec is invalid."""
     told: tuple[Told, ...] = ()
-    """What each gateway has told of what its backends have got."""
+    """Request counts of the route's backends, as reported by each gateway."""
     address: OwnAddress | None = None
-    """Its own address; None: it asks for none."""
+    """Dedicated address. None if the route requests none."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return the name of the route."""
         return text(mapping(self.manifest.get("metadata")).get("name"))
 
     @property
     def status(self) -> Manifest:
-        """What was said of it before."""
+        """Return the previous status of the route."""
         return mapping(self.manifest.get("status"))
 
     @property
     def seniority(self) -> tuple[str, str]:
-        """The lower one keeps a name that two have. To the second, as Kubernetes writes it."""
+        """Return the sort key of the route's age: the lowest one keeps a name that two routes claim.
+
+        The creation time has a resolution of one second, as Kubernetes writes it.
+        """
         return text(mapping(self.manifest.get("metadata")).get("creationTimestamp")), self.name
 
 
 @dataclass(frozen=True)
 class Observed:
-    """A namespace with LLMRoutes."""
+    """Observation of a namespace with LLMRoutes."""
 
     routes: tuple[SeenRoute, ...]
-    """Oldest first."""
+    """Routes of the namespace, oldest first."""
     services: Mapping[ServiceName, Models]
-    """The models of each service of the namespace."""
+    """Models of each service of the namespace."""
     keys: Mapping[ServiceName, Collection[str]] = field(default_factory=dict)
-    """The names of the API keys of each."""
+    """Names of the API keys of each service."""
     protocols: Mapping[ServiceName, str] = field(default_factory=dict)
-    """What those speak that do not speak OpenAI's API."""
+    """Protocols of the services that do not serve OpenAI's API."""
     gateway: bool = True
-    """Whether there are gateways in this installation."""
+    """True if this installation has gateways."""
 
 
 def seen_route(manifest: Manifest, told: tuple[Told, ...] = ()) -> SeenRoute:
-    """Read an LLMRoute."""
+    """Parse an LLMRoute manifest."""
     try:
         return SeenRoute(manifest, LLMRoute.from_manifest(manifest), told=told)
     except InvalidSpec as error:
@@ -114,24 +117,24 @@ def seen_route(manifest: Manifest, told: tuple[Told, ...] = ()) -> SeenRoute:
 
 
 def models(service: Manifest) -> dict[str, BackendState]:
-    """The models of a service, and how they are: those that can be asked for, and those of the spec.
+    """Return the states of a service's models: those in its gates and those in its spec.
 
-    There are none where it does not speak OpenAI's API: its requests name no model.
+    A service without OpenAI's API has none, because its requests name no model.
     """
     if served_models.protocol(service):
         return {}
     found = dict.fromkeys(served_models.of_spec(at(service, "spec")), BackendState.PENDING)
-    if text(service.get("kind")) == SERVE_APPLICATIONS.kind:  # its gate is the whole's, whatever the model
+    if text(service.get("kind")) == SERVE_APPLICATIONS.kind:  # one gate for the whole application
         return found
     for entry in mappings(at(service, "status", "gate").get("models")):
-        # A state of a newer operator that is unknown here: requests are held.
+        # An unknown state is from a newer operator: requests are held.
         state = _STATES.get(text(entry.get("state")), BackendState.HOLDING)  # type: ignore[call-overload]
         found |= dict.fromkeys(served_models.of_gate(entry), state)
     return found
 
 
 def keys(service: Manifest) -> frozenset[str]:
-    """The names of the API keys of a service, as its gateway has them."""
+    """Return the names of a service's API keys, as its gateway uses them."""
     found = set()
     for each in mappings(at(service, "spec", "access").get("apiKeys")):
         secret = mapping(each.get("secretRef"))

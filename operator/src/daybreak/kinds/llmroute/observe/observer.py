@@ -1,4 +1,4 @@
-"""Gathers everything known of a namespace's LLMRoutes: from the cache, and from what gateways tell."""
+"""Observer of a namespace's LLMRoutes: reads the cache and the reports of gateways."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,17 +27,17 @@ from daybreak.manifests.keys import OwnerKey
 from daybreak.protocol.tallies import Told
 
 SERVING = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
-"""What has models whose names lead to them. A route leads to those of the first two."""
+"""Kinds whose models have names that lead to them. A route leads only to the first two kinds."""
 
 
 class Observer:
-    """Reads the cache.
+    """Observer of LLMRoutes that reads the cache.
 
     Args:
-        cache: What is known of the cluster.
-        told: Says what each gateway of a namespace has told of a route.
-        ports: Gives out the gateways' ports for routes with an address of their own.
-        gateway: Whether there are gateways in this installation.
+        cache: Cached objects of the cluster.
+        told: Return the reports of a namespace's gateways on a route.
+        ports: Allocator of gateway ports for routes with a dedicated address.
+        gateway: True if this installation has gateways.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Observer:
         self._gateway = gateway
 
     def observe(self, namespace: str) -> Observed:
-        """What is known of this namespace at this moment."""
+        """Return the current observation of a namespace."""
         routes = sorted(
             (
                 seen_route(manifest, self._told(namespace, manifest["metadata"]["name"]))
@@ -78,11 +78,11 @@ class Observer:
         )
 
     def _addressed(self, namespace: str, routes: list[SeenRoute]) -> list[SeenRoute]:
-        """The same, with ports for those that ask for an address of their own; of others they are free."""
+        """Return the routes with ports for dedicated addresses, and release the ports of other routes."""
         asking = {
             OwnerKey(LLM_ROUTES.kind, namespace, each.name): each
             for each in routes
-            # What a spec asks for that cannot be used, nobody knows: what it has stays.
+            # The address that an invalid spec requests is unknown: a route keeps its port.
             if self._gateway and (each.route is None or each.route.spec.address is Address.DEDICATED)
         }
         for owner in self._ports.given(namespace):
@@ -102,5 +102,5 @@ class Observer:
 
 
 def _reserved(name: str) -> str:
-    """The object that a route's own Service would be, where it is the gateway's; empty: it is not."""
+    """Return the conflicting Service if the route has the name of the gateway's Service; empty otherwise."""
     return f"Service/{name}" if name == names.ROUTER else ""

@@ -1,4 +1,4 @@
-"""What the status says that each backend has got: written rarely, since requests never end."""
+"""Request statistics per backend in the status, written rarely because requests never end."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,7 +13,7 @@ from daybreak.kinds.llmroute.decide.counting import Counted, counted_as, counts,
 from daybreak.protocol.tallies import Histogram, Tally
 
 WRITE_SECONDS = 30.0
-"""How often it is written while requests come."""
+"""Interval in seconds of status writes while requests arrive."""
 
 _FIELDS = {
     "requests": "requests",
@@ -23,14 +23,14 @@ _FIELDS = {
     "ttft_p95": "ttftP95",
     "latency_p99": "latencyP99",
 }
-"""Fields of a backend, and their names in JSON."""
+"""Statistics fields of a backend, and their names in JSON."""
 
 Got = Mapping[str, Mapping[str, Any]]
-"""The fields of each backend, by `SERVICE/MODEL`."""
+"""Statistics fields of each backend, by `SERVICE/MODEL`."""
 
 
 def got(status: Manifest, counted: Counted, now: datetime) -> tuple[Got, RouteCounts]:
-    """What to say of each backend, and the counts behind it: as it was, where its time has not come."""
+    """Return the statistics of each backend and the counts behind them, unchanged until a write is due."""
     before = counts_before(status)
     if before is None or due(status, counted, now) == 0.0:
         return _fresh(counted), counts(counted, now)
@@ -38,7 +38,7 @@ def got(status: Manifest, counted: Counted, now: datetime) -> tuple[Got, RouteCo
 
 
 def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
-    """In how many seconds there is something to write; None: it is written."""
+    """Return the seconds until a write is due, or None if there is nothing to write."""
     before = counts_before(status)
     if before is None or before.start_time != counted.since:
         return 0.0
@@ -46,7 +46,7 @@ def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
     if fresh == said and tuple(before.terminated_gateways) == counted.gone:
         return None
     if any(_sent(fresh.get(name, {})) < _sent(fields) for name, fields in said.items()):
-        return None  # not all gateways have been heard yet
+        return None  # not all gateways have reported yet
     at = parse_time(before.update_time)
     passed = (now - at).total_seconds() if at is not None else WRITE_SECONDS
     return max(0.0, WRITE_SECONDS - passed) if passed >= 0 else 0.0
@@ -85,7 +85,7 @@ def _seconds(times: Histogram, part: float) -> float | None:
 
 
 def _before(status: Manifest) -> dict[str, dict[str, Any]]:
-    """As the status has it."""
+    """Return the statistics in a status."""
     rows = {counted_as(each): each for each in mappings(status.get("backends"))}
     if (external := external_of(status)) is not None:
         rows[external.counted_as] = mapping(status.get("externalFallback"))
@@ -96,7 +96,7 @@ def _before(status: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def external_of(status: Manifest) -> ExternalStatus | None:
-    """The external model of a status; None: it has none that can be read."""
+    """Return the external model of a status, or None if it has no valid one."""
     try:
         return ExternalStatus.model_validate(status.get("externalFallback"))
     except ValidationError:
@@ -104,5 +104,5 @@ def external_of(status: Manifest) -> ExternalStatus | None:
 
 
 def _said(status: Manifest) -> dict[str, dict[str, Any]]:
-    """The same, without those that have got nothing."""
+    """Return the statistics in a status, without backends that have received no requests."""
     return {name: fields for name, fields in _before(status).items() if _sent(fields)}

@@ -1,4 +1,4 @@
-"""The status of an LLMRoute, put together from what was decided."""
+"""Status of an LLMRoute, built from the decision."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,12 +23,12 @@ from daybreak.kinds.llmroute.status.got import Got, due, got
 from daybreak.problems.events import Event
 
 ACTION = "Route"
-"""Of every event of a route."""
+"""Action of every event of a route."""
 _THERE = (BackendState.OPEN, BackendState.HOLDING, BackendState.FAILED)
 
 
 def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus:
-    """The status as it should be."""
+    """Return the desired status of the route."""
     metadata, before = mapping(seen.manifest.get("metadata")), mapping(seen.manifest.get("status"))
     generation = max(0, whole(metadata.get("generation")))
     made = _conditions(decision)
@@ -62,7 +62,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
 
 
 def _address(seen: SeenRoute) -> dict[str, Any]:
-    """The route's own address, once it is there."""
+    """Return the fields of the dedicated address once its Service exists."""
     address, route = seen.address, seen.route
     if route is None or address is None or not address.there:
         return {}
@@ -70,7 +70,7 @@ def _address(seen: SeenRoute) -> dict[str, Any]:
 
 
 def again(seen: SeenRoute, decision: Decision, now: datetime) -> float | None:
-    """In how many seconds there may be something new to say; None or 0: not before something changes."""
+    """Return the seconds until the status may change by itself; None or 0 to wait for a change."""
     waits = []
     if decision.counted is not None and (wait := due(seen.status, decision.counted, now)):
         waits.append(wait)
@@ -80,12 +80,12 @@ def again(seen: SeenRoute, decision: Decision, now: datetime) -> float | None:
 
 
 def events(before: Any, after: LLMRouteStatus) -> list[Event]:
-    """What has turned: that it is routed, or why somebody has to act."""
+    """Return the events for the changes: the route is ready, action is required, or the canary moved."""
     found = []
     for each in after.conditions:
         was = condition(before, each.type)
         if each.type == RouteConditionType.STALLED and each.status == "True":
-            told = each.reason == RouteReason.CANARY_ROLLED_BACK  # with the canary's own condition
+            told = each.reason == RouteReason.CANARY_ROLLED_BACK  # reported with the canary's own condition
             if not told and (was.get("status"), was.get("reason")) != (each.status, each.reason):
                 found.append(Event(ACTION, True, each.reason, each.message))
         elif each.type == RouteConditionType.READY and each.status == "True" and was.get("status") != "True":

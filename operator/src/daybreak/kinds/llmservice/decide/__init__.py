@@ -1,1 +1,1 @@
-"""What to do next about an LLMService: pure functions of what is seen and the time."""
+"""Next action for an LLMService: pure functions of the observation and the time."""

@@ -1,4 +1,4 @@
-"""The state of each LoRA adapter, from what the replicas say of it.
+"""State of each LoRA adapter, from the reports of the replicas.
 
 An adapter is not part of the service's readiness: the base model answers with or without it.
 """
@@ -17,41 +17,45 @@ from daybreak.kinds.llmservice.observe.observed import AdapterReport
 from daybreak.ray.serve.adapter_origin import identity
 
 MESSAGE_LIMIT = 1000
-"""Longest message of an adapter, in characters."""
+"""Maximum length of an adapter's message, in characters."""
 
 _STATES = {
     "Loaded": AdapterState.READY,
     "Rejected": AdapterState.REJECTED,
     "Failed": AdapterState.FAILED,
 }
-"""What a replica says, in words of the status; anything else is on its way."""
+"""States in the status, by the state that a replica reports. Any other reported state counts as pending."""
 _WORST = (AdapterState.REJECTED, AdapterState.FAILED, AdapterState.PENDING, AdapterState.READY)
 
 
 @dataclass(frozen=True)
 class Adapters:
-    """The adapters of one model, judged; None: the model takes none."""
+    """States of one model's adapters; `of` is None if the model accepts no adapters."""
 
     model: str
     of: tuple[AdapterStatus, ...] | None
 
 
 def judge(snapshot: Snapshot, models: Sequence[ModelHealth]) -> dict[str, Adapters]:
-    """Judge the adapters of every model, by the model's name."""
+    """Return the assessed adapters of each model, by the model's name."""
     views = {view.name: view for view in models}
     return {model.name: _judge(snapshot, model, views[model.name]) for model in snapshot.service.spec.models}
 
 
 def askable(snapshot: Snapshot, adapters: Adapters, *, open_to_all: bool) -> list[str]:
-    """Names of the adapters that may be asked for.
+    """Return the names of the adapters that clients may request.
 
-    One that was named before stays while its state is not known: who has asked for it may be held, and would
-    be told that there is no such model. `open_to_all`: requests are let through, so that a new one is named
-    when it is there.
+    A previously listed adapter stays listed while its state is unknown. Otherwise its held clients would
+    receive the error that the model does not exist.
+
+    Args:
+        snapshot: Snapshot of the service.
+        adapters: Adapters of one model.
+        open_to_all: True if the gate forwards requests. A new adapter is then listed only when it is loaded.
     """
     gate = snapshot.before.gates.get(adapters.model)
     named = set(gate.adapters or ()) if gate is not None else set()
-    # What replicas tell is of a second Ray cluster, as long as requests go to the first one.
+    # While requests go to the first Ray cluster, the replicas' reports are about the second one.
     there = (AdapterState.READY, AdapterState.ASLEEP) if not snapshot.first else ()
     return [
         adapter.name
@@ -62,7 +66,7 @@ def askable(snapshot: Snapshot, adapters: Adapters, *, open_to_all: bool) -> lis
 
 
 def in_the_way(adapters: Iterable[Adapters]) -> list[str]:
-    """What keeps adapters from being used, each in one sentence."""
+    """Return the problems that keep adapters from being used, one sentence each."""
     return [
         f"adapter {adapter.name} of model {each.model} is {adapter.state.lower()}: {adapter.message}"
         for each in adapters
@@ -72,7 +76,7 @@ def in_the_way(adapters: Iterable[Adapters]) -> list[str]:
 
 
 def on_the_way(adapters: Iterable[Adapters]) -> list[str]:
-    """Names of the adapters that replicas are taking up."""
+    """Return the names of the adapters that replicas are loading."""
     return [
         adapter.name
         for each in adapters
@@ -117,7 +121,7 @@ def _now(
     adapter: Adapter, reports: Sequence[Mapping[str, AdapterReport]], known: _State, *, asleep: bool
 ) -> _State:
     if asleep:
-        # Why it was refused stays true: nobody shall wake the model for it.
+        # The rejection stays valid: no request must wake the model for it.
         return known if known.state is AdapterState.REJECTED else _State(AdapterState.ASLEEP)
     said = [report[adapter.name] for report in reports if adapter.name in report]
     current = [report for report in said if report.id == identity(adapter)]

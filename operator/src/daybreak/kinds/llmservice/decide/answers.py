@@ -1,4 +1,4 @@
-"""Whether models of a service answer, whatever the gateway does."""
+"""Check that a service's models answer, regardless of the gateway."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 
 
 def answers(snapshot: Snapshot, models: Sequence[ModelHealth]) -> Said:
-    """Return whether every one of these models answers, and what is waited for."""
+    """Return a condition value: whether every model answers, and the progress of the others."""
     silent = [model for model in models if not model.answering]
     if not silent:
         return "True", Reason.SERVING, _answering(snapshot, models)

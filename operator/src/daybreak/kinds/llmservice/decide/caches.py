@@ -1,8 +1,8 @@
-"""The weights that Jobs copy into claims: how far they are, and what stands in their way.
+"""Copies of weights into PVCs by Jobs: their progress and their problems.
 
-That a copy is complete stands in the service's status, with claim and directory; from then on its Job is not
-needed any more. Until every model's weights are complete the RayService stays as it is, unless the service
-sleeps: there is none at first, and later the one from before goes on.
+The service's status records a complete copy with its PVC and directory; after that, its Job is no longer
+needed. Until every model's weights are complete, the RayService stays unchanged, unless the service sleeps.
+At first there is no RayService; later the previous one continues.
 """
 
 import json
@@ -29,31 +29,31 @@ from daybreak.ray.views.ray_pods import PodView, pod_views
 FIELDS = {FILL_CONTAINER: PodFields("spec.models[].cache.podTemplate", FILL_CONTAINER)}
 """Fields of a Job's pod, by container."""
 _SOMEBODY_MUST_ACT = 2
-"""Exit status of the program that fills a claim, when trying again alone will not do."""
+"""Exit status of the copy program if a retry alone does not help."""
 _MANY_TRIES = 5
-"""So many failed tries are no accident any more."""
+"""Number of failed attempts after which action is required."""
 
 
 @dataclass(frozen=True)
 class CacheView:
-    """The copy of one model's weights, judged."""
+    """Assessment of the copy of one model's weights."""
 
     model: str
     status: CacheStatus
     noted: bool
-    """Whether the status says already that it is complete, so that no Job is needed."""
+    """True if the status already records the complete copy, so that no Job is needed."""
     problem: Problem | None = None
     doing: str = ""
-    """What is waited for, for people; empty when it is complete."""
+    """Progress for display; empty if the copy is complete."""
 
     @property
     def complete(self) -> bool:
-        """Whether all weights are there."""
+        """Return True if all weights are copied."""
         return self.status.phase is CachePhase.COMPLETE
 
 
 def caches(seen: Observed, service: LLMService) -> tuple[CacheView, ...]:
-    """The copies of all models that have a cache."""
+    """Return the copies of all models that have a cache."""
     before = {text(item.get("name")): item for item in mappings(at(seen.manifest, "status").get("models"))}
     return tuple(
         _view(seen, service, model, model.cache, kept(before.get(model.name, {})))
@@ -63,12 +63,12 @@ def caches(seen: Observed, service: LLMService) -> tuple[CacheView, ...]:
 
 
 def unfilled(views: Sequence[CacheView]) -> tuple[str, ...]:
-    """Names of the models whose Jobs are needed."""
+    """Return the names of the models whose Jobs are needed."""
     return tuple(view.model for view in views if not view.noted)
 
 
 def kept(before: Mapping[str, Any]) -> CacheStatus | None:
-    """What the status says of a copy; None when it does not, or not in its form."""
+    """Return the copy that the status records, or None if there is none or it is malformed."""
     try:
         return CacheStatus.model_validate(before.get("cache"))
     except ValidationError:
@@ -121,7 +121,7 @@ def _judged(
         return CacheView(model.name, found.model_copy(update=done), False)
     problem = next((each for pod in pods if (each := _problem(pod)) is not None), None)
     if rejection and not pods:
-        message = with_fix(f"cache: no pod can be made: {excerpt(rejection)}", fix(rejection, FIELDS))
+        message = with_fix(f"cache: no pod can be created: {excerpt(rejection)}", fix(rejection, FIELDS))
         problem = Problem(Reason.OBJECT_REJECTED, message, rejects(rejection))
     if problem is not None and problem.reason is Reason.CACHE_FAILED:
         phase = CachePhase.FAILED
@@ -140,7 +140,7 @@ def _judged(
 
 
 def _far(status: CacheStatus) -> str:
-    """How far a copy is, for people; empty when nothing is known of it."""
+    """Return the progress of a copy for display; empty if it is unknown."""
     if not status.copied or not status.bytes:
         return ""
     copied, total = status.copied / 2**30, status.bytes / 2**30
@@ -148,7 +148,7 @@ def _far(status: CacheStatus) -> str:
 
 
 def _uid(claims: Sequence[Manifest], name: str) -> str | None:
-    """The uid of a claim of ours; None as long as it is not there."""
+    """Return the uid of one of the service's PVCs, or None if the PVC does not exist."""
     for claim in claims:
         metadata = at(claim, "metadata")
         if metadata.get("name") == name:
@@ -157,7 +157,7 @@ def _uid(claims: Sequence[Manifest], name: str) -> str | None:
 
 
 def _job(jobs: Sequence[Manifest], model: str, identity: str) -> Manifest | None:
-    """The model's Job for a claim and a directory: the newest, should there be several."""
+    """Return the newest of the model's Jobs for a PVC and a directory, or None without a Job."""
     own = [
         job
         for job in jobs
@@ -179,7 +179,7 @@ def _running(pod: PodView) -> bool:
 
 
 def _told(pods: Sequence[PodView]) -> Mapping[str, Any]:
-    """What the program told at its end."""
+    """Return the final report of the copy program."""
     for pod in pods:
         for container in mappings(at(pod.manifest, "status").get("containerStatuses")):
             ended = at(container, "state", "terminated")
@@ -192,12 +192,12 @@ def _told(pods: Sequence[PodView]) -> Mapping[str, Any]:
 
 
 def _problem(pod: PodView) -> Problem | None:
-    """What keeps a Job's pod from its end; None when it is on the way."""
+    """Return the problem that blocks a Job's pod, or None if the pod makes progress."""
     for container in mappings(at(pod.manifest, "status").get("containerStatuses")):
         state = mapping(container.get("state"))
         ended = mapping(state.get("terminated")) or at(container, "lastState", "terminated")
         status = whole(ended.get("exitCode"))
-        # The kubelet's own words (an image, a Secret) come first: they are of now.
+        # The kubelet's messages (an image, a Secret) take precedence, because they are current.
         waiting = text(mapping(state.get("waiting")).get("reason"))
         if status and (not waiting or waiting == "CrashLoopBackOff"):
             stalled = status == _SOMEBODY_MUST_ACT or whole(container.get("restartCount")) >= _MANY_TRIES

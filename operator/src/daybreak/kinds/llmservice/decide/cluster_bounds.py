@@ -1,4 +1,4 @@
-"""How many worker pods each RayCluster that runs may have."""
+"""Bounds on the number of worker pods in each running RayCluster."""
 
 from collections import Counter
 
@@ -14,21 +14,20 @@ from daybreak.ray.views.ray_service_view import Bounds, by_name, never_served, n
 
 
 def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
-    """Bounds for each RayCluster that is to have them, by its name.
+    """Return the bounds of each RayCluster that needs them, by its name.
 
-    A model whose service was changed in its sleep, or as it woke, wakes in a second cluster, since KubeRay
-    sends Serve's configuration to that one only. In the first one it has no pods then: they would keep the
-    accelerators that the second one waits for, and serve nobody. A cluster that has been replaced, and is
-    there until its last requests have ended, keeps what it has, and gives it back with sleep.
+    If a service was changed while a model slept or woke, the model wakes in a second cluster. KubeRay sends
+    Serve's configuration only to that one. The model then has no pods in the first cluster: they would keep
+    the accelerators that the second one waits for, without serving requests. A replaced cluster, which exists
+    until its last requests have ended, keeps its pods and releases them with sleep. KubeRay may have switched
+    to a cluster to which no requests have moved. Such a cluster releases its pods as soon as another one
+    comes up, which could need their capacity.
 
-    One to which KubeRay has switched, but no requests have moved, gives its pods back as soon as another one
-    comes up: that one could need their room.
+    A model whose turn has not come creates no pods and releases its accelerators (`scheduling/turns.py`).
 
-    A model whose turn it is not makes no pods, and gives back what it holds (`scheduling/turns.py`).
-
-    Where a model is to have fewer replicas than it has pods, the pods stay until they are idle. Above
-    `maxReplicas` Ray's autoscaler stops one at once, whatever is in progress in it. Serve takes a replica
-    away when its requests have ended; then the autoscaler removes the idle pod after `idleTimeout`.
+    If the desired number of replicas is below the number of pods, the pods stay until they are idle. Above
+    `maxReplicas`, Ray's autoscaler stops a pod at once, even with requests in progress. Serve removes a
+    replica after its requests have ended; then the autoscaler removes the idle pod after `idleTimeout`.
     """
     if seen.subject is None:
         return {}
@@ -57,16 +56,16 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
 
 
 def needless(seen: Observed) -> str:
-    """The second Ray cluster that comes up though the one that serves is what the RayService asks for.
+    """Return the pending Ray cluster if the active one already matches the RayService; empty otherwise.
 
-    A Ray cluster keeps what its RayService was built with when it was made. Empty: there is none.
+    A Ray cluster keeps the configuration that its RayService had when the cluster was created.
     """
     ray = ray_view(seen.ray_service)
     return ray.pending if ray.upgrading and as_asked(seen, ray.active) else ""
 
 
 def as_asked(seen: Observed, name: str) -> bool | None:
-    """Whether a Ray cluster was made as the RayService asks for it now; None: it is not known."""
+    """Return True if a Ray cluster matches the current RayService, or None if that is unknown."""
     made = BuiltWith.of(by_name(seen.ray_clusters).get(name, {}))
     asked = BuiltWith.of(seen.ray_service or {})
     return made.cluster == asked.cluster if made is not None and asked is not None else None

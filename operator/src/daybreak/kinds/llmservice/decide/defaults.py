@@ -1,8 +1,8 @@
-"""Whether a service's RayService is built with this operator's defaults, or stays as an older one built it.
+"""Choice between this operator's defaults and those of the older operator that built the RayService.
 
-A new image, a new version of Ray or another line in a pod's template needs a second Ray cluster, and with it
-every accelerator twice. So an upgrade of the operator alone changes nothing of what runs: new defaults are
-taken where nothing runs, or where the person's own change needs new replicas or pods anyway.
+A new image, a new version of Ray or another line in a pod template needs a second Ray cluster, and therefore
+every accelerator twice. An upgrade of the operator alone therefore changes nothing that runs. New defaults
+apply only if nothing runs, or if the user's own change needs new replicas or pods anyway.
 """
 
 import copy
@@ -31,14 +31,14 @@ from daybreak.scheduling.replica_size import pods_per_replica
 
 @dataclass(frozen=True)
 class Choice:
-    """What becomes of a RayService."""
+    """Decision on a RayService."""
 
     wanted: dict[str, Any] | None
-    """As it is to be; None: it is left as it is."""
+    """Desired RayService. None to leave it unchanged."""
     own: BuiltWith
-    """What this operator builds with."""
+    """Record of this operator's build."""
     replaced: bool = False
-    """Whether the one that is there goes, and another is made when it has gone."""
+    """True if the existing RayService is deleted and then recreated."""
 
 
 def choose(
@@ -49,15 +49,16 @@ def choose(
     equal: Callable[[Any], bool],
     built: dict[str, Any] | None = None,
 ) -> Choice:
-    """Choose for a service that has a RayService, or is to have one.
+    """Choose the RayService of a service that has one or needs one.
 
     Args:
-        seen: What is seen of the service.
-        svc: The service, with the replicas that it is to have at present.
+        seen: Observation of the service.
+        svc: The service, with the current desired number of replicas.
         platform: Settings of the installation.
-        live: The RayService that is there.
-        equal: Whether that one is what a manifest asks for.
-        built: What `ray_service` makes of service and platform, where that is known: it takes a millisecond.
+        live: The existing RayService.
+        equal: Return True if the existing RayService matches a manifest.
+        built: Result of `ray_service` for this service and platform, if known. Building it takes a
+            millisecond.
     """
     was = BuiltWith.of(live) if live is not None else None
     known = was or (adopted(svc, live) if live is not None else None)
@@ -81,12 +82,13 @@ def choose(
         return Choice(_recorded(wanted, record), own)
     still = stands_still(seen)
     if still and not at(live, "status", "activeServiceStatus").get("rayClusterName"):
-        # It has never served. KubeRay would keep its pods for minutes: they hold accelerators, or draw nodes.
+        # The RayService has never served. KubeRay would keep its pods for minutes, and they use accelerators
+        # or trigger new nodes.
         return Choice(None, own, replaced=True)
     if was.wishes != own.wishes:
         return Choice(wanted, own)
     if seen.asleep is not None:
-        # Nothing runs but a head: a second one beside it would serve nobody.
+        # Only a head runs: a second one alongside it would serve no requests.
         return Choice(None, own, replaced=True)
     if svc.spec.runtime.follow_defaults or still:
         return Choice(wanted, own)
@@ -94,9 +96,9 @@ def choose(
 
 
 def change(seen: Observed, svc: LLMService, platform: Platform, live: Manifest | None) -> Change | None:
-    """What it takes to come from a RayService to one of this service, which may be another revision's.
+    """Return the change from the RayService to one of this service, or None if there is no RayService.
 
-    None: no RayService is there.
+    The service may be that of another revision.
     """
     if live is None or seen.subject is None:
         return None
@@ -109,7 +111,7 @@ def change(seen: Observed, svc: LLMService, platform: Platform, live: Manifest |
 
 
 def stands_still(seen: Observed) -> bool:
-    """Whether no model runs, and none will until somebody acts: so other defaults can only mend it."""
+    """Return True if no model runs until action is taken, so that other defaults can only help."""
     if condition(seen.status, ConditionType.STALLED).get("status") != "True":
         return False
     up = (ModelState.READY, ModelState.UPDATING, ModelState.ASLEEP)
@@ -117,8 +119,11 @@ def stands_still(seen: Observed) -> bool:
 
 
 def _known_ray_version(svc: LLMService, was: BuiltWith | None) -> str:
-    """The version of Ray in an image that the spec names: the one that was written when it was first used,
-    where the spec does not say it. A new operator does not change what is in that image."""
+    """Return the recorded version of Ray in an image that the spec names; empty if there is no record.
+
+    The version is recorded when the image is first used, if the spec does not specify it. A new operator does
+    not change the content of that image.
+    """
     own_image = svc.spec.runtime.image
     return was.ray_version if was is not None and own_image is not None and was.image == own_image else ""
 
@@ -132,10 +137,11 @@ def _built(
     plain: dict[str, Any],
     kept: BuiltWith | None = None,
 ) -> dict[str, Any]:
-    """The RayService, where a new Ray cluster begins with as many replicas as run now.
+    """Return the RayService; a new Ray cluster starts with the number of replicas that run now.
 
-    That is counted once, when the RayService is changed, and stays as it is until the next change. `plain`:
-    it without that. `kept`: the Ray cluster stays the one of that record, whatever this operator builds.
+    The replicas are counted once, when the RayService is changed, and the number stays until the next change.
+    `plain` is the RayService without that number. With `kept`, the Ray cluster stays that of the record,
+    regardless of this operator's build.
     """
     record, was = _record(plain), BuiltWith.of(live) if live is not None else None
     if live is None or was is None:
@@ -143,17 +149,17 @@ def _built(
     if was.cluster != (kept or record).cluster:
         running = _running(seen, svc, live)
     elif was.spec == record.spec:
-        # A model that sleeps begins anew when it wakes.
+        # A sleeping model wakes with its initial number of replicas.
         running = {model: count for model, count in was.running.items() if model not in svc.asleep}
     else:
-        # In place: Serve knows best how many there are to be, unless a second cluster is on its way.
+        # For a change in place, Serve determines the number of replicas, unless a second cluster is starting.
         ray = ray_view(live)
         running = _running(seen, svc, live) if ray.upgrading or not ray.observed else {}
     return ray_service(svc, platform, ray_version, running) if running else plain
 
 
 def _running(seen: Observed, svc: LLMService, live: Manifest) -> dict[str, int]:
-    """Replicas that run in the Ray cluster that serves, by model, where there are more than the spec says."""
+    """Return the running replicas of the active Ray cluster, by model, if they exceed the spec."""
     active = ray_view(live).active
     found = Counter(
         pod.group for pod in pod_views(seen.pods) if pod.cluster == active and pod.counts and pod.placed
@@ -171,7 +177,7 @@ def _running(seen: Observed, svc: LLMService, live: Manifest) -> dict[str, int]:
 def _as_built(
     seen: Observed, svc: LLMService, platform: Platform, live: Manifest, was: BuiltWith
 ) -> dict[str, Any] | None:
-    """The RayService with the defaults that it was built with, and the numbers of now."""
+    """Return the RayService with its original defaults and the current numbers, or None to leave it."""
     image = was.image
     before = replace(
         platform,
@@ -185,7 +191,7 @@ def _as_built(
     now = replace(was, spec=_record(again).spec, running=_record(again).running)
     if _record(again).same(was):
         return _recorded(again, now)
-    # That operator's pods were others, which this one does not know how to build: they are taken over.
+    # The older operator built other pods, which this one cannot build: their configuration is copied.
     config = _with_numbers(mapping(at(live, "spec").get("rayClusterConfig")), again)
     workload = replace(svc.workload, running=now.running)
     served = with_numbers(text(at(live, "spec").get("serveConfigV2")), workload)

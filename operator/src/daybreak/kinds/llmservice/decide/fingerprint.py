@@ -1,4 +1,4 @@
-"""As what a model has answered: what tells whether its answer still counts."""
+"""Fingerprint of the state in which a model answered, to check whether its answer is still valid."""
 
 from dataclasses import dataclass
 
@@ -7,20 +7,20 @@ from daybreak.ray.views.ray_service_view import RayView
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """As what a model has answered."""
+    """State in which a model answered."""
 
     cluster: str
     configuration: str
     generation: int
-    """Generation of the RayService at that time. Not part of the identity: it tells a change of numbers that
-    came later from a change of configuration that was still on its way when the model was asked."""
+    """Generation of the RayService at that time. Not part of the identity. It distinguishes a later change of
+    numbers from a change of configuration that was still in progress when the model was probed."""
 
     def __str__(self) -> str:
         return f"{self.cluster}/{self.configuration}/{self.generation}"
 
     @classmethod
     def parse(cls, written: str) -> "Fingerprint | None":
-        """Read one back; None when it is none."""
+        """Parse a fingerprint, or return None if it is malformed."""
         parts = written.split("/")
         if len(parts) != 3 or not parts[2].isdecimal():
             return None
@@ -28,9 +28,9 @@ class Fingerprint:
 
     @classmethod
     def now(cls, ray: RayView) -> "Fingerprint":
-        """What a model would answer as at present."""
+        """Return the fingerprint of an answer in the current state."""
         return cls(ray.active, ray.configuration, ray.generation)
 
     def same(self, other: "Fingerprint") -> bool:
-        """Whether an answer as the one is worth as much as an answer as the other."""
+        """Return True if answers with the two fingerprints are equivalent."""
         return self.cluster == other.cluster and self.configuration == other.configuration

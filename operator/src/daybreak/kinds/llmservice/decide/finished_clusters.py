@@ -1,4 +1,4 @@
-"""Which Ray clusters have been replaced and have no request left."""
+"""Ray clusters that have been replaced and have no requests left."""
 
 from daybreak.api.common.unstructured import Manifest
 from daybreak.gates.sleep_policy import backends_before
@@ -7,12 +7,11 @@ from daybreak.ray.views.ray_service_view import ray_view, replaced
 
 
 def finished_clusters(seen: Observed) -> tuple[Manifest, ...]:
-    """RayClusters that can be deleted: replaced by a newer one, and without a request of any gateway.
+    """Return the RayClusters to delete: replaced by a newer one, and without a request of any gateway.
 
     KubeRay deletes a replaced cluster after a delay that it reads once, when the traffic has moved. That
-    delay is the limit, `rollout.drainTimeout`. What is finished before is found here.
-
-    Where a gateway is not heard, nothing is finished: it may have streams there.
+    delay is the limit, `rollout.drainTimeout`. This function returns the clusters that are finished earlier.
+    Without reports of a gateway no cluster is finished, because the gateway may have streams there.
     """
     gateway = seen.gateway
     if gateway is None or gateway.past or gateway.clusters is None:

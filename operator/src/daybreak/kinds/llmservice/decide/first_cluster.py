@@ -1,7 +1,8 @@
-"""The Ray cluster to which requests go still, although KubeRay has switched to a second one.
+"""Ray cluster that still receives the requests although KubeRay has switched to a second one.
 
-KubeRay switches when Serve says that everything runs. That is no answer of a model yet, so gateways keep to
-the first cluster, which is there for `rollout.drainTimeout`, until each model of the second has answered.
+KubeRay switches when Serve reports that everything runs. That is not yet an answer of a model. Therefore
+gateways keep the first cluster until each model of the second one has answered. The first cluster exists for
+`rollout.drainTimeout`.
 """
 
 from collections.abc import Iterable, Set
@@ -15,7 +16,7 @@ from daybreak.ray.views.ray_service_view import RayView, by_name, never_served
 
 
 def first_cluster(seen: Observed, ray: RayView) -> str:
-    """Its name; empty: there is none, requests go to the one that KubeRay calls active."""
+    """Return the name of the first cluster; empty if requests go to the cluster that KubeRay calls active."""
     if seen.gateway is None or seen.gateway.past or not ray.exists or ray.leaving or not ray.active:
         return ""
     there = by_name(each for each in seen.ray_clusters if not at(each, "metadata").get("deletionTimestamp"))
@@ -24,12 +25,12 @@ def first_cluster(seen: Observed, ray: RayView) -> str:
 
 
 def serves_there(seen: Observed, first: str) -> bool:
-    """Whether requests are let through to it."""
+    """Return True if gates forward requests to the first cluster."""
     return bool(first) and any(gate.state is GateState.OPEN for gate in seen.gates.values())
 
 
 def given_up(seen: Observed, ray: RayView) -> Set[str]:
-    """Ray clusters whose pods go as soon as another one comes up: nobody is, or was, sent there."""
+    """Return the Ray clusters without requests, now or before: their pods go when another one comes up."""
     found = set(by_name(never_served(ray, seen.ray_clusters)))
     if not ray.active:
         return found
@@ -37,6 +38,6 @@ def given_up(seen: Observed, ray: RayView) -> Set[str]:
 
 
 def still_go(seen: Observed, ray: RayView, pods: Iterable[PodView]) -> bool:
-    """Whether worker pods are there of a Ray cluster that is given up, beside one that comes up."""
+    """Return True if an abandoned Ray cluster still has worker pods while another one comes up."""
     gone = given_up(seen, ray) - {ray.pending}
     return any(pod.cluster in gone and pod.role != HEAD and pod.placed and not pod.over for pod in pods)

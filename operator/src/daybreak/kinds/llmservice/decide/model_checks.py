@@ -1,6 +1,6 @@
-"""How a model is, as a chain of checks: the first one that has an answer gives it.
+"""Assessment of a model by a chain of checks: the first check with a result decides.
 
-The order matters: each check may rely on what those before it have ruled out.
+The order matters: each check may rely on the cases that the previous ones have excluded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,104 +23,104 @@ from daybreak.scheduling.replica_size import pods_per_replica
 from daybreak.workloads.answer import Answer
 
 SETTLE = timedelta(seconds=5)
-"""How long after KubeRay has seen a change of configuration what Serve says still may be of before: KubeRay
-reads Serve's state, then hands the change on, and looks again 2 seconds later."""
+"""Time after KubeRay has observed a change of configuration during which Serve's state may still be the
+previous one. KubeRay reads Serve's state, then applies the change, and checks again 2 seconds later."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What is found of a model."""
+    """Assessment of a model by a check."""
 
     state: ModelState
     answered: Fingerprint | None
-    """As what it has answered; None: that does not count any more."""
+    """State in which the model answered. None if that answer is no longer valid."""
     answering: bool = False
-    """Whether a request to it is answered."""
+    """True if requests to the model are answered."""
     ask: bool = False
-    """Whether it must be asked now."""
+    """True if the model must be probed now."""
     wait: timedelta | None = None
-    """How long until it may be asked."""
+    """Time until the model may be probed."""
     problem: Problem | None = None
     errors_since: datetime | None = None
-    """Since when it has run, and answered with errors alone; None: it does not."""
+    """Time since which the model runs but answers only with errors. None if it does not."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A model, and what is seen of it."""
+    """Model and its observation, as the input of the checks."""
 
     snapshot: Snapshot
     model: Model
     pods: Sequence[PodView]
-    """Its worker pods in the Ray cluster that serves, or is to serve."""
+    """Worker pods of the model in the Ray cluster that serves or must serve."""
     problem: Problem | None
-    """What keeps its pods or its engine from running."""
+    """Problem that keeps the model's pods or engine from running."""
 
     @property
     def ray(self) -> RayView:
-        """The RayService."""
+        """Return the RayService."""
         return self.snapshot.ray
 
     @property
     def present(self) -> Fingerprint:
-        """As what it would answer now."""
+        """Return the fingerprint of an answer in the current state."""
         return Fingerprint.now(self.ray)
 
     @property
     def before(self) -> Fingerprint | None:
-        """As what it has answered, by the status."""
-        return Fingerprint.parse(text(self.said.get("probedConfigurationHash")))
+        """Return the fingerprint of the last answer, as recorded in the status."""
+        return Fingerprint.parse(text(self.said.get("probedConfiguration")))
 
     @property
     def said(self) -> Mapping[str, Any]:
-        """What the status says of it."""
+        """Return the model's entry in the status."""
         return self.snapshot.before.models.get(self.model.name, {})
 
     @property
     def proven(self) -> bool:
-        """Whether it has answered as what it is now."""
+        """Return True if the model has answered in its current state."""
         return self.before is not None and self.before.same(self.present)
 
     @property
     def application(self) -> Application | None:
-        """Serve's application in the active Ray cluster."""
+        """Return Serve's application in the active Ray cluster."""
         return self.ray.application
 
     @property
     def deployment(self) -> Deployment | None:
-        """Its deployment in that application."""
+        """Return the model's deployment in that application."""
         return deployment_of(self.application, self.model.name)
 
     @property
     def runs(self) -> bool:
-        """Whether Serve says that it runs, as it is to be."""
+        """Return True if Serve reports that the model runs in its desired configuration."""
         settled = self.application is not None and self.application.settled and self.ray.observed
         healthy = self.deployment is not None and self.deployment.status == HEALTHY
         return settled and healthy and any(pod.ready for pod in self.pods)
 
     @property
     def has_room(self) -> bool:
-        """Whether as many of its pods as a replica needs stand on nodes."""
+        """Return True if as many of the model's pods as a replica needs are scheduled."""
         return sum(pod.placed or pod.ready for pod in self.pods) >= pods_per_replica(self.model)
 
     @property
     def starting(self) -> ModelState:
-        """Its state on the way up."""
+        """Return the model's state while it starts."""
         return starting(self.pods, self.problem)
 
     @property
     def starting_with_cluster(self) -> ModelState:
-        """The same, as long as what keeps the whole Ray cluster down keeps it down too."""
+        """Return the model's state while it starts, including a problem of the whole Ray cluster."""
         return starting(self.pods, self.problem or self.snapshot.problem)
 
     @property
     def changing(self) -> ModelState:
-        """Its state until it has answered as what it is now."""
+        """Return the model's state until it has answered in its current state."""
         return ModelState.STARTING if self.before is None else ModelState.UPDATING
 
     @property
     def scaling(self) -> ModelState:
-        """Its state while Serve changes the number of replicas."""
+        """Return the model's state while Serve changes the number of replicas."""
         return ModelState.READY if any(pod.ready for pod in self.pods) else self.starting
 
 
@@ -128,19 +128,22 @@ Check = Callable[[Case], Judgement | None]
 
 
 def asleep(case: Case) -> Judgement | None:
-    """It sleeps. What it has answered as is forgotten: when it wakes, it must answer anew."""
+    """Assess a sleeping model, and drop its last answer: after a wake it must answer again."""
     return Judgement(ModelState.ASLEEP, None) if case.snapshot.sleeps(case.model.name) else None
 
 
 def without_cluster(case: Case) -> Judgement | None:
-    """No Ray cluster serves yet."""
+    """Assess a model if no Ray cluster serves yet."""
     if case.ray.active and case.ray.ready:
         return None
     return Judgement(case.starting_with_cluster, None)
 
 
 def upgrading(case: Case) -> Judgement | None:
-    """A second Ray cluster starts: of the active one nothing is said any more, and it goes on as it was."""
+    """Assess a model while a second Ray cluster starts: if it answered in the active one, it stays ready.
+
+    KubeRay no longer reports on the active cluster, which continues unchanged.
+    """
     if not case.ray.upgrading:
         return None
     if case.before is not None and case.before.cluster == case.ray.active:
@@ -149,7 +152,7 @@ def upgrading(case: Case) -> Judgement | None:
 
 
 def not_deployed(case: Case) -> Judgement | None:
-    """Serve has no deployment of it."""
+    """Assess a model for which Serve has no deployment."""
     if case.application is not None and case.deployment is not None:
         return None
     whole = case.snapshot.problem
@@ -159,37 +162,37 @@ def not_deployed(case: Case) -> Judgement | None:
 
 
 def application_failed(case: Case) -> Judgement | None:
-    """Serve cannot deploy the application."""
+    """Assess a model if Serve cannot deploy the application."""
     if case.application is None or not case.application.failed:
         return None
     return Judgement(ModelState.FAILED, case.before, problem=case.snapshot.problem)
 
 
 def deployment_failed(case: Case) -> Judgement | None:
-    """Serve has given its deployment up."""
+    """Assess a model whose deployment Serve has abandoned."""
     failed = case.deployment is not None and case.deployment.failed
     return Judgement(ModelState.FAILED, None) if failed else None
 
 
 def asked_while_waking(case: Case) -> Judgement | None:
-    """It wakes. A question waits in Serve until a replica can take it: to ask early and to be answered is
-    quicker than to be told by KubeRay, and then to ask.
+    """Assess a waking model, which is probed early.
 
-    Not before all pods of a replica have nodes, which may never come. Until then, no engine can answer: an
-    answer would be one of a replica that ends.
+    A probe waits in Serve until a replica can accept it. An early probe is answered sooner than a probe that
+    follows KubeRay's report. No probe is sent before all pods of a replica have nodes, which may never
+    happen. Until then, no engine can answer: an answer would be from a stopping replica.
     """
     if not case.snapshot.waking(case.model.name) or case.proven:
         return None
     if not case.has_room:
         return Judgement(case.starting, case.before)
     found = asked(case)
-    # What comes before Serve says that it runs is of a server that starts.
+    # Errors before Serve reports that the model runs are from a starting server.
     told = found.problem if found.errors_since is not None else None
     return replace(found, state=case.starting, problem=told)
 
 
 def healthy(case: Case) -> Judgement | None:
-    """Serve calls it healthy."""
+    """Assess a model that Serve reports as healthy."""
     settled = case.application is not None and case.application.settled
     if not settled or case.deployment is None or case.deployment.status != HEALTHY:
         return None
@@ -201,42 +204,47 @@ def healthy(case: Case) -> Judgement | None:
 
 
 def healthy_beside_others(case: Case) -> Judgement | None:
-    """Serve calls it healthy, and is not done with the application: another model may wait long for
-    accelerators, those of this one perhaps. It has answered as what it is now, so whatever Serve works on is
-    not in it."""
+    """Assess a healthy model while Serve has not finished the application.
+
+    Another model may wait long for accelerators, perhaps for those of this model. This model has answered in
+    its current state, so Serve's remaining work does not concern it.
+    """
     if not case.proven or case.deployment is None or case.deployment.status != HEALTHY:
         return None
     return Judgement(case.scaling, case.before, answering=True)
 
 
 def numbers_changed(case: Case) -> Judgement | None:
-    """Only the number of replicas changed: those that have answered stay."""
+    """Assess a model if only its number of replicas changed: replicas that have answered stay."""
     if not case.proven or case.before is None or case.before.generation == case.ray.generation:
         return None
     return Judgement(case.scaling, case.before, answering=True)
 
 
 def scaled_by_serve(case: Case) -> Judgement | None:
-    """Serve scales it between its bounds."""
+    """Assess a model that Serve scales between its bounds."""
     if not case.proven or case.deployment is None or case.deployment.status == "UPDATING":
         return None
     return Judgement(case.scaling, case.before, answering=True)
 
 
 def answered_early(case: Case) -> Judgement | None:
-    """It answered while it woke, before Serve called it healthy: what KubeRay tells is of before that."""
+    """Assess a model that answered during its wake, before Serve reported it as healthy.
+
+    KubeRay's report is older than that answer.
+    """
     if not case.proven or case.said.get("state") not in (ModelState.PENDING, ModelState.STARTING):
         return None
     return Judgement(ModelState.STARTING, case.before, answering=True)
 
 
 def restarting(case: Case) -> Judgement | None:
-    """It has answered, and Serve has begun with it anew."""
+    """Assess a model that has answered and that Serve has restarted."""
     return Judgement(ModelState.STARTING, None) if case.proven else None
 
 
 def changing(case: Case) -> Judgement:
-    """It is on its way to what the spec says."""
+    """Assess a model that changes to the configuration in the spec."""
     return Judgement(case.changing, case.before)
 
 
@@ -259,12 +267,12 @@ CHECKS: tuple[Check, ...] = (
 
 
 def check(case: Case) -> Judgement:
-    """What the first check says that has an answer; the last one always has."""
+    """Return the assessment of the first check that has one; the last check always has one."""
     return next(found for each in CHECKS if (found := each(case)) is not None)
 
 
 def asked(case: Case) -> Judgement:
-    """A model that has to answer, and has not answered as what it is now."""
+    """Assess a model that must answer, and has not answered in its current state."""
     wait = _unsettled(case)
     if wait is not None:
         return Judgement(case.changing, case.before, wait=wait)
@@ -274,7 +282,7 @@ def asked(case: Case) -> Judgement:
     if answer is not None:
         said = excerpt(answer.message) or "no answer came"
     else:
-        # Being asked. What it last said stands until it says something else.
+        # The probe is in progress: the previous message stays until the next answer.
         said = case.snapshot.before.silence(case.model.name)
     problem = Problem(Reason.PROBE_FAILED, said, stalled=False) if said else None
     return Judgement(
@@ -283,15 +291,17 @@ def asked(case: Case) -> Judgement:
 
 
 def starting(pods: Sequence[PodView], problem: Problem | None) -> ModelState:
-    """The state of a model on the way up."""
+    """Return the state of a starting model."""
     if problem is not None and problem.stalled:
         return ModelState.FAILED
     return ModelState.STARTING if pods else ModelState.PENDING
 
 
 def _errors_since(case: Case, answer: Answer | None) -> datetime | None:
-    """Since when one that has not answered now has said nothing but errors; None: it says nothing, or does
-    not run yet, which explains whatever it says."""
+    """Return the time since which a running model answers only with errors, or None if it does not.
+
+    None is also returned before the model runs, because that explains every error.
+    """
     if not case.runs or (answer is not None and not answer.erred):
         return None
     before = parse_time(text(case.said.get("errorsStartTime")))
@@ -299,7 +309,7 @@ def _errors_since(case: Case, answer: Answer | None) -> datetime | None:
 
 
 def _unsettled(case: Case) -> timedelta | None:
-    """How long what Serve says may still be of the configuration before; None when it is not."""
+    """Return how long Serve's report may still be of the previous configuration, or None if it is not."""
     if case.before is None or case.before.cluster != case.ray.active:
         return None
     written = parse_time(case.ray.last_update)

@@ -1,8 +1,8 @@
-"""The state of each model, and whether it must be asked before anybody may rely on it.
+"""State of each model, and the decision whether to probe it before clients may rely on it.
 
-A model that has answered is taken at that for as long as nothing happens that could have changed it: the
-same Ray cluster, the same configuration (replica numbers aside), and Ray Serve never said that it failed.
-A model that sleeps is not asked, for that would wake it.
+An answer of a model stays valid while nothing could have changed the model. That means the same Ray cluster,
+the same configuration (numbers of replicas aside), and no failure reported by Ray Serve. A sleeping model is
+not probed, because a probe would wake it.
 """
 
 from dataclasses import dataclass, replace
@@ -27,43 +27,43 @@ from daybreak.scheduling.turn_words import waiting
 
 @dataclass(frozen=True)
 class ModelHealth:
-    """A model, judged."""
+    """Assessment of a model."""
 
     name: str
     state: ModelState
     answering: bool
-    """Whether a request to it is answered (after it has woken, where it sleeps)."""
+    """True if requests to the model are answered, for a sleeping model after its wake."""
     ask: bool
-    """Whether it must be asked now."""
+    """True if the model must be probed now."""
     wait: timedelta | None
-    """How long until it may be asked; None when that is now, or never."""
+    """Time until the model may be probed. None if it may be probed now, or never."""
     replicas: int
     gpus: int
     pods: int
-    """Worker pods that are there to stay."""
+    """Number of worker pods that stay."""
     has_room: bool
-    """Whether as many of them as a replica needs stand on nodes."""
+    """True if as many of these pods as a replica needs are scheduled."""
     wanted: int
-    """Fewest replicas that the spec asks for."""
+    """Minimum number of replicas in the spec; 0 while the model sleeps."""
     queued: bool
-    """Whether it makes no pods, since others come before it."""
+    """True if the model creates no pods because other workloads are ahead in the accelerator queue."""
     in_line: bool
-    """Whether it waits for accelerators that others hold, or want before it: as one of `queued`, or as the
-    first one, whose pods the scheduler has found no room for."""
+    """True if the model waits for accelerators that other workloads use or get before it. Either it is
+    `queued`, or it is first in the queue and the scheduler has found no capacity for its pods."""
     placed: bool
-    """Whether one of its worker pods stands on a node."""
+    """True if one of the model's worker pods is scheduled."""
     answered: str | None
     problem: Problem | None
     errors_since: datetime | None
-    """Since when it has run, and answered with errors alone; None: it does not."""
+    """Time since which the model runs but answers only with errors. None if it does not."""
     doing: str
-    """What it is busy with, for people; empty when it has nothing to do."""
+    """Progress for display; empty if the model has nothing to do."""
     cache: CacheStatus | None = None
-    """The copy of its weights, where it has a cache."""
+    """Copy of the model's weights, if it has a cache."""
 
 
 def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
-    """Judge one model."""
+    """Assess one model."""
     group = names.worker_group(model.name)
     own = [pod for pod in snapshot.pods if pod.group == group]
     serving = snapshot.ray.active or snapshot.ray.pending
@@ -86,7 +86,7 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         answering=found.answering,
         ask=found.ask,
         wait=found.wait,
-        # What answers is a replica, seconds before the kubelet's probe of its pods says so.
+        # A replica answers seconds before the kubelet's probe of its pods succeeds.
         replicas=max(ready, 1) if found.answering and case.has_room else ready,
         gpus=sum(accelerators(pod, model.accelerator.resource) for pod in own),
         pods=len(here),
@@ -104,7 +104,7 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
 
 
 def _held_back(snapshot: Snapshot, model: Model, found: Judgement, here: list[PodView]) -> Judgement:
-    """The same, while the RayService stays as it is because weights are not complete."""
+    """Return the assessment while the RayService stays unchanged because weights are incomplete."""
     cache = snapshot.caches.get(model.name)
     own = cache is not None and not cache.complete
     problem = cache.problem if cache is not None else None
@@ -119,7 +119,7 @@ def _held_back(snapshot: Snapshot, model: Model, found: Judgement, here: list[Po
 
 
 def _filling(snapshot: Snapshot, model: Model) -> str:
-    """What is waited for where weights are not complete; empty when that is something else."""
+    """Return the progress of incomplete weights for display; empty if the model waits for something else."""
     cache = snapshot.caches.get(model.name)
     if cache is not None and not cache.complete:
         return cache.doing
@@ -130,7 +130,7 @@ def _filling(snapshot: Snapshot, model: Model) -> str:
 
 
 def _still_crashing(snapshot: Snapshot, model: Model, here: list[PodView]) -> Problem | None:
-    """What ended the last worker pod, as long as the next one has not become ready."""
+    """Return the problem that ended the last worker pod, until the next one has become ready."""
     before = snapshot.before.models.get(model.name, {})
     if snapshot.before.standing != Reason.CONTAINER_CRASHING or before.get("state") != ModelState.FAILED:
         return None
@@ -140,7 +140,7 @@ def _still_crashing(snapshot: Snapshot, model: Model, here: list[PodView]) -> Pr
 
 
 def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
-    """Why the last replica failed to start, while Serve starts the next one and says nothing of it."""
+    """Return the problem of the last failed replica while Serve starts the next one without a message."""
     deployment = deployment_of(snapshot.ray.coming_application, model.name)
     before = snapshot.before.models.get(model.name, {})
     if not snapshot.before.current or deployment is None or deployment.status == HEALTHY:
@@ -150,7 +150,7 @@ def _tried_before(snapshot: Snapshot, model: Model) -> Problem | None:
 
 
 def _in_line(snapshot: Snapshot, model: str, found: Judgement, *, has_room: bool) -> bool:
-    """Whether others have to go before its pods have room, for longer than the operator's patience."""
+    """Return True if other workloads are ahead of the model for longer than the operator's patience."""
     first = snapshot.turn(model).place and not found.answering and not has_room
     return bool(snapshot.before_it(model) or first)
 
@@ -161,7 +161,7 @@ def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]
         return waiting(snapshot.before_it(model), snapshot.turn(model))
     deployment = deployment_of(ray.coming_application, model)
     healthy = deployment is not None and deployment.status == HEALTHY
-    # While it wakes, the question waits until the engine runs, and what Serve says may be of before.
+    # During a wake, the probe waits until the engine runs, and Serve's report may be outdated.
     early = snapshot.waking(model) and not found.answering and not (healthy and ready)
     if (found.ask or found.wait is not None) and not early:
         return "it is being asked for an answer"

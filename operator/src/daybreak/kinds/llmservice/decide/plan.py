@@ -1,4 +1,4 @@
-"""What a service's objects should be, beside what they are."""
+"""Plan for a service's objects, from the desired and live objects."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,14 +31,14 @@ from daybreak.rollouts.strategy import Change
 
 @dataclass(frozen=True)
 class ServicePlan(Plan):
-    """What a service's objects should be."""
+    """Plan for a service's objects."""
 
     filling: bool
-    """Whether the RayService and what belongs to it stay as they are until weights are complete."""
+    """True if the RayService and its objects stay unchanged until weights are complete."""
     own: BuiltWith | None
-    """What this operator builds the RayService with; None: there is none to be."""
+    """Record of this operator's build of the RayService. None if there must be no RayService."""
     changes: Mapping[str, Change]
-    """What it takes to come to another revision that is asked for, by its name."""
+    """Change to each other revision that is requested, by revision name."""
 
 
 def objects(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
@@ -57,10 +57,10 @@ def make_plan(
     """Return the plan for a service whose spec can be built.
 
     Args:
-        seen: What is observed of it.
+        seen: Observation of the service.
         platform: Settings of the installation.
-        wanted_objects: Its objects as they should be.
-        live_objects: Its objects as they are.
+        wanted_objects: Desired objects of the service.
+        live_objects: Live objects of the service.
     """
     service = seen.subject
     assert service is not None  # noqa: S101 - checked by the caller
@@ -77,7 +77,7 @@ def make_plan(
         elif whose is Whose.FOREIGN:
             foreign.append(named(wanted))
         elif whose is Whose.ORPHAN:
-            pass  # it is taken over as it is to be
+            pass  # adopted in its desired form
         elif of(wanted) is RAY_SERVICES and live is not None and _stays(seen):
             kept.append(wanted)
             continue
@@ -97,7 +97,7 @@ def make_plan(
             [each for each in OWNED if each is not RAY_SERVICES or seen.kuberay_installed],
             [*(target.wanted for target in targets), *kept],
         )
-        # What runs may have the weights of a claim that is not wanted any more.
+        # Running pods may use the weights of a PVC that is no longer desired.
         if not (filling and of(live) in (RAY_SERVICES, PERSISTENT_VOLUME_CLAIMS))
     ]
     changes = _changes(seen, service, platform)
@@ -105,19 +105,19 @@ def make_plan(
 
 
 def _filling(seen: Observed, copies: Sequence[CacheView]) -> bool:
-    """Return whether a model that is to run waits for weights in its cache."""
+    """Return True if a model that must run waits for weights in its cache."""
     return not all(copy.complete for copy in copies if copy.model not in seen.given_back)
 
 
 def _revisions(seen: Observed, service: LLMService) -> list[Manifest]:
-    """The ControllerRevisions that stay, or come."""
+    """Return the ControllerRevisions to keep or to create."""
     in_use = seen.history.in_use if seen.history is not None else frozenset()
     stay = revisions.kept(seen.revisions, in_use, service.spec.rollout.revision_history_limit)
     return [controller_revision(service, each) for each in stay]
 
 
 def _in_use(seen: Observed, kept: Sequence[Manifest]) -> list[dict[str, Any]]:
-    """Those of them that must be there."""
+    """Return the given ControllerRevisions that are in use and must exist."""
     in_use = seen.history.in_use if seen.history is not None else frozenset()
     return [dict(each) for each in kept if each["metadata"]["name"] in in_use]
 
@@ -125,7 +125,7 @@ def _in_use(seen: Observed, kept: Sequence[Manifest]) -> list[dict[str, Any]]:
 def _objects(
     seen: Observed, service: LLMService, platform: Platform, copies: Sequence[CacheView]
 ) -> list[dict[str, Any]]:
-    """The service's objects, and before them those that only the next revision needs."""
+    """Return the service's objects, after those that only the next revision needs."""
     past = seen.gateway is not None and (seen.gateway.past or led_past(seen, seen.sleep_states))
     objects = desired(
         service,
@@ -143,12 +143,12 @@ def _objects(
 
 
 def _stays(seen: Observed) -> bool:
-    """Whether the RayService is left as it is until it goes: another one takes its place."""
+    """Return True if the RayService stays unchanged until its deletion, because another one replaces it."""
     return seen.rollout is not None and seen.rollout.replaces and bool(seen.sleep_states)
 
 
 def _ahead(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
-    """What a revision needs that waits to take the place of another one: copies of its weights."""
+    """Return the objects for a revision that waits to replace another one: copies of its weights."""
     target, state = seen.target, seen.rollout
     if target is None or state is None or state.target_revision is None:
         return []
@@ -157,7 +157,7 @@ def _ahead(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
 
 
 def _changes(seen: Observed, service: LLMService, platform: Platform) -> dict[str, Change]:
-    """Only of revisions to which the service may turn: building one takes milliseconds."""
+    """Return the changes to the revisions that may be next: building each takes milliseconds."""
     found = {}
     for revision in seen.history.next if seen.history is not None else ():
         other = built_of(service, revision)
@@ -168,12 +168,12 @@ def _changes(seen: Observed, service: LLMService, platform: Platform) -> dict[st
 
 
 def _equal(live: Manifest | None, wanted: Manifest) -> bool:
-    """Whether an object is what a manifest asks for, metadata aside."""
+    """Return True if an object matches a manifest, metadata aside."""
     return live is not None and not compare.difference({"metadata": {}, "spec": wanted["spec"]}, live)
 
 
 def led_past(seen: Observed, sleep_states: Mapping[str, SleepState]) -> bool:
-    """Whether a gateway that goes is needed for the service no more: what is behind it answers clients."""
+    """Return True if clients can reach the service without the departing gateway."""
     if not sleep_states or seen.gateway is None or not seen.gateway.leaving:
         return False
     ray = ray_view(seen.ray_service)

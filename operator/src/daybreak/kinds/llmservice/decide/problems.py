@@ -1,4 +1,4 @@
-"""What stands in the way of a service, and what of it a person has to act on."""
+"""Problems that block a service, and those of them that require action."""
 
 from collections.abc import Sequence
 
@@ -12,9 +12,9 @@ from daybreak.scheduling import fit
 
 
 def in_the_way(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Problem]:
-    """What stands in the way, what somebody must act on first: of the cluster, then of each model."""
+    """Return the blocking problems of the cluster and of each model, those that require action first."""
     found = [] if snapshot.problem is None else [snapshot.problem]
-    # What sleeps need not fit: the nodes may have been given back as well.
+    # A sleeping model need not fit: its nodes may have been released as well.
     misfits = {
         name: _no_room(snapshot, misfit)
         for name, misfit in snapshot.misfits.items()
@@ -47,7 +47,7 @@ def _no_room(snapshot: Snapshot, misfit: fit.Misfit) -> Problem:
 
 
 def to_act_on(snapshot: Snapshot, models: Sequence[ModelHealth], blocked: Problem | None) -> list[Problem]:
-    """What somebody has to act on."""
+    """Return the problems that require action."""
     if blocked is not None:
         return [blocked]
     return [problem for problem in in_the_way(snapshot, models) if problem.stalled]

@@ -1,4 +1,4 @@
-"""What is known of a change of a service."""
+"""Observed progress of a change of a service."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from daybreak.workloads.rolled import Course
 
 
 def course(view: View) -> Course:
-    """Return what is known of a change of a service."""
+    """Return the observed progress of a change of a service."""
     seen, snapshot, models = view.seen, view.snapshot, view.models
     ray, history = snapshot.ray, seen.history
     carried_out = _carried_out(seen) and ray.observed
@@ -48,7 +48,7 @@ def course(view: View) -> Course:
 
 
 def _carried_out(seen: Observed) -> bool:
-    """Whether the RayService is what the revision asks for."""
+    """Return True if the RayService is what the revision requests."""
     if seen.subject is None or seen.ray_service is None:
         return False
     was = BuiltWith.of(seen.ray_service)
@@ -56,8 +56,10 @@ def _carried_out(seen: Observed) -> bool:
 
 
 def _no_room(seen: Observed, snapshot: Snapshot) -> str:
-    """The scheduler's words, where the Ray cluster that the RayService asks for has found no room beside
-    another one; empty: it has, or pods that are going are still in its place."""
+    """Return the scheduler's message if the new Ray cluster has found no capacity alongside another one.
+
+    The result is empty if it has found capacity, or while deleted pods still occupy its capacity.
+    """
     ray = snapshot.ray
     if not ray.upgrading or still_go(seen, ray, snapshot.pods) or as_asked(seen, ray.pending) is False:
         return ""
@@ -66,13 +68,13 @@ def _no_room(seen: Observed, snapshot: Snapshot) -> str:
 
 
 def _answer(snapshot: Snapshot, models: Sequence[ModelHealth]) -> bool:
-    """Whether every model that is awake has answered as what it is now, and one is."""
+    """Return True if at least one model is awake, and each awake model has answered in its current state."""
     up = [model for model in models if model.state is not ModelState.ASLEEP]
     return bool(up) and all(model.answering and model.state is not ModelState.UPDATING for model in up)
 
 
 def _errors(models: Sequence[ModelHealth]) -> Errors | None:
-    """What the model says that has answered with errors alone for longest; None: none does."""
+    """Return the message of the model that has answered only with errors for longest, or None."""
     found = [
         Errors(model.errors_since, f"model {model.name}: {model.problem.message}")
         for model in models
@@ -82,7 +84,7 @@ def _errors(models: Sequence[ModelHealth]) -> Errors | None:
 
 
 def _preparing(seen: Observed) -> str:
-    """The copies of weights that the revision which is asked for needs, and that are not there."""
+    """Return the progress of missing copies of weights that the requested revision needs."""
     target = seen.target
     views = caches(seen, target) if target is not None else ()
     return "; ".join(
@@ -93,11 +95,11 @@ def _preparing(seen: Observed) -> str:
 
 
 def _crowded(seen: Observed) -> str | None:
-    """Why there is no room now for a second Ray cluster, of as many replicas as run; None: nobody can see.
+    """Return why a second Ray cluster has no capacity now; empty if it has, or None if that is unknown.
 
-    Workers of one that came up before it, and that it takes the place of, are as good as gone.
-
-    Where the fit check is off, nodes do not tell: new ones come, or they are held by other things than pods.
+    The second cluster needs as many replicas as run. Workers of an abandoned cluster that it replaces count
+    as gone. If the fit check is off, the nodes give no answer: new ones may join, or others may be used by
+    more than pods.
     """
     target = seen.target
     if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:

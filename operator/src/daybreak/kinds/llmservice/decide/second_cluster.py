@@ -1,7 +1,8 @@
-"""When requests move to a second Ray cluster: when every model that is awake has answered there.
+"""Move of requests to a second Ray cluster, as soon as every awake model has answered there.
 
-Until then what is open is answered by the first one, whatever becomes of the second; and what is held stays
-held, since a model that has answered could be reached in the second one only, and the others could not.
+Until then, the first cluster answers the requests of open gates, regardless of the second one. Held requests
+stay held: a model that has answered would be reachable only in the second cluster, where the other models are
+not.
 """
 
 from dataclasses import replace
@@ -16,7 +17,7 @@ _WAITS = "it has answered, and requests wait until every model of its Ray cluste
 
 
 def judge_all(snapshot: Snapshot) -> tuple[Snapshot, list[ModelHealth]]:
-    """Judge every model. Returns the snapshot as well: without the first cluster when requests move."""
+    """Assess every model, and return the snapshot too: without the first cluster when requests move."""
     models = [judge(snapshot, model) for model in snapshot.service.spec.models]
     if not snapshot.first:
         return snapshot, models
@@ -26,7 +27,7 @@ def judge_all(snapshot: Snapshot) -> tuple[Snapshot, list[ModelHealth]]:
 
 
 def _must_answer(snapshot: Snapshot, model: ModelHealth) -> bool:
-    """Whether requests wait for it: not for one that sleeps, or waits for room on its way up from sleep."""
+    """Return True if requests wait for the model: not if it sleeps, or waits for capacity during a wake."""
     if model.state is ModelState.ASLEEP or model.queued:
         return False
     return model.has_room or not snapshot.wakes_from_sleep(model.name)
@@ -38,7 +39,7 @@ def _has_answered(snapshot: Snapshot, model: ModelHealth) -> bool:
 
 
 def _meanwhile(snapshot: Snapshot, model: ModelHealth) -> ModelHealth:
-    """The same, as clients find it."""
+    """Return the assessment of a model as clients observe it until requests move."""
     if model.state is ModelState.ASLEEP:
         return model
     gate = snapshot.before.gates.get(model.name)

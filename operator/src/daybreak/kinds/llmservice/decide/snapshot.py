@@ -1,4 +1,4 @@
-"""A snapshot of a service: everything observed, read once, for every check that follows."""
+"""Snapshot of a service: the complete observation, parsed once for all following checks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,112 +26,112 @@ from daybreak.workloads.answer import Answer
 
 @dataclass(frozen=True)
 class Before:
-    """What the status has said so far: the only memory."""
+    """Previous status, which is the only persistent state."""
 
     models: Mapping[str, Mapping[str, Any]]
-    """The models by name."""
+    """Entries of the models, by name."""
     head: Mapping[str, Any]
-    """What stood in the way of the head; empty when nothing did."""
+    """Problem of the head; empty if there was none."""
     ready: Mapping[str, Any]
-    """The condition Ready; empty when there is none."""
+    """Condition `Ready`; empty if there is none."""
     standing: str
-    """Reason for which the service is stalled at its present generation; empty when it is not."""
+    """Reason for which the service is stalled at its current generation; empty if it is not."""
     current: bool
-    """Whether it speaks of the present generation of the spec."""
+    """True if the status describes the current generation of the spec."""
     sleep_states: Mapping[str, SleepState]
-    """What was decided of each model's sleep; empty: nothing yet, or never."""
+    """Decision on the sleep of each model; empty if there is none yet, or never."""
     gates: Mapping[str, ModelGate]
-    """The gates as gateways have read them, by model, those of a spec before among them."""
+    """Gates as gateways have read them, by model, including those of a previous spec."""
     backends: Sequence[str]
-    """The Ray clusters that requests went to."""
+    """Ray clusters that received the requests."""
 
     def silence(self, model: str) -> str:
-        """What came when the model was asked last; empty when an answer came, or none was asked for."""
+        """Return the result of the model's last probe; empty if it was an answer, or without a probe."""
         said = self.models.get(model, {})
         return text(said.get("message")) if said.get("reason") == Reason.PROBE_FAILED else ""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What is seen of a service with a spec that can be read."""
+    """Observation of a service with a valid spec."""
 
     service: LLMService
     ray: RayView
     pods: list[PodView]
     problem: Problem | None
-    """What keeps the whole Ray cluster from coming up."""
+    """Problem that keeps the whole Ray cluster from starting."""
     misfits: Mapping[str | None, Misfit]
-    """What fits on no node, by model; the head's is under None."""
+    """Pods that fit on no node, by model. The key of the head is None."""
     before: Before
     answers: Mapping[str, Answer]
     caches: Mapping[str, CacheView]
-    """The copies of weights in claims, by model."""
+    """Copies of weights in PVCs, by model."""
     reports: Reports
-    """What replicas say of their adapters."""
+    """Reports of replicas on their adapters."""
     now: datetime
 
     given_back: frozenset[str]
-    """The models whose workers are given back at present."""
+    """Models whose workers are currently released."""
     first: str
-    """The Ray cluster to which requests go, where KubeRay has switched to a second one of which not every
-    model has answered yet; empty: they go to the one that is active."""
+    """Ray cluster that still receives the requests, if KubeRay has switched to a second one in which not
+    every model has answered. Empty if requests go to the active cluster."""
     turns: Mapping[str, Turn]
-    """By model, whose turn it is, where accelerators are scarce."""
+    """Turns of the models in the queue for scarce accelerators."""
 
     @property
     def filling(self) -> Sequence[CacheView]:
-        """The copies that are not complete."""
+        """Return the incomplete copies."""
         return [view for view in self.caches.values() if not view.complete]
 
     @property
     def waited_for(self) -> Sequence[CacheView]:
-        """Those of them without which the RayService stays as it is: models that sleep need none."""
+        """Return the incomplete copies that keep the RayService unchanged: sleeping models need none."""
         return [view for view in self.filling if not self.sleeps(view.model)]
 
     @property
     def asleep(self) -> bool:
-        """Whether the workers of every model are given back at present."""
+        """Return True if the workers of every model are currently released."""
         return all(self.sleeps(model.name) for model in self.service.spec.models)
 
     def sleeps(self, model: str) -> bool:
-        """Whether the workers of a model are given back at present."""
+        """Return True if the workers of a model are currently released."""
         return model in self.given_back
 
     def waking(self, model: str) -> bool:
-        """Whether requests to a model are held until it answers."""
+        """Return True if requests to a model are held until it answers."""
         state = self.before.sleep_states.get(model)
         return state is not None and state.asleep is None and state.gate is not GateState.OPEN
 
     def wakes_from_sleep(self, model: str) -> bool:
-        """Whether a model is on the way up from sleep, not for the first time."""
+        """Return True if a model is waking from sleep, rather than starting for the first time."""
         gate = self.before.gates.get(model)
         return gate is not None and gate.wake is not None and gate.wake.under_way
 
     def node_wait(self, model: str) -> timedelta | None:
-        """How much longer a model's wake may wait for nodes that went away with sleep.
+        """Return how much longer a model's wake may wait for nodes that were removed during sleep.
 
-        None: it does not wake, or has waited long enough.
+        None is returned if the model does not wake, or has waited long enough.
         """
         return node_wait(self.before.gates.get(model), self.now)
 
     def overdue(self, model: str) -> bool:
-        """Whether a model's wake has lasted longer than its requests were held."""
+        """Return True if a model's wake has lasted longer than its requests were held."""
         gate = self.before.gates.get(model)
         return gate is not None and overdue(gate, self.now)
 
     def before_it(self, model: str) -> tuple[str, ...]:
-        """Workloads that come before a model that wants accelerators, on its way up or asked in its sleep."""
+        """Return the workloads ahead of a model that starts, or that has requests while it sleeps."""
         turn = self.turn(model)
         turn_is_over = self.sleeps(model) and turn.gives_way_to
         return turn.after or ((turn.gives_way_to,) if turn_is_over else ())
 
     def turn(self, model: str) -> Turn:
-        """A model's turn."""
+        """Return the turn of a model."""
         return self.turns.get(model, NO_MATTER)
 
     @property
     def displaced(self) -> Sequence[ModelGate]:
-        """Open gates of models that the spec has no more, in a Ray cluster that requests go to still."""
+        """Return open gates of models no longer in the spec, in a Ray cluster that still gets requests."""
         if (self.first or self.ray.active) not in self.before.backends:
             return ()
         names = {model.name for model in self.service.spec.models}
@@ -142,7 +142,7 @@ class Snapshot:
 def snapshot_of(
     seen: Observed, service: LLMService, misfits: tuple[Misfit, ...], answers: tuple[Answer, ...]
 ) -> Snapshot:
-    """Read what is seen."""
+    """Return the snapshot of an observation."""
     ray = ray_view(seen.ray_service)
     pods = pod_views(seen.pods)
     before = said_before(seen)
@@ -165,7 +165,7 @@ def snapshot_of(
 
 
 def said_before(seen: Observed) -> Before:
-    """Read the status as it stands."""
+    """Return the parsed current status."""
     metadata, status = mapping(seen.manifest.get("metadata")), seen.status
     stalled = condition(status, ConditionType.STALLED)
     stands = stalled.get("status") == "True" and whole(stalled.get("observedGeneration")) == whole(
@@ -184,9 +184,9 @@ def said_before(seen: Observed) -> Before:
 
 
 def _head_still_crashing(ray: RayView, pods: list[PodView], before: Before) -> Problem | None:
-    """What ended the last head, as long as the next one has not become ready.
+    """Return the problem that ended the last head, until the next one has become ready.
 
-    A head that has ended is not restarted but replaced, so nothing of its end can be seen any more.
+    An ended head is not restarted but replaced, so its end is no longer observable.
     """
     if before.standing != Reason.CONTAINER_CRASHING or before.head.get("reason") != before.standing:
         return None

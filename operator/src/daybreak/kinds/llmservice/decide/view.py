@@ -1,4 +1,4 @@
-"""How a service is, read off what is seen: the service as a whole, and each of its models."""
+"""View of a service, derived from the observation: the service as a whole, and each of its models."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -26,13 +26,13 @@ _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 
 @dataclass(frozen=True)
 class View:
-    """A service that can be read."""
+    """View of a service with a valid spec."""
 
     seen: Observed
     snapshot: Snapshot
     models: Sequence[ModelHealth]
     blocked: Problem | None
-    """What keeps its spec from being applied; None: nothing."""
+    """Problem that keeps the spec from being applied. None if there is none."""
     kind = KIND
     fits = "the head and a replica of each model"
     answerer = "the models answer"
@@ -40,29 +40,29 @@ class View:
 
     @property
     def made(self) -> bool:
-        """Whether there is a RayService, which goes on."""
+        """Return True if there is a RayService, which continues to run."""
         return self.snapshot.ray.exists
 
     @property
     def to_act_on(self) -> Sequence[Problem]:
-        """What a person has to act on."""
+        """Return the problems that require action."""
         return to_act_on(self.snapshot, self.models, self.blocked)
 
     def answers(self, gates: Collection[str]) -> Said:
-        """Return whether these models answer, whatever the gateway does."""
+        """Return a condition value: whether the models of these gates answer, regardless of the gateway."""
         return answers.answers(self.snapshot, [model for model in self.models if model.name in gates])
 
     def assess(self) -> dict[str, Assessment]:
-        """Return what is known of each model, by its name."""
+        """Return the assessment of each model, by its name."""
         return {model.name: self._assess(model) for model in self.models}
 
     def asking(self) -> Asking:
-        """Return which models are to be asked for an answer."""
+        """Return the models to probe, and the time until the next one may be probed."""
         waits = [model.wait for model in self.models if model.wait is not None]
         return Asking(tuple(model.name for model in self.models if model.ask), min(waits, default=None))
 
     def timeline(self) -> Timeline:
-        """Return the steps of a wake of each model."""
+        """Return the function that computes the steps of each model's wake."""
         models = {model.name: model for model in self.snapshot.service.spec.models}
         return lambda name: partial(wake_timeline, self.snapshot, models[name])
 
@@ -84,9 +84,9 @@ class View:
 
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:
-    """Read what is seen of a service; `blocked` keeps its spec from being applied."""
+    """Return the view of a service; `blocked` is the problem that keeps its spec from being applied."""
     assert seen.subject is not None  # noqa: S101 - checked by whoever decides
-    # What is not asked has no answer, even if one was on its way.
+    # A model that is not probed has no answer, even if a probe was in flight.
     answers = seen.answers if blocked is None else ()
     snapshot, models = judge_all(snapshot_of(seen, seen.subject, seen.misfits or (), answers))
     if blocked is not None and not snapshot.ray.exists:

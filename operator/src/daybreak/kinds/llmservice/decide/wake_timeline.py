@@ -1,7 +1,7 @@
-"""The steps of a wake of one model of a service.
+"""Timeline of a wake of one model of a service.
 
-Only the start of the engines leaves no time anywhere (Serve's own `start_time_s` is when a replica was begun
-with): it is noted when it is first seen, and stands from then on.
+Only the start of the engines leaves no timestamp: Serve's `start_time_s` is the time at which the start of a
+replica began. The operator records the time when it first observes that the engines run, and keeps it.
 """
 
 from datetime import datetime
@@ -21,9 +21,12 @@ from daybreak.workloads import wake_steps
 def wake_timeline(
     snapshot: Snapshot, model: Model, started: datetime, before: WakePhases | None
 ) -> WakePhases | None:
-    """The steps of a model's wake that were done since `started`; `before` were done already. None: none."""
+    """Return the steps of a model's wake that were completed since `started`, or None if there are none.
+
+    `before` has the steps that were completed previously.
+    """
     if before is not None and before.engine_started is not None:
-        # What happens to the pods of an engine that runs is not part of the wake.
+        # Changes of the pods of a running engine are not part of the wake.
         return before
     pods, group, needed = _pods(snapshot), names.worker_group(model.name), pods_per_replica(model)
     heads = [pod for pod in pods if pod.role == HEAD]
@@ -41,7 +44,7 @@ def wake_timeline(
 
 
 def _pods(snapshot: Snapshot) -> list[PodView]:
-    """Pods of the Ray cluster that is to serve."""
+    """Return the pods of the Ray cluster that must serve."""
     cluster = snapshot.ray.active or snapshot.ray.pending
     if not cluster or snapshot.ray.leaving:
         return []
@@ -49,7 +52,7 @@ def _pods(snapshot: Snapshot) -> list[PodView]:
 
 
 def _engine_runs(snapshot: Snapshot, model: Model) -> bool:
-    """Whether Serve calls the replicas of the model healthy, of the configuration that is now."""
+    """Return True if Serve reports the model's replicas as healthy in the current configuration."""
     application = snapshot.ray.application if snapshot.ray.active else snapshot.ray.pending_application
     found = deployment_of(application, model.name)
     return snapshot.ray.observed and found is not None and found.status == HEALTHY

@@ -1,1 +1,1 @@
-"""The objects that an LLMService stands for: pure functions from the spec to manifests."""
+"""Objects of an LLMService: pure functions from the spec to manifests."""

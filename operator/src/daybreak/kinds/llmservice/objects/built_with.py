@@ -1,7 +1,7 @@
-"""What a RayService was built with: the operator's defaults, and for which wishes of the person.
+"""Record of a RayService's build: the operator's defaults, and the user's settings.
 
-It stands in an annotation of the RayService, as JSON. A new operator reads there whether what runs was built
-with other defaults than its own, and what it needs to build the same once more.
+An annotation of the RayService contains the record, as JSON. From it, a new operator knows whether the
+running RayService was built with other defaults, and how to build the same one again.
 """
 
 import json
@@ -27,32 +27,33 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class BuiltWith:
-    """What a RayService was built with."""
+    """Record of a RayService's build."""
 
     operator: str
-    """Version of the operator; empty: one that left no record."""
+    """Version of the operator; empty for an operator that left no record."""
     image: str
     """Image of the worker pods."""
     head_image: str
     """Image of the head."""
     ray_version: str
-    """The version of Ray that was written."""
+    """Version of Ray in the RayService."""
     assigned_users: bool
-    """Whether the platform chose the pods' users."""
+    """True if the platform chose the pods' users."""
     wishes: str
-    """Digest of what the person asks for that needs new replicas or pods when it changes."""
+    """Digest of the user's settings whose change needs new replicas or pods."""
     cluster: str
     """Digest of the Ray cluster's configuration, numbers aside."""
     spec: str
-    """Digest of the whole spec, as far as the RayService is built of it: another one is another moment."""
+    """Digest of the whole spec, as far as it shapes the RayService. A different digest marks a later
+    change."""
     running: Mapping[str, int]
-    """Replicas with which the Ray cluster was to begin, where that is more than the spec says, by model."""
+    """Minimum number of replicas with which the Ray cluster started, by model, if it exceeds the spec."""
     configuration: str
     """Digest of the part of Serve's configuration whose change restarts replicas."""
 
     @classmethod
     def of(cls, ray_service: Manifest) -> "BuiltWith | None":
-        """The record on a RayService; None when it bears none."""
+        """Return the record of a RayService, or None if it has none."""
         annotations = at(ray_service, "metadata", "annotations")
         try:
             found = mapping(json.loads(text(annotations.get(names.BUILT_WITH_ANNOTATION)) or "null"))
@@ -74,7 +75,7 @@ class BuiltWith:
         )
 
     def annotations(self) -> dict[str, str]:
-        """The same as annotations of a RayService."""
+        """Return the record as annotations of a RayService."""
         record = {to_camel(name): value for name, value in asdict(self).items() if name != "configuration"}
         return {
             names.CONFIGURATION_ANNOTATION: self.configuration,
@@ -82,14 +83,14 @@ class BuiltWith:
         }
 
     def same(self, other: "BuiltWith") -> bool:
-        """Whether pods and replicas are the same as with the other."""
+        """Return True if pods and replicas are the same as in the other record."""
         return (self.cluster, self.configuration) == (other.cluster, other.configuration)
 
 
 def built_with(
     svc: LLMService, platform: Platform, cluster: Manifest, running: Mapping[str, int]
 ) -> BuiltWith:
-    """The record of a RayService that this operator builds."""
+    """Return the record of a RayService that this operator builds."""
     return BuiltWith(
         operator=versions.DAYBREAK,
         image=platform.image_of(svc.workload),
@@ -105,7 +106,7 @@ def built_with(
 
 
 def adopted(svc: LLMService, ray_service: Manifest) -> BuiltWith:
-    """The record of a RayService that an operator without records has built, from what it says."""
+    """Return the record of a RayService that an operator without records built, from its manifest."""
     cluster = at(ray_service, "spec", "rayClusterConfig")
     pod = at(cluster, "headGroupSpec", "template", "spec")
     containers = mappings(pod.get("containers"))
@@ -125,7 +126,7 @@ def adopted(svc: LLMService, ray_service: Manifest) -> BuiltWith:
 
 
 def spec_digest(svc: LLMService) -> str:
-    """Digest of all that Ray pods and Serve are told, as the person has written it."""
+    """Return a digest of all settings of Ray pods and Serve, as the user has written them."""
     models = [
         model.model_dump(mode="json", by_alias=True, exclude_defaults=True) for model in svc.spec.models
     ]
@@ -133,10 +134,11 @@ def spec_digest(svc: LLMService) -> str:
 
 
 def wishes(svc: LLMService) -> str:
-    """Digest of the part of the spec whose change needs new replicas or pods.
+    """Return a digest of the part of the spec whose change needs new replicas or pods.
 
-    Only what the person has written is in it, so a field that a new operator adds, or a default that it
-    changes, is no change of the spec. What is taken in place is left out.
+    The digest contains only the settings that the user has written. Therefore a field that a new operator
+    adds, or a default that it changes, is no change of the spec. Settings that are applied in place are
+    omitted.
     """
     return digest({"runtime": _runtime(svc), "models": [_wishes(model) for model in svc.spec.models]})
 
@@ -152,14 +154,14 @@ def _wishes(model: Model) -> dict[str, Any]:
     found: dict[str, Any] = model.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"replicas", "serve", "lora"}
     )
-    # It shapes a Job, which comes before the pods.
+    # The pod template shapes a Job, which runs before the pods.
     found.get("cache", {}).pop("podTemplate", None)
-    # A pod ends as this one of its settings says, see `workers`.
+    # This Serve setting determines how a pod stops, see `workers`.
     found |= model.serve.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, include={"graceful_shutdown_timeout"}
     )
     if model.lora is not None:
-        # Adapters come and go in place, but for the volumes and tokens that only a pod can bring.
+        # Adapters change in place, except for the volumes and tokens that only a pod can provide.
         lora = model.lora.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"adapters"})
         brought = [
             [adapter.source if _of_pods(adapter.source) else "", _plain(adapter.token)]

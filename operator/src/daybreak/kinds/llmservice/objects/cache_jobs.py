@@ -1,7 +1,7 @@
-"""The claims and Jobs of models whose weights are kept in a PersistentVolumeClaim.
+"""PVCs and Jobs of models whose weights are kept in a PersistentVolumeClaim.
 
-A Job fills a claim once. It has the image, the environment and the account of the Ray pods, and alone the
-token of the hub. What a Job says cannot be changed, so its name is a digest of all that it says.
+A Job fills a PVC once. It has the image, the environment and the account of the Ray pods, and only the Job
+has the token of the hub. The spec of a Job is immutable, so its name is a digest of the whole spec.
 """
 
 import hashlib
@@ -24,18 +24,19 @@ from daybreak.ray.pods import merge_template, pod_spec
 Manifest = dict[str, Any]
 
 COMPONENT = "cache"
-"""Component label of the claims, the Jobs and their pods."""
+"""Component label of the PVCs, the Jobs and their pods."""
 _VOLUME = f"{volume_names.VOLUME_PREFIX}weights"
 _ENDLESS = 2**31 - 1
-"""The kubelet starts the container again and again, with growing pauses, until it succeeds."""
+"""Number of retries of a Job: the kubelet restarts the container, with growing pauses, until it succeeds."""
 _RESOURCES = {"requests": {"cpu": "250m", "memory": "1Gi"}, "limits": {"memory": "4Gi"}}
-"""What is written lies in the page cache for a while, which is taken back when it is needed."""
+"""Resources of the copy container. Written data stays in the page cache, which the kernel reclaims when
+needed."""
 INPUTS = ("configMap", "csi", "downwardAPI", "hostPath", "nfs", "projected", "secret")
-"""Kinds of volumes that any number of pods on any nodes may mount. A claim could be tied to another node."""
+"""Kinds of volumes that any number of pods on any nodes can mount. A PVC could be bound to another node."""
 
 
 def claims(svc: LLMService) -> list[Manifest]:
-    """The claims that Daybreak makes for the service."""
+    """Return the PVCs that Daybreak creates for the service."""
     return [
         _claim(svc, model, model.cache)
         for model in svc.spec.models
@@ -44,7 +45,7 @@ def claims(svc: LLMService) -> list[Manifest]:
 
 
 def jobs(svc: LLMService, platform: Platform, unfilled: Collection[str]) -> list[Manifest]:
-    """The Jobs for those of the models that are named."""
+    """Return the Jobs of the models in `unfilled`."""
     return [
         _job(svc, model, model.cache, platform)
         for model in svc.spec.models
@@ -84,7 +85,7 @@ def _job(svc: LLMService, model: Model, wanted: ModelCache, platform: Platform) 
 
 
 def _shaped(template: dict[str, Any], wanted: ModelCache) -> dict[str, Any]:
-    """Return the pod's template with a person's additions."""
+    """Return the pod template with the user's additions."""
     if wanted.pod_template is None:
         return template
     given = wanted.pod_template.container(FILL_CONTAINER).get("resources", {})
@@ -152,7 +153,10 @@ def _pod(
 
 
 def _place(svc: LLMService, model: Model, wanted: ModelCache) -> dict[str, Any]:
-    """On which nodes the Job may run: no accelerator is needed, but a volume may hang on a zone or a node."""
+    """Return the scheduling constraints of the Job.
+
+    A Job needs no accelerator, but its volume may be bound to a zone or a node.
+    """
     tied = wanted.size is not None and _access_mode(wanted) is AccessMode.READ_WRITE_ONCE
     selector, tolerations = wanted.node_selector, wanted.tolerations
     if tied and selector is None:
@@ -165,7 +169,7 @@ def _place(svc: LLMService, model: Model, wanted: ModelCache) -> dict[str, Any]:
     if tolerations:
         found["tolerations"] = [each.model_dump(by_alias=True, exclude_none=True) for each in tolerations]
     if tied:
-        # The volume may be on a node already, with the weights of before.
+        # The volume may already be on a node, with the previous weights.
         beside = {**names.owner_labels(svc.name), names.MODEL_LABEL: names.worker_group(model.name)}
         term = {"labelSelector": {"matchLabels": beside}, "topologyKey": "kubernetes.io/hostname"}
         preferred = [{"weight": 100, "podAffinityTerm": term}]

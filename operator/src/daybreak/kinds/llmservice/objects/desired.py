@@ -1,4 +1,4 @@
-"""Everything that a service stands for, in the order in which it is applied."""
+"""All objects of a service, in the order in which they are applied."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -30,18 +30,18 @@ def desired(
     *,
     past_gateway: bool = False,
 ) -> list[Manifest]:
-    """Objects of the service: what pods need comes before the RayService that makes them.
+    """Return the objects of the service; objects that pods need precede the RayService.
 
     Args:
         svc: The service.
         platform: Settings of the installation.
-        active_cluster: Name of the RayCluster that answers; None as long as there is none.
-        gateway_port: The gateway's port for the service; None: it is reached without a gateway.
-        asleep: What is given back of the whole service.
-        given_back: Models whose workers are given back. Only numbers differ by it, which Serve changes in
-            place: nothing is restarted when they wake.
-        past_gateway: Whether its address leads past that gateway, which is on its way out.
-        unfilled: Models whose weights a Job shall copy into their claim.
+        active_cluster: Name of the RayCluster that answers. None if there is none yet.
+        gateway_port: The gateway's port for the service. None to reach it without a gateway.
+        asleep: Depth to which the whole service sleeps.
+        given_back: Models whose workers are released. They change only numbers, which Serve applies in place:
+            no replica restarts when they wake.
+        past_gateway: True if the service's address bypasses the departing gateway.
+        unfilled: Models whose weights a Job must copy into their PVC.
     """
     claims, jobs = cache_jobs.claims(svc), cache_jobs.jobs(svc, platform, unfilled)
     svc = replace(svc, asleep=frozenset(given_back))
@@ -60,11 +60,11 @@ def desired(
 
 
 def group_bounds(svc: LLMService, given_back: Collection[str] = ()) -> dict[str, tuple[int, int]]:
-    """Fewest and most pods of each worker group.
+    """Return the minimum and maximum number of pods of each worker group.
 
-    KubeRay does not carry a change of these from a RayService into a cluster that runs: they are patched
-    there. While a model sleeps there shall be no pod of it at all: the autoscaler need not wait until one has
-    been idle.
+    KubeRay does not apply a change of these numbers from a RayService to a running cluster: the operator
+    patches the cluster. A sleeping model must have no pods at all, so that the autoscaler need not wait until
+    a pod has been idle.
     """
     return {
         names.worker_group(model.name): (0, 0)

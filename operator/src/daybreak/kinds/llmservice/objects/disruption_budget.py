@@ -1,11 +1,11 @@
-"""The PodDisruptionBudget of the Ray pods: a drain of nodes takes them one after the other.
+"""PodDisruptionBudget of the Ray pods: a drain of nodes evicts them one after another.
 
-It counts ready pods: the head, and every pod of a replica. Kubernetes takes only a fixed number here, since
-a RayCluster has no scale subresource from which it could read how many there should be. With as many as the
-pods of the models' smallest replicas together, one pod of the smallest complete set may be away, and a
-service that has grown may lose more at once. Nothing is held up for good: the head, too, may go, as soon as
-every replica is ready. A pod that is never ready would be free to take while the others are ready: so
-`workers` gives the pods of a pipeline a probe that each of them passes.
+The budget counts ready pods: the head, and every pod of a replica. Kubernetes accepts only a fixed number
+here, because a RayCluster has no scale subresource with the desired number of pods. The number is the sum of
+the pods of the models' minimum replicas. Therefore one pod of the smallest complete set may be unavailable,
+and a service that has scaled up may lose more at once. The budget blocks no eviction forever: the head may go
+too, as soon as every replica is ready. A pod that is never ready could be evicted while the others are ready.
+Therefore `workers` gives the pods of a pipeline a probe that each of them passes.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from daybreak.scheduling.replica_size import pods_per_replica
 
 
 def disruption_budget(svc: LLMService) -> dict[str, Any]:
-    """The budget of the service's Ray pods."""
+    """Return the budget of the service's Ray pods."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -29,7 +29,7 @@ def disruption_budget(svc: LLMService) -> dict[str, Any]:
             ),
             "selector": {
                 "matchLabels": names.owner_labels(svc.name),
-                # Not the pods of Jobs.
+                # Pods of Jobs do not count.
                 "matchExpressions": [{"key": names.RAY_NODE_TYPE_LABEL, "operator": "Exists"}],
             },
         },

@@ -1,8 +1,8 @@
-"""The Service that clients use: one stable address in front of the gateway.
+"""Service that clients use: one stable address in front of the gateway.
 
-Without a gateway it leads to whichever Ray cluster is active: to its head alone where replicas span pods, of
-which not every one has a Serve proxy. KubeRay makes a Service of its own, which comes
-late and goes with the cluster.
+Without a gateway it leads to the active Ray cluster. If replicas span pods, not every pod has a Serve proxy,
+so it leads to the head alone. KubeRay's Service is no replacement: it is created late and deleted with the
+cluster.
 """
 
 from typing import Any
@@ -14,14 +14,14 @@ from daybreak.ray import network, ports
 from daybreak.scheduling.replica_size import pods_per_replica
 
 _NO_CLUSTER = ""
-"""No pod bears this as its cluster's name."""
+"""Cluster name that no pod has."""
 
 
 def front_service(svc: LLMService, active_cluster: str | None, gateway_port: int | None) -> dict[str, Any]:
-    """The front Service.
+    """Return the front Service.
 
-    It leads to the gateway's port for the service. Without a gateway it leads to the active cluster; without
-    that it selects no pod, and connections are refused.
+    The Service leads to the gateway's port for the service. Without a gateway it leads to the active cluster.
+    Without an active cluster it selects no pod, and connections are refused.
     """
     to_ray = {names.RAY_CLUSTER_LABEL: active_cluster or _NO_CLUSTER, names.RAY_SERVE_LABEL: "true"}
     if any(pods_per_replica(model) > 1 for model in svc.spec.models):

@@ -9,7 +9,7 @@ from daybreak.api.pods.pod_template import PodMetadata
 
 
 def metadata(svc: LLMService, name: str, component: str, more: PodMetadata | None = None) -> dict[str, Any]:
-    """Metadata of an object that belongs to the service and goes with it; `more` is a person's own."""
+    """Return the metadata of an object that the service owns; `more` is the user's metadata."""
     whole = owned_metadata(KIND, svc, name, component)
     if more is None:
         return whole

@@ -1,10 +1,11 @@
-"""The NetworkPolicy of the Ray pods: whoever reaches Ray's own ports can run code in the pods.
+"""NetworkPolicy of the Ray pods, because access to Ray's ports allows running code in the pods.
 
-Among themselves the pods talk on any port (Ray picks many at random). From outside there are requests (by
-Serve's proxies, and by the port that each replica has of its own), metrics and, for KubeRay's operator only,
-the dashboard's REST API. It also asks the head's Serve proxy whether it is healthy, with a time-out of 2 s in
-every reconcile, of which it does one at a time: a packet that is dropped there slows down all RayServices of
-the cluster. Of outgoing traffic it says what the installation says: weights come from anywhere.
+The pods of a service reach each other on any port, because Ray picks many ports at random. From outside, the
+policy allows requests, to Serve's proxies and to the direct port of each replica. It also allows metrics and,
+for KubeRay's operator only, the dashboard's REST API. KubeRay's operator checks the health of the head's
+Serve proxy in every reconcile, with a timeout of 2 s. It reconciles one RayService at a time, so a dropped
+packet slows down all RayServices of the cluster. The installation sets the rules for outgoing traffic,
+because weights may come from any host.
 """
 
 from typing import Any
@@ -17,13 +18,13 @@ from daybreak.ray import network, ports
 
 
 def network_policy(svc: LLMService, platform: Platform, *, gateway: bool, direct: bool) -> dict[str, Any]:
-    """The policy that closes the Ray ports of the service.
+    """Return the policy that closes the Ray ports of the service.
 
     Args:
         svc: The service.
         platform: Settings of the installation.
-        gateway: Whether a gateway may send it requests.
-        direct: Whether everybody may.
+        gateway: True if a gateway may send requests to the service.
+        direct: True if all clients may send requests to the service.
     """
     own: dict[str, Any] = {"podSelector": network.own_pods(svc.name)}
     ingress = [
@@ -33,14 +34,14 @@ def network_policy(svc: LLMService, platform: Platform, *, gateway: bool, direct
     ]
     egress: list[dict[str, Any]] = []
     if platform.ray_egress:
-        # Each other, what Ray's autoscaler needs, and what the installation says.
+        # The pods need each other, the targets of Ray's autoscaler, and those that the installation allows.
         cluster = network.to_cluster(platform.api_server_ports)
         egress = [{"to": [own]}, *cluster, *map(dict, platform.ray_egress)]
     return network.policy(metadata(svc, names.network_policy(svc.name), "ray"), svc.name, ingress, egress)
 
 
 def _probers(svc: LLMService, platform: Platform, gateway: bool, direct: bool) -> list[dict[str, Any]]:
-    """Who may send requests and read metrics: with a gateway, requests come through it alone."""
+    """Return the rules for requests and metrics: with a gateway, requests come only through it."""
     found: list[dict[str, Any]] = []
     operator = network.operator(platform)
     if any(model.cache is not None for model in svc.spec.models):

@@ -1,4 +1,4 @@
-"""The RayService: Serve's configuration and the Ray cluster under it."""
+"""RayService: Serve's configuration, and the Ray cluster on which it runs."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,13 +21,14 @@ _DELETION_MARGIN_SECONDS = 30
 def ray_service(
     svc: LLMService, platform: Platform, ray_version: str = "", running: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """The RayService of the service.
+    """Return the RayService of the service.
 
     Args:
         svc: The service.
         platform: Settings of the installation.
-        ray_version: The version of Ray in the image where the spec does not say it; empty: the operator's.
-        running: Replicas with which a new Ray cluster begins at least, by model.
+        ray_version: Version of Ray in the image if the spec does not state it. Defaults to the operator's
+            version.
+        running: Minimum number of replicas with which a new Ray cluster starts, by model.
     """
     runtime, workload = svc.spec.runtime, replace(svc.workload, running=running or {})
     cluster: dict[str, Any] = {
@@ -54,11 +55,11 @@ def ray_service(
 
 
 def _deletion_delay(svc: LLMService, *, gateway: bool) -> int:
-    """Seconds that the old cluster lives on at most after an update has moved the traffic.
+    """Return the maximum lifetime in seconds of the old cluster after an update has moved the traffic.
 
-    Gateways count the requests that are left there, and Daybreak deletes it when none is. Without a gateway
-    nobody counts: it lives until every idle connection to it has been closed, and every request that it had
-    begun is done or out of time.
+    Gateways count the requests that remain there, and Daybreak deletes the cluster when there are none.
+    Without a gateway there is no such count. The cluster then lives until every idle connection to it is
+    closed, and until every request that it had begun has ended or timed out.
     """
     if gateway:
         return whole_seconds(svc.spec.rollout.drain_timeout)

@@ -1,4 +1,4 @@
-"""The revisions of a service: `spec.models` and `spec.runtime`, of which the Ray cluster is made."""
+"""Revisions of a service: `spec.models` and `spec.runtime`, which determine the Ray cluster."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,19 +13,19 @@ _FIELDS = ("models", "runtime")
 
 
 def content(svc: LLMService) -> dict[str, Any]:
-    """What a revision keeps of a service."""
+    """Return the part of a service that a revision keeps."""
     return revisions.content(svc.spec, _FIELDS)
 
 
 def with_own(svc: LLMService, known: Sequence[Revision]) -> tuple[Revision, tuple[Revision, ...]]:
-    """The revision that a service asks for, and all that are known, this one among them."""
+    """Return the revision that a service requests, and all known revisions including that one."""
     return revisions.with_own(svc.name, content(svc), known)
 
 
 def applied(svc: LLMService, name: str | None, known: Sequence[Revision]) -> LLMService | None:
-    """The service as it is built at present, of the revision of that name; None: as it is written.
+    """Return the service with the named revision, or None to use its current spec.
 
-    Where that revision is not there, or cannot be read any more, what is written is all that is known.
+    If that revision does not exist or is no longer valid, the current spec is the only known one.
     """
     if name is None or name == with_own(svc, known)[0].name:
         return None
@@ -34,12 +34,12 @@ def applied(svc: LLMService, name: str | None, known: Sequence[Revision]) -> LLM
 
 
 def built_of(svc: LLMService, revision: Revision) -> LLMService | None:
-    """The service with another revision's models and Ray pods; None when that cannot be read."""
+    """Return the service with another revision's models and Ray pods, or None if the revision is invalid."""
     spec = revisions.with_content(svc.spec, _FIELDS, revision.data)
     return replace(svc, spec=spec) if spec is not None else None
 
 
 def controller_revision(svc: LLMService, revision: Revision) -> dict[str, Any]:
-    """The ControllerRevision that keeps a revision."""
+    """Return the ControllerRevision that keeps a revision."""
     found = metadata(svc, revision.name, revisions.COMPONENT)
     return revisions.controller_revision(found, revision)

@@ -1,6 +1,6 @@
-"""The ServiceAccount of the Ray pods: without rights of its own, its token mounted nowhere by itself.
+"""ServiceAccount of the Ray pods, which grants no rights and mounts its token nowhere by default.
 
-KubeRay binds it to the few rights that Ray's autoscaler needs in the namespace (see `head`).
+KubeRay binds the account to the few rights that Ray's autoscaler needs in the namespace (see `head`).
 """
 
 from typing import Any
@@ -12,5 +12,5 @@ from daybreak.ray.pods.account import account
 
 
 def service_account(svc: LLMService) -> dict[str, Any]:
-    """The account that Daybreak makes where the user has named none."""
+    """Return the account that Daybreak creates if the user has named none."""
     return account(metadata(svc, names.service_account(svc.name), "ray"))

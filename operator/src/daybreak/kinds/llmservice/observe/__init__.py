@@ -1,1 +1,1 @@
-"""What is seen of an LLMService: objects, answers of models, reports of adapters."""
+"""Observation of an LLMService: objects, answers of models, reports of adapters."""

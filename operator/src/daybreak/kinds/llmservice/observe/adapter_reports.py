@@ -1,4 +1,4 @@
-"""What replicas say of their LoRA adapters, asked beside the workers until it is final."""
+"""Reports of replicas on their LoRA adapters, requested in the background until they are final."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from daybreak.ray.serve.adapter_origin import identity
 from daybreak.ray.views.ray_pods import pod_views
 
 PATH = "/-/lora"
-"""Where a replica tells how its adapters are (daybreak_runtime.lora)."""
+"""Path of a replica's report on its adapters (`daybreak_runtime.lora`)."""
 PAUSE_SECONDS = (1.0, 30.0)
-"""First and longest pause before a replica is asked again that is not done with its adapters."""
+"""Minimum and maximum pause in seconds before a replica with unfinished adapters is queried again."""
 BODY_LIMIT = 256 * 1024
 REASON_LIMIT = 1000
 _FINAL = ("Loaded", "Rejected")
@@ -25,27 +25,27 @@ _FINAL = ("Loaded", "Rejected")
 
 @dataclass(frozen=True)
 class Replica:
-    """A replica to be asked."""
+    """Replica to query."""
 
     pod: str
-    """Name of its pod."""
+    """Name of the replica's pod."""
     address: str
     """IP of the pod."""
     adapters: frozenset[tuple[str, str]]
-    """Names and digests of the adapters that it should have."""
+    """Names and digests of the adapters that the replica must have."""
 
     def settled(self, said: Mapping[str, AdapterReport] | None) -> bool:
-        """Whether what it said is its last word."""
+        """Return True if the report is final."""
         done = {(name, report.id) for name, report in (said or {}).items() if report.state in _FINAL}
         return said is not None and self.adapters == done and len(said) == len(done)
 
 
 AdapterProber = PodProber[str, Replica, Mapping[str, AdapterReport]]
-"""Asks replicas, by the names of their pods."""
+"""Prober of replicas, by the names of their pods."""
 
 
 def replicas(seen: Observed, cluster: str | None) -> tuple[Replica, ...]:
-    """Who is to be asked about a service: the ready worker pods of models that take adapters."""
+    """Return the replicas to query: the ready worker pods of models that accept adapters."""
     if seen.subject is None or not cluster:
         return ()
     wanted = {
@@ -64,7 +64,7 @@ def replicas(seen: Observed, cluster: str | None) -> tuple[Replica, ...]:
 
 
 def read(content: bytes) -> Mapping[str, AdapterReport]:
-    """A replica's answer; what is of another form reads as nothing."""
+    """Return the reports in a replica's answer. Malformed values are ignored."""
     said = mapping(mapping(orjson.loads(content)).get("adapters"))
     return {
         name: AdapterReport(
@@ -77,14 +77,14 @@ def read(content: bytes) -> Mapping[str, AdapterReport]:
 
 
 def http_reporter() -> HttpReporter[Replica, Mapping[str, AdapterReport]]:
-    """The reporter that asks replicas over HTTP."""
+    """Return the reporter that queries replicas over HTTP."""
     return HttpReporter(DIRECT, lambda _: PATH, lambda content, _: read(content), BODY_LIMIT)
 
 
 def adapter_prober(
     reporter: Reporter[Replica, Mapping[str, AdapterReport]], on_change: Callable[[Key], None]
 ) -> AdapterProber:
-    """The prober that asks the replicas of each service, until each has said its last word."""
+    """Return the prober that queries the replicas of each service until their reports are final."""
     return PodProber(
         "adapters",
         reporter,

@@ -1,7 +1,7 @@
-"""What the Jobs that fill claims say of themselves, asked beside the workers while they copy.
+"""Reports of the Jobs that fill PVCs, requested in the background while they copy.
 
-What is passed on changes with each percent, so that the status of a service is written a hundred times for a
-copy, however large it is and however often its Job is asked.
+Only each percent of progress is a change. Therefore a copy causes a hundred status writes of its service,
+regardless of its size and of how often its Job is queried.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,24 +18,24 @@ from daybreak.manifests.keys import Key
 from daybreak.ray.ports import FILL
 
 PATH = "/-/fill"
-"""Where a Job's program tells how far it is (daybreak.pod_programs.fill)."""
+"""Path of the progress report of a Job's program (daybreak.pod_programs.fill)."""
 PAUSE_SECONDS = 10.0
 BODY_LIMIT = 4096
 
 
 @dataclass(frozen=True)
 class Copying:
-    """A Job's pod that is to be asked."""
+    """Pod of a Job to query."""
 
     model: str
     address: str
     """IP of the pod."""
     directory: str
-    """What it fills: what a pod says of another one is not taken."""
+    """Directory that the Job fills. A report on another directory is ignored."""
 
 
 def copying(seen: Observed) -> tuple[Copying, ...]:
-    """Who is to be asked about a service: the pods that copy weights for its models at this moment."""
+    """Return the pods to query: those that currently copy weights for the service's models."""
     if seen.subject is None:
         return ()
     models = {
@@ -58,7 +58,11 @@ def copying(seen: Observed) -> tuple[Copying, ...]:
 
 
 def read(content: bytes, directory: str) -> CopyReport | None:
-    """A Job's answer; None when it fills another directory. Raises ValueError when it is no JSON."""
+    """Return the report in a Job's answer, or None if the Job fills another directory.
+
+    Raises:
+        ValueError: The answer is not JSON.
+    """
     said = mapping(orjson.loads(content))
     if said.get("directory") != directory:
         return None
@@ -67,17 +71,17 @@ def read(content: bytes, directory: str) -> CopyReport | None:
 
 
 def http_reporter() -> HttpReporter[Copying, CopyReport]:
-    """The reporter that asks Jobs over HTTP."""
+    """Return the reporter that queries Jobs over HTTP."""
     return HttpReporter(
         FILL, lambda _: PATH, lambda content, asked: read(content, asked.directory), BODY_LIMIT
     )
 
 
 class CopyProber:
-    """Asks the Jobs of each service, and calls back with each percent."""
+    """Prober of the Jobs of each service that reports each percent of progress."""
 
     def __init__(self, reporter: Reporter[Copying, CopyReport], on_change: Callable[[Key], None]) -> None:
-        # A pod in the place of another one begins anew, so what that one has said counts no more.
+        # A pod that replaces another one restarts the copy, so the previous pod's report is no longer valid.
         self._prober: PodProber[Copying, Copying, CopyReport] = PodProber(
             "copies",
             reporter,
@@ -88,18 +92,18 @@ class CopyProber:
         )
 
     def copies(self, key: Key, asked: Sequence[Copying]) -> Mapping[str, CopyReport]:
-        """What these have said so far, by model."""
+        """Return the latest reports of the given pods, by model."""
         return {each.model: said for each, said in self._prober.reports(key, asked).items()}
 
     def forget(self, key: Key) -> None:
-        """Stop asking about a service."""
+        """Stop the queries for a service."""
         self._prober.forget(key)
 
     async def close(self) -> None:
-        """Stop asking."""
+        """Stop all queries."""
         await self._prober.close()
 
 
 def _further(before: CopyReport | None, now: CopyReport) -> bool:
-    """Whether it is worth telling."""
+    """Return True if the change is worth a report."""
     return before is None or (before.percent, before.total) != (now.percent, now.total)

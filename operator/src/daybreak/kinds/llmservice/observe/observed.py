@@ -1,4 +1,4 @@
-"""What one reconcile has seen of a service, gathered once: the only input of every decision."""
+"""Observation of a service by one reconcile, gathered once: the only input of every decision."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,66 +27,67 @@ from daybreak.workloads.claimant import Claimant
 
 @dataclass(frozen=True)
 class AdapterReport:
-    """What one replica says of one LoRA adapter."""
+    """Report of one replica on one LoRA adapter."""
 
     id: str
-    """Digest of what was asked for."""
+    """Digest of the requested adapter."""
     state: str
-    """`Loading`, `Loaded`, `Rejected` or `Failed`."""
+    """State: `Loading`, `Loaded`, `Rejected` or `Failed`."""
     reason: str = ""
-    """Why it cannot be used."""
+    """Reason why the adapter cannot be used."""
 
 
 @dataclass(frozen=True)
 class CopyReport:
-    """How far the copy of a model's weights into a claim is."""
+    """Progress of the copy of a model's weights into a PVC."""
 
     copied: int
-    """Bytes that are there."""
+    """Number of copied bytes."""
     total: int | None
-    """Bytes in all; None: the source has not told yet."""
+    """Total number of bytes. None if the source has not reported it yet."""
 
     @property
     def percent(self) -> int | None:
-        """How much of it is there, rounded down; None where the whole is not known."""
+        """Return the copied percentage, rounded down, or None if the total is unknown."""
         return None if not self.total else min(100, 100 * self.copied // self.total)
 
 
 Reports = Mapping[str, Mapping[str, AdapterReport]]
-"""What replicas say of their adapters: by the pod's name, then by the adapter's."""
+"""Reports of replicas on their adapters: by the pod's name, then by the adapter's."""
 
 
 @dataclass(frozen=True)
 class Observed(observed.Observed[LLMService]):
-    """An LLMService and its surroundings at one moment."""
+    """Observation of an LLMService and its surroundings at one time."""
 
     kuberay_installed: bool = True
-    """Whether the API server serves ray.io/v1 RayServices."""
+    """True if the API server serves ray.io/v1 RayServices."""
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
     jobs: tuple[Manifest, ...] = ()
-    """The Jobs that copy weights into claims; their pods are among `pods`."""
+    """Jobs that copy weights into PVCs. Their pods are in `pods`."""
     claims: tuple[Manifest, ...] = ()
-    """The PersistentVolumeClaims that Daybreak has made."""
+    """PersistentVolumeClaims that Daybreak has created."""
     written: LLMService | None = None
-    """The LLMService as the person has written it, where `subject` is built of another revision; None: it is
-    as written."""
+    """LLMService as the user has written it, if `subject` is built from another revision. None if `subject`
+    is as written."""
     known_revisions: tuple[Revision, ...] = ()
-    """The revisions that are kept."""
+    """Revisions that are kept."""
     changes: Mapping[str, Change] = field(default_factory=dict)
-    """What it takes to come from what runs to another revision, by its name; only of those that are asked
-    for, and where a RayService is there."""
+    """Change from the running state to each other revision, by its name. Only requested revisions are
+    included, and only if a RayService exists."""
     own: BuiltWith | None = None
-    """What this operator builds the RayService with; None: that is not known, or there is none to be."""
+    """Record of this operator's build of the RayService. None if it is unknown, or if there must be no
+    RayService."""
     reports: Reports = field(default_factory=dict)
-    """What the replicas that have been heard say of their adapters."""
+    """Reports on adapters from the replicas that have reported."""
     copies: Mapping[str, CopyReport] = field(default_factory=dict)
-    """What the Jobs that fill claims say of themselves, by model; those that were not heard are not in it."""
+    """Reports of the Jobs that fill PVCs, by model, without Jobs that have not reported."""
     rejections: Mapping[str, str] = field(default_factory=dict)
-    """What the API server reported when it rejected the last pod of a Job without pods, by the Job's name."""
+    """Error with which the API server rejected the last pod of a Job without pods, by the Job's name."""
 
     def misfits_of(self, subject: LLMService, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
-        """Return what of a service fits on no node."""
+        """Return the pods of a service that fit on no node."""
         return fit.fit(subject.workload, nodes)
 
     def claimants(self) -> Iterable[Claimant]:
@@ -100,8 +101,11 @@ class Observed(observed.Observed[LLMService]):
 
     @cached_property
     def given_back(self) -> frozenset[str]:
-        """The models whose workers are given back. Without a gateway nobody could wake one: only a person
-        who scales the service to 0 takes them."""
+        """Return the models whose workers are released.
+
+        Without a gateway no request could wake a model: its workers are released only if the user scales the
+        service to 0.
+        """
         if self.subject is None:
             return frozenset()
         if self.gateway is None:
@@ -111,21 +115,25 @@ class Observed(observed.Observed[LLMService]):
 
     @property
     def without_replicas(self) -> frozenset[str]:
-        """The models of which Serve is asked for none: those that sleep, and, while the Ray cluster comes
-        up for the first time, those whose turn it is not. KubeRay calls it active when all is up that Serve
-        is asked for, so the others would wait for these, and these for the accelerators of the others."""
+        """Return the models for which Serve must run no replicas.
+
+        These are the sleeping models and, while the Ray cluster starts for the first time, the models whose
+        turn has not come. KubeRay calls the cluster active when all requested replicas are up. Otherwise the
+        other models would wait for these models, and these models would wait for the accelerators of the
+        others.
+        """
         if ray_view(self.ray_service).active:
             return self.given_back
         return self.given_back | {model for model, turn in self.turns.items() if turn.after}
 
     @property
     def asked_for(self) -> LLMService | None:
-        """The LLMService as the person has written it."""
+        """Return the LLMService as the user has written it."""
         return self.written or self.subject
 
     @cached_property
     def history(self) -> History | None:
-        """The revisions of the service; None when its spec cannot be read."""
+        """Return the revisions of the service, or None if its spec is invalid."""
         asked = self.asked_for
         if asked is None:
             return None
@@ -134,27 +142,27 @@ class Observed(observed.Observed[LLMService]):
 
     @property
     def rollout(self) -> RolloutState | None:
-        """What was decided of the last change; None: nothing yet."""
+        """Return the decision on the last change, or None if there is none yet."""
         return self.history.state if self.history is not None else state_of(self.status)
 
     @property
     def revisions(self) -> tuple[Revision, ...]:
-        """The revisions that are kept, and the one that the spec asks for."""
+        """Return the kept revisions, and the one that the spec requests."""
         return self.history.revisions if self.history is not None else self.known_revisions
 
     @property
     def own_revision(self) -> Revision | None:
-        """The one that `service` is built of; None when its spec cannot be read."""
+        """Return the revision from which `subject` is built, or None if the spec is invalid."""
         return self.history.built if self.history is not None else None
 
     @property
     def wanted(self) -> Revision | None:
-        """The one that is asked for: by the spec, or by its number."""
+        """Return the requested revision: that of the spec, or the one requested by number."""
         return self.history.wanted if self.history is not None else None
 
     @cached_property
     def target(self) -> LLMService | None:
-        """The service as it is asked for; None when that cannot be read."""
+        """Return the service as requested, or None if the requested revision is invalid."""
         if self.asked_for is None or self.history is None or self.wanted in (None, self.history.own):
             return self.asked_for
         assert self.wanted is not None  # noqa: S101 - checked above
@@ -162,7 +170,7 @@ class Observed(observed.Observed[LLMService]):
 
     @property
     def longest_shutdown(self) -> timedelta:
-        """How long requests of any of its models may take at the end of a pod."""
+        """Return the maximum time that requests of any model may take when a pod stops."""
         models = self.subject.spec.models if self.subject is not None else ()
         waits = (seconds(model.serve.graceful_shutdown_timeout) for model in models)
         return timedelta(seconds=max(waits, default=0))

@@ -1,4 +1,4 @@
-"""Gathering, once, everything that one reconcile decides on."""
+"""Observer of LLMServices: gathers all inputs of one reconcile, once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,12 +29,12 @@ from daybreak.workloads.observed import GatewayView
 
 
 class Observer(observer.Observer[Observed]):
-    """Reads the cache and the gateways' reports, if there are gateways.
+    """Observer of LLMServices that reads the cache and the gateways' reports.
 
     Args:
-        parts: What every kind is built with.
-        gateways: Reports of gateways; None: there never were any.
-        ports: Assigns the gateways' ports.
+        parts: Dependencies of every kind.
+        gateways: Reports of the gateways. None if there have never been gateways.
+        ports: Allocator of the gateways' ports.
     """
 
     resource = LLM_SERVICES
@@ -44,14 +44,15 @@ class Observer(observer.Observer[Observed]):
         self._wanted = bool(parts.platform.gateway_image)
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
-        """Read a manifest and the revisions that are kept."""
+        """Return the observation of a manifest and its kept revisions."""
         service, problems = read(manifest)
         metadata = manifest["metadata"]
         owner = self.owner(key_of(manifest))
         written, known = service, kept_revisions(self._cache, owner, metadata["uid"])
         decided = state_of(manifest.get("status") or {})
         if written is not None and decided is not None and decided.last_successful_revision is not None:
-            # Before anything has answered there is nothing to go back to: it is built as it is written.
+            # Before any model has answered there is no revision to return to: the service is built as
+            # written.
             service = applied(written, decided.current_revision, known) or written
         return Observed(
             manifest=manifest,
@@ -64,11 +65,11 @@ class Observer(observer.Observer[Observed]):
         )
 
     def questions(self, subject: LLMService) -> Sequence[Question]:
-        """Return what the fit check asks of the nodes for a service."""
+        """Return the fit check's questions about the nodes for a service."""
         return fit.questions(subject.workload)
 
     def gateway(self, key: Key, seen: Observed) -> GatewayView | None:
-        """Return the gateway before a service, also one that is switched off and still needed."""
+        """Return the gateway in front of a service, including a disabled one that is still needed."""
         found = super().gateway(key, seen)
         if found is None or self._wanted or self._gateways is None:
             return found
@@ -80,7 +81,7 @@ class Observer(observer.Observer[Observed]):
         return replace(found, leaving=True, past=front is not None and not leads_there)
 
     def objects(self, key: Key, seen: Observed) -> Observed:
-        """Add the RayService, its Ray clusters, and the Jobs and claims of caches."""
+        """Add the RayService, its Ray clusters, and the Jobs and PVCs of caches."""
         return replace(
             seen,
             ray_service=self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
@@ -91,22 +92,22 @@ class Observer(observer.Observer[Observed]):
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[LLMService | None, tuple[str, ...]]:
-    """An LLMService from its manifest, and what is wrong with it."""
+    """Return the LLMService that a manifest describes, and the problems of its spec."""
     return read_object(manifest, LLMService.from_manifest, validation.problems)
 
 
 def active_cluster(ray_service: Mapping[str, Any] | None) -> str | None:
-    """Name of the RayCluster that KubeRay sends requests to; None until there is one."""
+    """Return the name of the RayCluster to which KubeRay sends requests, or None without one."""
     status = (ray_service or {}).get("status") or {}
     name = (status.get("activeServiceStatus") or {}).get("rayClusterName")
     return str(name) if name else None
 
 
 def base_url(seen: Observed) -> str | None:
-    """Where models are asked; None when there is nobody to ask.
+    """Return the base URL for probes of models, or None if no address can be probed.
 
-    Behind a gateway it is the head of the active cluster itself: a question must get through while the gate
-    holds everybody else's.
+    Behind a gateway it is the address of the active cluster's head: a probe must succeed while the gate holds
+    requests.
     """
     if seen.gateway is None:
         service = seen.subject

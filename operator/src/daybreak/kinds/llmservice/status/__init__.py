@@ -1,1 +1,1 @@
-"""What is said of an LLMService: conditions and the rest of its status. Pure."""
+"""Status of an LLMService: conditions and other fields, by pure functions."""

@@ -1,6 +1,7 @@
-"""What is true of a service by its models alone: each condition, and the phase of one without a gateway.
+"""Conditions of a service that follow from its models alone, and its phase without a gateway.
 
-The words hold no time and no count of attempts, so that the same state is the same status, byte by byte.
+The messages contain no time and no number of attempts, so that the same state gives the same status, byte by
+byte.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,75 +16,75 @@ from daybreak.rollouts.strategy import Change
 
 
 def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
-    """Ready, and which adapters cannot be used: the models answer without them."""
+    """Return the condition `Ready` with the adapters that cannot be used: the models answer without them."""
     status, reason, said = ready
     return (status, reason, "; ".join([said, *wrong])) if status == "True" else ready
 
 
 def restarting(ready: Said, revision: str, built: str, changes: Mapping[str, Change]) -> Said:
-    """Ready, in the status that takes a revision which restarts engines in place.
+    """Return the condition `Ready` for a status that adopts a revision which restarts engines in place.
 
-    The RayService changes in the next reconcile. The engines still answer as the revision before, so
-    Ready=True with the new generation would end `kubectl wait` too early.
+    The RayService changes in the next reconcile. Until then the engines answer with the previous revision, so
+    `Ready=True` with the new generation would end `kubectl wait` too early.
 
     Args:
-        ready: The condition by what is seen.
-        revision: The revision that the service is built of from now on.
-        built: The revision that this reconcile is of.
-        changes: What it takes to come to each revision, by its name.
+        ready: The condition according to the observation.
+        revision: Revision from which the service is built from now on.
+        built: Revision of this reconcile.
+        changes: Change to each revision, by its name.
     """
     change = changes.get(revision)
     if ready[0] != "True" or revision == built or change is None or not change.restarts:
         return ready
-    return "Unknown", Reason.UPDATING, "the engines start again with the new configuration"
+    return "Unknown", Reason.UPDATING, "the engines restart with the new configuration"
 
 
 def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
-    """Reconciling, and the adapters that replicas are taking up where nothing else is on the way."""
+    """Return the condition `Reconciling` with the adapters being loaded, if nothing else is in progress."""
     if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.RECONCILED:
         return reconciling
-    return "True", Reason.UPDATING, f"replicas are taking up {', '.join(adapters)}"
+    return "True", Reason.UPDATING, f"replicas are loading {', '.join(adapters)}"
 
 
 def active(
     notes: Sequence[str], models: Sequence[ModelHealth], held_back: Problem | None, *, waking: bool
 ) -> Said:
-    """Active: whether accelerators are held. `notes` are told at the end of the message.
+    """Return the condition `Active`: True if accelerators are in use. `notes` end the message.
 
-    A pod uses nothing before it is on a node.
+    A pod uses no accelerators before it is on a node.
     """
     told = "".join(f"; {note}" for note in notes)
     held = [model for model in models if model.gpus or model.placed]
     waiting = any(model.pods for model in models)
     waits = [f"model {model.name}: {model.doing}" for model in models if model.in_line]
     if held:
-        said = "worker pods are there for " + ", ".join(model.name for model in held)
+        said = "worker pods are on nodes for " + ", ".join(model.name for model in held)
         return "True", Reason.AWAKE, f"{'; '.join([said, *waits])}{told}"
     awake = any(model.state is not ModelState.ASLEEP for model in models)
     if held_back is not None and awake and not waiting:
-        return "False", held_back.reason, f"no worker pod is there, and none is made: see Stalled{told}"
+        return "False", held_back.reason, f"no worker pods: creation is blocked, see Stalled{told}"
     if waits:
         return "False", Reason.WAITING_FOR_ACCELERATORS, f"{'; '.join(waits)}{told}"
     if waking:
-        # In the decision to wake itself the models still sleep.
+        # In the decision to wake, the models still sleep.
         doing = [
             f"; model {model.name}: {model.doing}" for model in models if model.state is not ModelState.ASLEEP
         ]
-        which = "no worker pod is on a node yet" if waiting else "no worker pod is there yet"
+        which = "no worker pod is on a node yet" if waiting else "no worker pod exists yet"
         return "False", Reason.WAKING, f"waking, {which}{''.join(doing)}{told}"
     if all(model.state is ModelState.ASLEEP for model in models):
-        return "False", Reason.ASLEEP, f"no model holds a worker pod; a request wakes its model{told}"
-    which = "the worker pods wait for a node" if waiting else "no worker pod is there yet"
+        return "False", Reason.ASLEEP, f"no worker pods; a request wakes its model{told}"
+    which = "the worker pods wait for a node" if waiting else "no worker pod exists yet"
     return "False", Reason.STARTING, f"{which}{told}"
 
 
 def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> Said:
-    """What is on its way to what the spec says, by the models and the Ray clusters."""
+    """Return the progress towards the spec, by the models and the Ray clusters."""
     ray = snapshot.ray
     if snapshot.asleep:
-        return "False", Reason.RECONCILED, "asleep, as it should be"
+        return "False", Reason.RECONCILED, "asleep, as the spec and the traffic require"
     if ray.upgrading:
-        said = f"a new Ray cluster, {ray.pending}, is coming up beside {ray.active}"
+        said = f"a new Ray cluster, {ray.pending}, is starting alongside {ray.active}"
         return _second_cluster(said, models, [snapshot.problem] if snapshot.problem else [])
     if snapshot.first:
         said = f"requests go to {snapshot.first} until every model of {ray.active} has answered"
@@ -100,8 +101,8 @@ def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> 
         )
         return "True", Reason.PROGRESSING, said
     if not ray.observed or ray.application is None or not ray.application.settled:
-        return "True", Reason.UPDATING, "a change is being carried out"
-    return "False", Reason.RECONCILED, "everything is as the spec says"
+        return "True", Reason.UPDATING, "a change is in progress"
+    return "False", Reason.RECONCILED, "all objects match the spec"
 
 
 def _second_cluster(said: str, models: Sequence[ModelHealth], problems: Sequence[Problem]) -> Said:
@@ -111,7 +112,7 @@ def _second_cluster(said: str, models: Sequence[ModelHealth], problems: Sequence
 
 
 def filling(snapshot: Snapshot) -> Said:
-    """Reconciling, while weights are being copied into claims."""
+    """Return the condition `Reconciling` while weights are copied into PVCs."""
     said = "; ".join(f"model {view.model}: {view.doing}" for view in snapshot.filling)
     return "True", Reason.FILLING_CACHE, said
 
@@ -122,7 +123,7 @@ def phase(
     ready: Said,
     stalled: Sequence[Problem],
 ) -> Phase:
-    """One word on a service without a gateway."""
+    """Return the phase of a service without a gateway."""
     if stalled and ready[0] != "True":
         return Phase.FAILED
     if all(model.state is ModelState.ASLEEP for model in models):

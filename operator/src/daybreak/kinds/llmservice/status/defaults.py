@@ -1,4 +1,4 @@
-"""What is said of the defaults that the Ray pods of a service were built with."""
+"""Status of the defaults with which the Ray pods of a service were built."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _IMAGE_LIMIT = 1024
 
 
 def defaults(seen: Observed) -> DefaultsStatus | None:
-    """The status of the defaults; as it was where this operator's own are not known."""
+    """Return the status of the defaults, or the previous one if this operator's own are unknown."""
     if seen.own is None:
         return kept(seen.status) if seen.ray_service is not None else None
     was = BuiltWith.of(seen.ray_service) if seen.ray_service is not None else None
@@ -26,7 +26,7 @@ def defaults(seen: Observed) -> DefaultsStatus | None:
 
 
 def kept(status: Mapping[str, Any]) -> DefaultsStatus | None:
-    """The same as the status says it; None when it does not, or not in its form."""
+    """Return the defaults in a status, or None if there are none or they are malformed."""
     try:
         return DefaultsStatus.model_validate(status.get("defaults"))
     except ValidationError:
@@ -34,7 +34,7 @@ def kept(status: Mapping[str, Any]) -> DefaultsStatus | None:
 
 
 def note(said: DefaultsStatus | None) -> tuple[str, ...]:
-    """The same for people; empty when the operator would build the pods as they are."""
+    """Return the note on outdated defaults for display; empty if the operator would build the same pods."""
     if said is None or not said.outdated or said.next is None:
         return ()
     return (

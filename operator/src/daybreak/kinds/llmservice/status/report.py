@@ -1,8 +1,8 @@
-"""What is said of a service: its conditions, phase and models, from what was judged.
+"""Status of a service: its conditions, phase and models, from the assessments.
 
-Conditions follow kstatus: Stalled is the only failure, Reconciling means on the way, and Ready=True that
-every model answers. The words hold no time and no count of attempts, so that the same state is the same
-status, byte by byte.
+Conditions follow kstatus: `Stalled` is the only failure, `Reconciling` means in progress, and `Ready=True`
+means that every model answers. The messages contain no time and no number of attempts, so that the same state
+gives the same status, byte by byte.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,12 +34,12 @@ from daybreak.workloads.gate_report import Gates
 from daybreak.workloads.outcome import Outcome
 
 MODEL_MESSAGE_LIMIT = 2000
-"""Longest message of a model, in characters."""
+"""Maximum length of a model's message, in characters."""
 _NOT_SETTLED = (Phase.WAKING, Phase.REPLACING, Phase.UPDATING, Phase.FAILED)
 
 
 def status(view: View, outcome: Outcome) -> LLMServiceStatus:
-    """The status of a service whose spec can be read."""
+    """Return the status of a service with a valid spec."""
     seen, snapshot, models, change = view.seen, view.snapshot, view.models, outcome.rolled
     service, gates, states = snapshot.service, outcome.gates, outcome.gates.states
     lora = adapters.judge(snapshot, models)
@@ -71,7 +71,7 @@ def status(view: View, outcome: Outcome) -> LLMServiceStatus:
 
 
 def as_before(seen: Observed, reason: Reason, message: str) -> LLMServiceStatus:
-    """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    """Return the previous status for a service that is being deleted or whose spec is invalid."""
     held = any(whole(item.get("replicas")) for item in mappings(seen.status.get("models")))
     return common.as_before(LLMServiceStatus, seen, reason, message, active=held)
 
@@ -107,7 +107,7 @@ def _reconciling(
 
 def _replicas(service: LLMService, models: Sequence[ModelHealth]) -> int:
     ready = [model.replicas for model in models]
-    # Who scales compares this with spec.replicas, which is for each model.
+    # The client that scales the service compares this with `spec.replicas`, which applies to each model.
     return sum(ready) if service.spec.replicas is None else min(ready, default=0)
 
 
@@ -117,7 +117,8 @@ def _gate(snapshot: Snapshot, gates: Gates, lora: Mapping[str, Adapters]) -> Gat
         name: adapters.askable(snapshot, lora[name], open_to_all=state.gate is GateState.OPEN)
         for name, state in states.items()
     }
-    # A model from before goes on until those of the spec are up, or a new Ray cluster has taken over.
+    # A model of the previous spec continues until those of the spec are up, or a new Ray cluster has taken
+    # over.
     stay = snapshot.first or any(state.phase in _NOT_SETTLED for state in states.values())
     displaced = snapshot.displaced[: MAX_GATES - len(states)] if stay else ()
     active = snapshot.first or snapshot.ray.active
@@ -125,7 +126,7 @@ def _gate(snapshot: Snapshot, gates: Gates, lora: Mapping[str, Adapters]) -> Gat
 
 
 def _comes_up(gates: Gates, model: str) -> bool:
-    """Whether a model is on the way up from sleep."""
+    """Return True if a model is waking from sleep."""
     state, wake = gates.states[model], gates.wakes[model]
     up = state.asleep is None and state.gate is GateState.CLOSED
     return up and wake is not None and wake.under_way
@@ -138,7 +139,7 @@ def _head(problem: Problem | None) -> HeadStatus | None:
 
 
 def _model(model: ModelHealth, lora: Adapters, whole: Problem | None) -> ModelStatus:
-    """The state of a model; `whole` keeps the whole Ray cluster down, and is no reason of its own."""
+    """Return the status of a model; `whole` is a problem of the whole Ray cluster, not its reason."""
     return ModelStatus(
         name=model.name,
         state=model.state,
@@ -147,7 +148,7 @@ def _model(model: ModelHealth, lora: Adapters, whole: Problem | None) -> ModelSt
         reason=None if model.problem is None or model.problem is whole else model.problem.reason,
         message=(model.problem.message if model.problem else model.doing)[:MODEL_MESSAGE_LIMIT] or None,
         lora=None if lora.of is None else list(lora.of),
-        probed_configuration_hash=model.answered,
+        probed_configuration=model.answered,
         errors_start_time=written(model.errors_since) if model.errors_since is not None else None,
         cache=model.cache,
     )

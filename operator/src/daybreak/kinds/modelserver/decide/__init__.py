@@ -1,1 +1,1 @@
-"""What to do about a ModelServer: pure functions of what is seen."""
+"""Decision on a ModelServer: pure functions of its observation."""

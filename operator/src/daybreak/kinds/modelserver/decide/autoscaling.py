@@ -1,8 +1,8 @@
-"""How many replicas the requests in progress ask for: a pure function of them, what was decided, and time.
+"""Number of replicas for the requests in progress: a pure function of them, the last decision, and the time.
 
-More are added when they have been wanted for `upscaleDelay`, and pods go when fewer have been wanted for
-`downscaleDelay`; then there are as many as were wanted all that time. So a short peak adds none, and a short
-pause takes none away.
+Replicas are added after more of them were desired for `upscaleDelay`, and removed after fewer were desired
+for `downscaleDelay`. The new number is one that was desired during the whole delay. Therefore a short peak
+adds none, and a short pause removes none.
 """
 
 import math
@@ -17,32 +17,37 @@ from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.decide.view import View
 
 LOOK = timedelta(seconds=5)
-"""How often requests in progress are looked at: gateways do not tell of each."""
+"""Interval of checks of the requests in progress: gateways do not report each request."""
 TARGET = 16.0
-"""Requests in progress for each replica, where the spec does not say it."""
+"""Target number of requests in progress per replica, if the spec sets none."""
 SLACK = 0.9
-"""Fewer replicas are wanted where the requests fill them to this part at most: else numbers would swing."""
+"""Maximum load of the remaining replicas, as a share of the target, at which fewer are desired. It prevents
+oscillation."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How many pods there are to be."""
+    """Decision on the number of pods."""
 
     replicas: int
     wanted: int | None = None
-    """How many of them have been wanted since then without a break, at least in that direction."""
+    """Number of replicas desired since `since`: the smallest increase or decrease that was desired all that
+    time."""
     since: datetime | None = None
 
 
 def replicas(view: View) -> int:
-    """Pods that there are to be of one that is awake, by what stands in its status."""
+    """Return the desired number of pods of an awake server, from its status."""
     spec = view.server.spec
     before = _read(view.seen.status)
     return spec.replicas if spec.autoscaling is None or before is None else _within(spec, before.replicas)
 
 
 def scaled(view: View, *, asleep: bool) -> AutoscalingStatus | None:
-    """What becomes of it; None where it has no autoscaling, or sleeps: it wakes with the fewest."""
+    """Return the status of autoscaling, or None without autoscaling or in sleep.
+
+    A sleeping server wakes with its minimum number of replicas.
+    """
     spec, gateway = view.server.spec, view.seen.gateway
     if spec.autoscaling is None or asleep:
         return None
@@ -55,12 +60,12 @@ def scaled(view: View, *, asleep: bool) -> AutoscalingStatus | None:
 
 
 def step(before: Scale, spec: ModelServerSpec, traffic: Traffic, now: datetime) -> Scale:
-    """The next decision."""
+    """Return the next decision."""
     rules = spec.autoscaling
     assert rules is not None  # noqa: S101 - checked by the caller
     present = _within(spec, before.replicas)
     wanted = _wanted(spec, rules, traffic.held + traffic.in_flight, present)
-    # A gateway that is not heard may have requests too, so without it the count is a lower bound.
+    # A gateway that does not report may have requests too, so without it the count is a lower bound.
     if wanted == present or (wanted < present and not traffic.known):
         return Scale(present)
     more = wanted > present

@@ -1,7 +1,8 @@
-"""Replicas on several nodes: who of them takes requests, and which one was started anew after a crash.
+"""Replicas on several nodes: the pods that receive requests, and replicas recreated after a crash.
 
-LeaderWorkerSet ends all pods of a replica of which one has started again, and makes others at once: no pod
-backs off, and what was said last goes with its pod. So the status keeps it until something answers.
+If one pod of a replica has restarted, LeaderWorkerSet deletes all of its pods and recreates them at once. No
+pod backs off, and the last message is lost with its pod. Therefore the status keeps the message until a pod
+answers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,17 +16,17 @@ from daybreak.ray.views.ray_pods import PodView
 
 
 def takes_requests(pod: PodView) -> bool:
-    """Whether requests are sent to a pod; they are not to the workers of a replica on several nodes."""
+    """Return True if a pod receives requests, unlike the workers of a replica on several nodes."""
     return _labels(pod).get(names.COMPONENT_LABEL) != names.SERVER_WORKER_COMPONENT
 
 
 def crash(pods: Sequence[PodView], current: str, status: Manifest) -> CrashStatus | None:
-    """The last replica that was started anew since a container of it had ended; None: none was.
+    """Return the last replica that was recreated because a container had ended, or None if there is none.
 
     Args:
         pods: The server's pods.
-        current: Digest of what they are made to run: of others nothing is told.
-        status: What was said before.
+        current: Digest of the current pod configuration. Pods of others are ignored.
+        status: The previous status.
     """
     before = as_before(status)
     if before is not None and before.configuration_hash != current:
@@ -43,7 +44,7 @@ def crash(pods: Sequence[PodView], current: str, status: Manifest) -> CrashStatu
 
 
 def as_before(status: Manifest) -> CrashStatus | None:
-    """What stands in a status."""
+    """Return the crash in a status, or None if there is none."""
     found = at(status, "crash")
     if not found:
         return None
@@ -56,7 +57,7 @@ def as_before(status: Manifest) -> CrashStatus | None:
 
 
 def _group(leader: PodView, pods: Iterable[PodView]) -> list[PodView]:
-    """The pods of a leader's replica."""
+    """Return the terminating pods of a leader's replica."""
     index = _labels(leader).get(names.POD_GROUP_LABEL)
     return [pod for pod in pods if pod.leaving and _labels(pod).get(names.POD_GROUP_LABEL) == index]
 

@@ -1,4 +1,4 @@
-"""What a ModelServer's objects should be, beside what they are."""
+"""Plan for a ModelServer's objects, from the desired and live objects."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -21,17 +21,17 @@ from daybreak.rollouts import revisions
 
 
 def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
-    """Return the objects of a server as they should be, first those that others need."""
+    """Return the desired objects of a server, first those that others need."""
     port = view.seen.gateway.port if view.seen.gateway else None
     needed, _ = _revisions(view)
     return [*needed, *desired(view.server, platform, port, _replicas(view), unproven=_unproven(view))]
 
 
 def group_service(server: ModelServer) -> Manifest | None:
-    """Return the Service that LeaderWorkerSet makes for the pods of several nodes, without its spec.
+    """Return the Service that LeaderWorkerSet creates for pods on several nodes, without its spec.
 
-    LeaderWorkerSet makes that Service only where none has the name: its pods would wait for ever for an
-    address that nobody gives them.
+    LeaderWorkerSet creates that Service only if no Service has the name. Otherwise its pods would wait
+    forever for an address that no Service provides.
     """
     name = names.server_deployment(server.name)
     metadata = {"namespace": server.namespace, "name": name}
@@ -39,7 +39,7 @@ def group_service(server: ModelServer) -> Manifest | None:
 
 
 def make_plan(view: View, objects: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
-    """Return the plan for a server, from its objects as they should be and as they are."""
+    """Return the plan for a server, from its desired and live objects."""
     server = view.server
     owner = Owner(MODEL_SERVERS, Key(server.namespace, server.name), server.uid)
     targets: list[Target] = []
@@ -64,12 +64,12 @@ def make_plan(view: View, objects: Sequence[dict[str, Any]], live_objects: Live)
 
 
 def _unproven(view: View) -> bool:
-    """Whether pods come beside others, and nothing like them has answered yet."""
+    """Return True if new pods start alongside others, and no pod like them has answered yet."""
     return view.seen.history is not None and rollout.unproven(view.seen.history.state)
 
 
 def _revisions(view: View) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """The revisions that must be there, and all that stay."""
+    """Return the revisions that must exist, and all that are kept."""
     seen, server = view.seen, view.server
     if seen.history is None:
         return [], []
@@ -80,14 +80,15 @@ def _revisions(view: View) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def _replicas(view: View) -> int:
-    """Pods that there are to be: none in sleep, and none as long as others come first."""
+    """Return the desired number of pods: 0 in sleep, and 0 while other workloads are ahead in the queue."""
     return 0 if view.seen.asleep or view.queued else autoscaling.replicas(view)
 
 
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
-    """Whether the pods that run go on as they are though this operator would build them otherwise.
+    """Return True if running pods stay unchanged although this operator would build them differently.
 
-    They do where the person has changed nothing of them, they answer, and gateways ask where they listen.
+    They stay if the user has changed none of their settings, if they answer, and if the port and path for
+    gateways are unchanged.
     """
     if of(wanted) not in (DEPLOYMENTS, LEADER_WORKER_SETS):
         return False

@@ -1,4 +1,4 @@
-"""What is known of a change of a server."""
+"""Observed progress of a change of a server."""
 
 from datetime import timedelta
 
@@ -17,11 +17,12 @@ from daybreak.workloads.rolled import Course
 
 _ONE_MORE = "one more pod"
 _NODES = timedelta(seconds=15)
-"""How often it is looked for nodes for a change that fits on none: what runs is what it is told of."""
+"""Interval of checks of the nodes for a change that fits on none. Changes of nodes are only reported for the
+running revision."""
 
 
 def course(view: View) -> Course:
-    """Return what is known of a change of a server."""
+    """Return the observed progress of a change of a server."""
     seen, state = view.seen, view.seen.sleep_state
     replacing = state is not None and state.phase is Phase.REPLACING
     coming = seen.history.next if view.made and seen.history is not None else ()
@@ -45,7 +46,7 @@ def course(view: View) -> Course:
 
 
 def unproven(state: RolloutState | RolloutStatus | None) -> bool:
-    """Whether pods come beside others, and nothing like them has answered yet."""
+    """Return True if new pods start alongside others, and no pod like them has answered yet."""
     if state is None or state.strategy is not RolloutStrategy.BLUE_GREEN:
         return False
     return (
@@ -55,7 +56,7 @@ def unproven(state: RolloutState | RolloutStatus | None) -> bool:
 
 
 def _apart(view: View) -> str:
-    """Why new pods cannot serve beside those that run; empty: they can."""
+    """Return why new pods cannot serve alongside the running ones; empty if they can."""
     server, target = view.server, view.seen.target
     if target is None:
         return ""
@@ -71,7 +72,7 @@ def _asked_at(server: ModelServer) -> tuple[str, str, int, str]:
 
 
 def _scheduler_has(view: View) -> timedelta | None:
-    """How much longer the scheduler may look for room for a pod beside others; None: it does not."""
+    """Return how much longer the scheduler may look for capacity for an additional pod, or None."""
     stuck = unschedulable(view.current_pods) if view.relieved else None
     if stuck is None:
         return None
@@ -80,15 +81,16 @@ def _scheduler_has(view: View) -> timedelta | None:
 
 
 def _vacated(view: View) -> bool:
-    """Whether all pods have gone."""
+    """Return True if all pods have ended."""
     none_asked = not whole(at(view.seen.deployment, "spec").get("replicas"))
     return none_asked and all(pod.over for pod in view.pods)
 
 
 def _crowded(seen: Observed) -> str | None:
-    """Why there is no room now for one pod more; None: nobody can see.
+    """Return why there is no capacity for one more pod now; empty if there is, or None if that is unknown.
 
-    Where the fit check is off, nodes do not tell: new ones come, or they are held by other things than pods.
+    If the fit check is off, the nodes give no answer: new ones may join, or others may be used by more than
+    pods.
     """
     target = seen.target
     if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:

@@ -1,4 +1,4 @@
-"""How a ModelServer's pods are, read off what is seen."""
+"""View of a ModelServer's pods, derived from the observation."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -26,11 +26,11 @@ from daybreak.workloads import view
 from daybreak.workloads.view import address
 
 FIELDS = {ENGINE_CONTAINER: PodFields("spec.podTemplate", ENGINE_CONTAINER, "spec.resources")}
-"""Fields of its pods, by container."""
+"""Fields of the pods, by container."""
 
 
 class View(view.View[Observed, ModelServer]):
-    """What is seen, with what follows from it."""
+    """View of a ModelServer: its observation with derived facts."""
 
     noun = "model"
     kind = KIND
@@ -38,109 +38,112 @@ class View(view.View[Observed, ModelServer]):
 
     @property
     def server(self) -> ModelServer:
-        """The ModelServer."""
+        """Return the ModelServer."""
         return self.subject
 
     @property
     def url(self) -> str:
-        """Where a client points its base URL."""
+        """Return the base URL for clients."""
         return address(self.server.protocol, self.server.name, self.server.namespace)
 
     @property
     def made(self) -> bool:
-        """Whether there is what makes its pods."""
+        """Return True if the Deployment or LeaderWorkerSet exists."""
         return self.seen.deployment is not None
 
     @cached_property
     def current(self) -> str:
-        """Digest of what pods are made to run; empty: there is nothing that makes them."""
+        """Return the digest of the current pod configuration; empty if nothing creates pods."""
         return configuration(self.seen.deployment)
 
     @cached_property
     def carried_out(self) -> bool:
-        """Whether the Deployment is what is asked of it, as far as its controller has seen it."""
+        """Return True if the Deployment matches the spec, and its controller has observed it."""
         annotations = at(self.seen.deployment, "metadata", "annotations")
         return annotations.get(names.WISHES_ANNOTATION) == wishes(self.server) and not self.late
 
     @property
     def late(self) -> bool:
-        """Whether its controller has not seen the Deployment as it is now."""
+        """Return True if the controller has not yet observed the current Deployment."""
         generation = whole(at(self.seen.deployment, "metadata").get("generation"))
         status = at(self.seen.deployment, "status")
         if self.server.spec.nodes > 1 and "observedGeneration" not in status:
-            return False  # not every version of LeaderWorkerSet says it
+            return False  # not every version of LeaderWorkerSet reports it
         return self.made and whole(status.get("observedGeneration")) < generation
 
     @cached_property
     def current_pods(self) -> Sequence[PodView]:
-        """Its pods that run what they should."""
+        """Return the pods with the current configuration."""
         return [pod for pod in self.pods if pod.counts and configuration(pod.manifest) == self.current]
 
     @cached_property
     def ready(self) -> Sequence[PodView]:
-        """Pods that take requests, whatever they run: of a replica on several nodes its leader."""
+        """Return the ready pods that receive requests, in any configuration.
+
+        Of a replica on several nodes this is the leader.
+        """
         return [pod for pod in self.pods if pod.counts and pod.ready and takes_requests(pod)]
 
     @cached_property
     def ready_now(self) -> Sequence[PodView]:
-        """Those of them that run what they should."""
+        """Return the ready pods that receive requests, in the current configuration."""
         return [pod for pod in self.current_pods if pod.ready and takes_requests(pod)]
 
     @cached_property
     def answered(self) -> str:
-        """What has answered, after the answers of this look: digest of what its pods run; empty: nothing."""
+        """Return the digest of the configuration that has answered, including now; empty if none has."""
         if self.current and self.ready_now and any(answer.answered for answer in self.seen.answers):
             return self.current
-        # What has slept is asked anew.
-        return "" if self.seen.asleep else text(self.seen.status.get("probedConfigurationHash"))
+        # A server that has slept is probed again.
+        return "" if self.seen.asleep else text(self.seen.status.get("probedConfiguration"))
 
     @property
     def answering(self) -> bool:
-        """Whether requests get an answer."""
+        """Return True if requests are answered."""
         return any(configuration(pod.manifest) == self.answered for pod in self.ready if self.answered)
 
     @property
     def relieved(self) -> bool:
-        """Whether what has answered serves still, beside pods that are made otherwise."""
+        """Return True if the configuration that has answered still serves, alongside pods of another one."""
         return self.answering and self.answered != self.current
 
     @property
     def ask(self) -> bool:
-        """Whether it is to be asked for an answer."""
+        """Return True if the server must be probed."""
         return not self.seen.asleep and bool(self.ready_now) and self.answered != self.current
 
     @property
     def silent(self) -> str:
-        """What it said in place of an answer; empty: nothing."""
+        """Return the message of a probe without an answer; empty if there is none."""
         return next((answer.message for answer in self.seen.answers if not answer.answered), "")
 
     @cached_property
     def updating(self) -> bool:
-        """Whether a change is on its way to pods that are awake."""
+        """Return True if a change of awake pods is in progress."""
         others = [pod for pod in self.pods if pod.counts and configuration(pod.manifest) != self.current]
         return self.late or bool(others) or (bool(self.answered) and self.answered != self.current)
 
     @cached_property
     def crash(self) -> CrashStatus | None:
-        """The last replica on several nodes that ended before one answered; None: none has, or one does."""
+        """Return the last crashed replica on several nodes, or None without one or with answered requests."""
         if self.seen.asleep or self.answering or self.server.spec.nodes == 1:
             return None
         return groups.crash(self.pods, self.current, self.seen.status)
 
     @property
     def drain(self) -> timedelta:
-        """How long requests in progress may take at the end of its pods."""
+        """Return the time that requests in progress may take when a pod stops."""
         return timedelta(seconds=seconds(self.server.spec.graceful_shutdown_timeout))
 
     @cached_property
     def problem(self) -> Problem | None:
-        """What keeps pods from being ready, what somebody must act on first."""
+        """Return the problem that blocks pods, preferably one that requires action, or None."""
         if self.seen.asleep:
             return None
         failed = condition(at(self.seen.deployment, "status"), "ReplicaFailure")
         if failed.get("status") == "True" and not self.current_pods:
             refusal = text(failed.get("message"))
-            said = with_fix(f"no pod can be made: {excerpt(refusal)}", fix(refusal, FIELDS))
+            said = with_fix(f"no pod can be created: {excerpt(refusal)}", fix(refusal, FIELDS))
             return Problem(Reason.OBJECT_REJECTED, said, stalled=True)
         found = [problem for pod in self.current_pods if (problem := pod_problem(pod)) is not None]
         if self.crash is not None:
@@ -149,18 +152,18 @@ class View(view.View[Observed, ModelServer]):
 
     @property
     def waking_pods(self) -> Sequence[PodView]:
-        """Pods whose steps are those of a wake, whatever they run."""
+        """Return the pods whose steps are those of a wake, in any configuration."""
         return [pod for pod in self.pods if pod.counts]
 
     @property
     def missing(self) -> str:
-        """How many of its replicas are ready, where they are not all."""
+        """Return the number of ready replicas for display; empty if all are ready."""
         ready, wanted = len(self.ready), self.server.spec.replicas
         return f"{ready} of {wanted} replicas ready" if ready < wanted else ""
 
     @property
     def doing(self) -> str:
-        """What is waited for."""
+        """Return the progress of the server for display."""
         if self.in_line:
             return waiting(self.seen.own_turn.after, self.seen.own_turn)
         if self.seen.deployment is None or not self.current_pods:

@@ -1,1 +1,1 @@
-"""The objects of a ModelServer, each by a pure function."""
+"""Objects of a ModelServer, each from a pure function."""

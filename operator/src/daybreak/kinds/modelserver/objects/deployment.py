@@ -1,5 +1,4 @@
-"""What makes the pods, none of them in sleep: a Deployment, or a LeaderWorkerSet where a replica has several
-nodes."""
+"""Deployment of the pods, or LeaderWorkerSet if a replica has several nodes; without pods in sleep."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,20 +15,21 @@ from daybreak.platform import Platform
 from daybreak.ray.network import own_pods
 
 UNPROVEN_SECONDS = 365 * 24 * 3600
-"""How long a pod must be ready to take the place of another one, while nothing like it has answered."""
+"""Time in seconds that a pod must be ready to replace another one, while no pod like it has answered."""
 _NO_DEADLINE = 2**31 - 1
-"""Kubernetes' number for none: a change has its own, which lasts until the first answer."""
-# A replica goes when one in its place is ready, and proven: no request finds nobody.
+"""Kubernetes' value for no deadline. A change has its own deadline, which lasts until the first answer."""
+# A replica stops only when its replacement is ready and proven, so that each request finds a replica.
 _SURGE = {"maxSurge": 1, "maxUnavailable": 0}
 
 
 def deployment(
     server: ModelServer, platform: Platform, replicas: int, *, unproven: bool = False
 ) -> dict[str, Any]:
-    """What makes the pods of so many replicas.
+    """Return the Deployment or LeaderWorkerSet with the given number of replicas.
 
-    `unproven`: no pod of those that run goes for a new one, be it ready, before it is known to answer. Of
-    replicas on several nodes none comes beside others (`rollout.strategy`), so it means nothing there.
+    With `unproven`, no running pod is replaced by a new one, even a ready one, before the new pod has
+    answered. A replica on several nodes is never added alongside others (`rollout.strategy`), so `unproven`
+    has no effect there.
     """
     found = metadata(server, names.server_deployment(server.name))
     found["annotations"] = {names.WISHES_ANNOTATION: wishes(server)}
@@ -66,7 +66,8 @@ def _leader_worker_set(
             "startupPolicy": "LeaderCreated",
             "leaderWorkerTemplate": {
                 "size": server.spec.nodes,
-                # What computes together begins together: nobody joins a group whose others have gone on.
+                # The pods of a group start together: a new pod cannot join a group whose other pods have
+                # proceeded.
                 "restartPolicy": "RecreateGroupOnPodRestart",
                 "leaderTemplate": leader,
                 "workerTemplate": worker,
@@ -76,12 +77,12 @@ def _leader_worker_set(
 
 
 def wishes(server: ModelServer) -> str:
-    """Digest of what the spec says of the pods."""
+    """Return a digest of the part of the spec that shapes the pods."""
     return digest(content(server))
 
 
 def listens(deployment: Mapping[str, Any]) -> tuple[int, str]:
-    """Port and path at which the engine of its pods is asked whether it is ready."""
+    """Return the port and path of the engine's readiness probe."""
     for each in mappings(at(_template(deployment), "spec").get("containers")):
         if each.get("name") == ENGINE_CONTAINER:
             asked = at(each, "readinessProbe", "httpGet")
@@ -90,14 +91,14 @@ def listens(deployment: Mapping[str, Any]) -> tuple[int, str]:
 
 
 def with_pods_of(wanted: dict[str, Any], live: Mapping[str, Any]) -> None:
-    """Leave the pods of what is wanted as they are."""
+    """Keep the live pod template in a desired object."""
     for field in ("template", "leaderWorkerTemplate"):
         if field in wanted["spec"]:
             wanted["spec"][field] = live["spec"][field]
 
 
 def configuration(deployment_or_pod: Mapping[str, Any] | None) -> str:
-    """Digest of what a Deployment's or LeaderWorkerSet's pods run, or a pod; empty: of none."""
+    """Return the configuration digest of a Deployment, LeaderWorkerSet or pod; empty if there is none."""
     found = at(_template(deployment_or_pod), "metadata", "labels") or at(
         deployment_or_pod, "metadata", "labels"
     )
@@ -105,7 +106,7 @@ def configuration(deployment_or_pod: Mapping[str, Any] | None) -> str:
 
 
 def _template(deployment: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """Template of the pods that take requests."""
+    """Return the template of the pods that receive requests."""
     return at(deployment, "spec", "template") or at(
         deployment, "spec", "leaderWorkerTemplate", "leaderTemplate"
     )

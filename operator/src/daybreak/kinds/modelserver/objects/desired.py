@@ -1,4 +1,4 @@
-"""Everything that a ModelServer stands for, in the order in which it is applied."""
+"""All objects of a ModelServer, in the order in which they are applied."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ def desired(
     *,
     unproven: bool = False,
 ) -> list[dict[str, Any]]:
-    """Objects of the server: what pods need comes before the Deployment that makes them.
+    """Return the objects of the server; objects that pods need precede the Deployment.
 
     Args:
         server: The server.
         platform: Settings of the installation.
-        gateway_port: The gateway's port for it; None: it is reached without a gateway.
-        replicas: Pods that there are to be.
-        unproven: Whether pods come beside others of which nothing has answered yet.
+        gateway_port: The gateway's port for the server. None to reach it without a gateway.
+        replicas: Desired number of pods.
+        unproven: True if new pods start alongside others, and no pod like them has answered yet.
     """
     objects: list[dict[str, Any]] = []
     if server.spec.service_account_name is None:
@@ -43,7 +43,7 @@ def desired(
 
 
 def _disruption_budget(server: ModelServer) -> dict[str, Any]:
-    """A drain of nodes takes one pod at a time."""
+    """Return the PodDisruptionBudget: a drain of nodes evicts one pod at a time."""
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -1,4 +1,4 @@
-"""The engine's container: image, command, arguments, probe."""
+"""Container of the engine: image, command, arguments, probe."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,17 +13,17 @@ from daybreak.ray.quantities import whole_seconds
 from daybreak.ray.serve.serve_config import engine_kwargs
 
 PROBE_SECONDS = 2
-"""How often the kubelet asks whether requests may come."""
+"""Interval of the kubelet's readiness probe, in seconds."""
 
 
 def command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
-    """`command` and `args` of the container that takes requests."""
+    """Return `command` and `args` of the container that receives requests."""
     profile = server.profile
     return _started(server, weights, profile.command, [*profile.args, *_of_metrics(server)])
 
 
 def worker_command(server: ModelServer, weights: Weights) -> dict[str, list[str]]:
-    """The same of the others of a replica on several nodes."""
+    """Return `command` and `args` of the worker pods of a replica on several nodes."""
     profile, spread = server.profile, server.profile.distributed or Distributed()
     words = profile.command if spread.worker_command is None else spread.worker_command
     arguments = spread.worker_args
@@ -35,7 +35,7 @@ def worker_command(server: ModelServer, weights: Weights) -> dict[str, list[str]
 def _started(
     server: ModelServer, weights: Weights, command: Sequence[str], own: Sequence[str]
 ) -> dict[str, list[str]]:
-    """A container with a command and arguments, and with those that all of a replica have after these."""
+    """Return `command` and `args`, with the arguments that all pods of a replica share at the end."""
     profile, found, values = server.profile, {}, _values(server, weights)
     spread = (profile.distributed or Distributed()).args if server.spec.nodes > 1 else []
     if words := filled(command, values):
@@ -43,7 +43,7 @@ def _started(
     arguments = filled([*own, *spread, *_of_model(server)], values)
     match profile.flag_style:
         case Flags.VLLM:
-            # What the engine is told, not what a pod of it is counted as.
+            # The engine gets the parallelism of the spec, not the one that counts its pods.
             model = server.model.model_copy(update={"parallelism": server.spec.parallelism})
             arguments += flags(engine_kwargs(model, weights))
         case Flags.DASHES:
@@ -56,13 +56,13 @@ def _started(
 
 
 def environment(server: ModelServer, weights: Weights) -> dict[str, str]:
-    """Environment that the engine's profile gives it."""
+    """Return the environment that the engine's profile sets."""
     env = server.profile.env
     return dict(zip(env, filled(list(env.values()), _values(server, weights)), strict=True))
 
 
 def _values(server: ModelServer, weights: Weights) -> dict[str, str]:
-    """What templates stand for."""
+    """Return the values of the placeholders in templates."""
     return {
         "weights": place(weights),
         "model": server.spec.model.name,
@@ -77,7 +77,7 @@ def _values(server: ModelServer, weights: Weights) -> dict[str, str]:
 
 
 def _of_model(server: ModelServer) -> list[str]:
-    """Arguments that depend on where the model comes from."""
+    """Return the arguments that depend on the model's source."""
     profile, model = server.profile, server.spec.model
     hub = ModelSource.parse(model.source).scheme is Scheme.HUGGING_FACE
     return [
@@ -88,25 +88,25 @@ def _of_model(server: ModelServer) -> list[str]:
 
 
 def _of_metrics(server: ModelServer) -> list[str]:
-    """Arguments that turn its metrics on, where nobody says something else of them."""
+    """Return the arguments that enable metrics, or none if `engineArgs` sets them."""
     given = {f"--{flag_name(name)}" for name in server.spec.engine_args or {}}
     words = server.profile.metrics_args
     return [] if any(word.partition("=")[0] in given for word in words) else list(words)
 
 
 def drain_seconds(server: ModelServer) -> int:
-    """Seconds in which requests may end when a pod goes."""
+    """Return the time in seconds that requests have to end when a pod stops."""
     return whole_seconds(server.spec.graceful_shutdown_timeout)
 
 
 def place(weights: Weights) -> str:
-    """Where the engine finds the model: a repository, a path, or a bucket that it reads itself."""
+    """Return the model's location for the engine: a repository, a path, or a bucket that it reads itself."""
     source = weights.model_source
     return source if isinstance(source, str) else source["bucket_uri"]
 
 
 def probe(server: ModelServer) -> dict[str, Any]:
-    """Whether requests may come. An engine that loads for an hour is no failure, so nothing ends it."""
+    """Return the readiness probe. An engine may load for an hour, so no failed probe stops it."""
     return {
         "httpGet": {"path": server.readiness_path, "port": server.profile.port},
         "periodSeconds": PROBE_SECONDS,
@@ -116,7 +116,7 @@ def probe(server: ModelServer) -> dict[str, Any]:
 
 
 def flags(arguments: Mapping[str, Any]) -> list[str]:
-    """Engine arguments as vLLM's command line takes them."""
+    """Return engine arguments in the form of vLLM's command line."""
     found: list[str] = []
     for name, value in arguments.items():
         flag = f"--{flag_name(name)}"
@@ -135,9 +135,9 @@ def flags(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def plain_flags(arguments: Mapping[str, Any], between: str) -> list[str]:
-    """Arguments as most command lines take them: a switch stands alone, and is left out where it is off.
+    """Return arguments in the form of most command lines: a switch has no value, and is omitted if off.
 
-    `between` stands between the words of a name.
+    `between` separates the words of a name.
     """
     found: list[str] = []
     for name, value in arguments.items():

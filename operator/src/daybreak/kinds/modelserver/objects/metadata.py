@@ -9,5 +9,5 @@ from daybreak.api.modelserver.resource import KIND
 
 
 def metadata(server: ModelServer, name: str, component: str = names.SERVER_COMPONENT) -> dict[str, Any]:
-    """Metadata of an object that belongs to the ModelServer and goes with it."""
+    """Return the metadata of an object that the ModelServer owns."""
     return owned_metadata(KIND, server, name, component)

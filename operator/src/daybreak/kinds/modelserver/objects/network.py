@@ -1,4 +1,5 @@
-"""What leads to the pods: the Service that clients use, and the NetworkPolicy that closes all other ways."""
+"""Network access to the pods: the Service that clients use, and the NetworkPolicy that closes all other
+access."""
 
 from typing import Any
 
@@ -10,9 +11,9 @@ from daybreak.ray import network
 
 
 def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, Any]:
-    """The Service that clients use.
+    """Return the Service that clients use.
 
-    It leads to the gateway's port for the server, or without a gateway to the pods.
+    The Service leads to the gateway's port for the server, or to the pods without a gateway.
     """
     to_pods = {**names.owner_labels(server.owner), names.COMPONENT_LABEL: names.SERVER_COMPONENT}
     return {
@@ -27,9 +28,12 @@ def front_service(server: ModelServer, gateway_port: int | None) -> dict[str, An
 
 
 def network_policy(server: ModelServer, platform: Platform, *, gateway: bool) -> dict[str, Any]:
-    """The policy: requests come from the gateway and the operator only; without a gateway from anywhere. Who
-    collects metrics reaches the port that they are at, which is mostly that of requests. Pods of a replica on
-    several nodes reach each other on any port: what they compute with picks many at random."""
+    """Return the NetworkPolicy of the pods.
+
+    Requests may come only from the gateway and the operator; without a gateway, from all clients. Metrics
+    collectors may reach the metrics port, which is usually the port for requests. Pods of a replica on
+    several nodes reach each other on any port, because their communication library picks many at random.
+    """
     rule: dict[str, Any] = {"ports": network.tcp(server.profile.port)}
     if gateway:
         rule = {"from": [network.gateways(), network.operator(platform)], **rule}

@@ -1,4 +1,4 @@
-"""The pods of a server: one for each replica, or a leader and its workers of one on several nodes."""
+"""Pods of a server: one per replica, or a leader and its workers for a replica on several nodes."""
 
 import math
 from typing import Any
@@ -25,20 +25,21 @@ from daybreak.ray.pods import pod_spec
 from daybreak.scheduling.replica_size import worker_cpu, worker_need, worker_shared_memory
 
 LEAVE_SECONDS = 5
-"""How long an engine goes on after its pod was told to end: gateways hear of it, and send nothing more."""
+"""Time in seconds that an engine continues after its pod begins to terminate. During that time gateways
+receive the change, and send the pod no more requests."""
 EXIT_SECONDS = 10
-"""What it may take to end after its last request."""
+"""Maximum time in seconds that an engine needs to end after its last request."""
 
 
 def template(server: ModelServer, platform: Platform) -> dict[str, Any]:
-    """Template of the one pod of a replica."""
+    """Return the template of the single pod of a replica."""
     found = _serving(server, platform)
     _mark(digest(found), found)
     return found
 
 
 def group(server: ModelServer, platform: Platform) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Templates of the leader and of the workers of a replica on several nodes."""
+    """Return the templates of the leader and of the workers of a replica on several nodes."""
     leader, worker = _serving(server, platform), _working(server, platform)
     _mark(digest([leader, worker]), leader, worker)
     return leader, worker
@@ -50,7 +51,7 @@ def _mark(configuration: str, *templates: dict[str, Any]) -> None:
 
 
 def _serving(server: ModelServer, platform: Platform) -> dict[str, Any]:
-    """A pod that takes requests. The label of its model is what gateways find it by."""
+    """Return a pod that receives requests; gateways find it by the label of its model."""
     labels = {names.MODEL_LABEL: names.worker_group(server.model.name)}
     grace = LEAVE_SECONDS + drain_seconds(server) + EXIT_SECONDS
     found = _pod(server, platform, names.SERVER_COMPONENT, labels, _ports(server), grace)
@@ -65,10 +66,11 @@ def _serving(server: ModelServer, platform: Platform) -> dict[str, Any]:
 
 
 def _working(server: ModelServer, platform: Platform) -> dict[str, Any]:
-    """A pod that computes for a leader. It goes after it: nobody asks it, and it has nothing to end.
+    """Return a pod that computes for a leader: it receives no requests and has none to finish.
 
-    Its name is free only when it has ended, and the next one waits for it: an engine that hears no request to
-    end, as the first process of a container, must not stay as long as requests may take.
+    The worker stops after its leader. Its name is free only when it has ended, and the next pod waits for
+    that name. An engine that ignores the signal to end, as the first process of a container may, must not
+    stay as long as requests may take.
     """
     found = _pod(server, platform, names.SERVER_WORKER_COMPONENT, {}, {}, EXIT_SECONDS)
     found["spec"]["containers"][0] |= worker_command(server, _weights(server))
@@ -83,7 +85,7 @@ def _pod(
     ports: dict[str, int],
     grace_seconds: int,
 ) -> dict[str, Any]:
-    """A pod with what its engine needs of weights, devices and environment."""
+    """Return a pod with the weights, devices and environment that its engine needs."""
     model, workload = server.model, server.workload
     need = worker_need(model)
     own = _weights(server)
@@ -108,25 +110,25 @@ def _pod(
         grace_seconds=grace_seconds,
         container_name=ENGINE_CONTAINER,
     )
-    # Its last words say why it did not start.
+    # The engine's last log lines show why it did not start.
     found["spec"]["containers"][0]["terminationMessagePolicy"] = "FallbackToLogsOnError"
     return found
 
 
 def _ports(server: ModelServer) -> dict[str, int]:
-    """Ports by their names; a number stands there once."""
+    """Return the ports by name; each number occurs once."""
     port = server.profile.port
     metrics = server.profile.metrics_at or (port, "")
     return {"http": port} | ({} if metrics[0] == port else {"metrics": metrics[0]})
 
 
 def _scraped(port: int, path: str) -> dict[str, str]:
-    """Annotations by which Prometheus' usual configurations, and the chart's PodMonitor, find metrics."""
+    """Return the annotations by which Prometheus and the chart's PodMonitor usually find metrics."""
     return {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
 
 
 def _weights(server: ModelServer) -> weights.Weights:
-    """What a bucket holds is the engine's to read: nothing of Ray's copies it."""
+    """Return the weights: the engine reads a bucket itself, without a copy by Ray."""
     source = ModelSource.parse(server.spec.model.source)
     if source.scheme in (Scheme.S3, Scheme.GCS):
         return weights.Weights(source.reference)
@@ -137,7 +139,7 @@ def _environment(server: ModelServer, own: weights.Weights) -> dict[str, str]:
     model = server.model
     found = {"XDG_CACHE_HOME": pod_spec.CACHE_DIRECTORY} | environment(server, own)
     if server.image is not None:
-        # An image of somebody else's may have a home that our user cannot write to.
+        # A custom image may have a home directory that Daybreak's user cannot write to.
         found["HOME"] = pod_spec.CACHE_DIRECTORY
     if model.accelerator.kind is AcceleratorKind.GPU:
         return found | pod_spec.COMPILERS

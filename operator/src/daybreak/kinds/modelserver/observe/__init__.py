@@ -1,1 +1,1 @@
-"""What is seen of a ModelServer."""
+"""Observation of a ModelServer."""

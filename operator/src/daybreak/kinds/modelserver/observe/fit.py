@@ -1,4 +1,4 @@
-"""What is asked of the nodes for a ModelServer, and in whose words the answer is told."""
+"""Fit check of a ModelServer: its questions about the nodes, and the terms of its messages."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,23 +12,23 @@ from daybreak.scheduling.nodes import Apart, Node, Terms
 
 
 def questions(server: ModelServer) -> list[Question]:
-    """What is asked of the nodes."""
+    """Return the fit check's questions about the nodes."""
     return fit.questions(server.workload, _terms(server), head=False)
 
 
 def misfits(server: ModelServer, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
-    """What of it fits on no node: the pods of a replica."""
+    """Return the pods of a replica that fit on no node."""
     return fit.fit(server.workload, nodes, _terms(server), head=False)
 
 
 def crowded(server: ModelServer, nodes: tuple[Node, ...], booked: room.Booked) -> str:
-    """Why there is no room now for one replica more; empty when there is."""
+    """Return why there is no capacity for one more replica now; empty if there is."""
     one_more = {server.model.name: 1}
     return room.crowded(server.workload, one_more, nodes, booked, _terms(server), head=False)
 
 
 def _terms(server: ModelServer) -> Callable[[Model], Terms]:
-    """In whose words it is told, and how else a replica could be spread."""
+    """Return the terms of messages, and the other ways to spread a replica over nodes."""
     total = server.spec.parallelism.tensor * server.spec.parallelism.pipeline
     more = range(server.spec.nodes + 1, total + 1) if server.profile.distributed is not None else ()
     apart = tuple(Apart(total // each, f"set nodes: {each}") for each in more if total % each == 0)

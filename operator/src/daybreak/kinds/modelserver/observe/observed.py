@@ -1,4 +1,4 @@
-"""Everything that one reconcile of a ModelServer decides on."""
+"""All inputs of one reconcile of a ModelServer."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,20 @@ from daybreak.workloads import observed
 
 @dataclass(frozen=True)
 class Observed(observed.OneGate[ModelServer]):
-    """What is seen of a ModelServer at one moment. `subject` is what it is built of: not what is written,
-    where that waits or could not start."""
+    """Observation of a ModelServer at one time.
+
+    `subject` is the server as built. It differs from the written one if that one waits or could not start.
+    """
 
     deployment: Manifest | None = None
-    """What makes its pods: a Deployment, or a LeaderWorkerSet where a replica has several nodes."""
+    """Deployment of the pods, or LeaderWorkerSet if a replica has several nodes."""
     leader_worker_set_installed: bool = True
-    """Whether the API server serves LeaderWorkerSets."""
+    """True if the API server serves LeaderWorkerSets."""
     history: History | None = None
-    """Its revisions; None: its spec has not the form of the API."""
+    """Revisions of the server. None if its spec is invalid."""
     target: ModelServer | None = None
-    """It as it is asked for; None where that cannot be read."""
+    """Server as requested. None if that revision is invalid."""
 
     def misfits_of(self, subject: ModelServer, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
-        """What of one fits on no node."""
+        """Return the pods of a server that fit on no node."""
         return fit.misfits(subject, nodes)

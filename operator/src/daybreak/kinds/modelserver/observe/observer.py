@@ -1,4 +1,4 @@
-"""What is seen of a ModelServer beside what is seen of any workload with one gate."""
+"""Observer of ModelServers, in addition to the observer of all workloads with one gate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,13 +29,13 @@ from daybreak.scheduling.fit import Question
 
 
 class Observer(observer.Observer[Observed]):
-    """Reads the cache and what gateways say; asks the API server nothing.
+    """Observer of ModelServers that reads the cache and the gateways' reports, never the API server.
 
     Args:
-        parts: What every kind is built with.
-        gateways: Knows what gateways say; None: there are none.
-        ports: Gives out the gateways' ports.
-        engines: The engines that there are, by their names.
+        parts: Dependencies of every kind.
+        gateways: Source of the gateways' reports. None if there are no gateways.
+        ports: Allocator of the gateways' ports.
+        engines: Available engines, by name.
     """
 
     resource = MODEL_SERVERS
@@ -51,11 +51,11 @@ class Observer(observer.Observer[Observed]):
         self._engines = engines
 
     def questions(self, subject: ModelServer) -> Sequence[Question]:
-        """Return what the fit check asks of the nodes for a server."""
+        """Return the fit check's questions about the nodes for a server."""
         return fit.questions(subject)
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
-        """What its manifest says, and the revisions that are kept."""
+        """Return the observation of a manifest and its kept revisions."""
         written, problems = read(manifest, self._engines)
         metadata = manifest["metadata"]
         owner = self.owner(Key(metadata["namespace"], metadata["name"]))
@@ -63,7 +63,7 @@ class Observer(observer.Observer[Observed]):
         return as_built(Observed(manifest, written, problems, now), known, self._engines)
 
     def objects(self, key: Key, seen: Observed) -> Observed:
-        """With what makes its pods."""
+        """Add the Deployment or LeaderWorkerSet."""
         name = Key(key.namespace, names.server_deployment(key.name))
         several = seen.subject is not None and seen.subject.spec.nodes > 1
         return replace(
@@ -74,10 +74,11 @@ class Observer(observer.Observer[Observed]):
 
 
 def as_built(seen: Observed, known: Sequence[Revision], engines: Engines) -> Observed:
-    """With its revisions, and built of the one that it is built of at present.
+    """Add the revisions, and replace `subject` by the server of the current revision.
 
-    Before anything has answered there is nothing to go back to: it is built as it is written. So is one whose
-    revision is not there, or cannot be read any more: what is written is all that is known.
+    Before any pod has answered there is no revision to return to, so the server is built as written. The same
+    applies if its revision does not exist or is no longer valid, because the current spec is then the only
+    known one.
     """
     written = seen.subject
     if written is None:
@@ -101,8 +102,8 @@ def as_built(seen: Observed, known: Sequence[Revision], engines: Engines) -> Obs
 def read(
     manifest: Mapping[str, Any], engines: Engines | None = None
 ) -> tuple[ModelServer | None, tuple[str, ...]]:
-    """A ModelServer from its manifest, and what is wrong with it.
+    """Return the ModelServer that a manifest describes, and the problems of its spec.
 
-    `engines` are those that there are; None: those of every installation.
+    `engines` are the available engines. Defaults to those of every installation.
     """
     return read_object(manifest, partial(ModelServer.from_manifest, engines=engines), validation.problems)

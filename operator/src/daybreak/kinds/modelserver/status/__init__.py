@@ -1,1 +1,1 @@
-"""What is said of a ModelServer."""
+"""Status of a ModelServer."""

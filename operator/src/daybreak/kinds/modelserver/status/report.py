@@ -1,4 +1,4 @@
-"""The status of a ModelServer, put together from what was decided."""
+"""Status of a ModelServer, built from the decision."""
 
 from daybreak.api.common import names
 from daybreak.api.common.conditions import Reason
@@ -13,7 +13,7 @@ from daybreak.workloads.outcome import Outcome
 
 
 def status(view: View, outcome: Outcome) -> ModelServerStatus:
-    """The status as it should be."""
+    """Return the desired status of the server."""
     server, rolled = view.server, outcome.rolled
     asleep = view.sleeps(outcome.gates.states)
     proven = view.answered if rolled is not None and rollout.unproven(rolled.state) else ""
@@ -30,12 +30,12 @@ def status(view: View, outcome: Outcome) -> ModelServerStatus:
         autoscaling=autoscaling.scaled(view, asleep=asleep),
         accelerators=view.gpus,
         selector=names.owner_selector(server.owner),
-        probed_configuration_hash=None if asleep else view.answered or None,
+        probed_configuration=None if asleep else view.answered or None,
         crash=view.crash,
         rollout=None if rolled is None else record.said(rolled.state, rolled.history.revisions, rolled.limit),
     )
 
 
 def as_before(seen: Observed, reason: Reason, message: str) -> ModelServerStatus:
-    """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    """Return the previous status for a server that is being deleted or whose spec is invalid."""
     return report.as_before(ModelServerStatus, seen, reason, message)

@@ -1,1 +1,1 @@
-"""What is decided of a ServeApplication."""
+"""Decision on a ServeApplication."""

@@ -1,4 +1,4 @@
-"""How many worker pods a Ray cluster may have: KubeRay does not carry a change of that into one that runs."""
+"""Bounds on worker pods of a Ray cluster: KubeRay does not apply a change of them to a running cluster."""
 
 from collections import Counter
 
@@ -9,10 +9,10 @@ from daybreak.ray.views.ray_service_view import Bounds
 
 
 def cluster_bounds(view: View) -> dict[str, Bounds]:
-    """Bounds for the Ray cluster that takes requests, while it is alone; by its name.
+    """Return the bounds of the Ray cluster that receives requests, by its name, or none during an upgrade.
 
-    Pods that are there stay until they are idle: above the most, Ray's autoscaler stops one at once. Where
-    the workers are given back there is to be none, in a cluster that comes up neither.
+    Existing pods stay until they are idle: above the maximum, Ray's autoscaler stops a pod at once. If the
+    workers are released, the maximum is 0, also in a cluster that comes up.
     """
     ray = view.ray
     most = most_pods(view.application)

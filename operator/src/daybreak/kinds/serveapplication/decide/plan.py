@@ -1,4 +1,4 @@
-"""What a ServeApplication's objects should be, beside what they are."""
+"""Plan for a ServeApplication's objects, from the desired and live objects."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,7 +19,7 @@ from daybreak.rollouts import revisions
 
 
 def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
-    """Return the objects of an application as they should be, first those that others need."""
+    """Return the desired objects of an application, first those that others need."""
     port = view.seen.gateway.port if view.seen.gateway is not None else None
     return [
         *(each for each in _revisions(view) if each["metadata"]["name"] in _in_use(view)),
@@ -28,7 +28,7 @@ def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
 
 
 def make_plan(view: View, wanted_objects: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
-    """Return the plan for an application, from its objects as they should be and as they are."""
+    """Return the plan for an application, from its desired and live objects."""
     seen, application = view.seen, view.application
     owner = Owner(SERVE_APPLICATIONS, Key(application.namespace, application.name), application.uid)
     targets: list[Target] = []
@@ -50,14 +50,14 @@ def make_plan(view: View, wanted_objects: Sequence[dict[str, Any]], live_objects
             configured = _said(live, names.RAY_CLUSTER_ANNOTATION)
             wanted["metadata"]["annotations"][names.RAY_CLUSTER_ANNOTATION] = configured
         targets.append(Target(wanted, live))
-    # As long as nobody knows which revisions are needed, all stay.
+    # While the needed revisions are unknown, all stay.
     kinds = [each for each in OF_APPLICATIONS if each is not CONTROLLER_REVISIONS or seen.history is not None]
     surplus = live_objects.surplus(owner, kinds, kept)
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
 
 
 def _revisions(view: View) -> list[dict[str, Any]]:
-    """The ControllerRevisions that stay, or come."""
+    """Return the ControllerRevisions to keep or to create."""
     history = view.seen.history
     if history is None:
         return []
@@ -71,7 +71,7 @@ def _in_use(view: View) -> frozenset[str]:
 
 
 def _code(view: View) -> str:
-    """Digest of the code that its pods are to have: what they have, where no other is known."""
+    """Return the digest of the desired code, or that of the live code if no other is known."""
     if view.seen.code is None:
         return ""
     built = view.seen.history.built if view.seen.history is not None else None
@@ -84,13 +84,15 @@ def _said(manifest: Manifest | None, annotation: str) -> str:
 
 
 def _goes(wanted: Manifest, live: Manifest) -> bool:
-    """Whether the Ray cluster of the time before a sleep is still on its way out."""
+    """Return True if the Ray cluster from before a sleep is still being deleted."""
     return of(wanted) is RAY_SERVICES and bool(at(live, "metadata").get("deletionTimestamp"))
 
 
 def _is_made_anew(view: View, wanted: Manifest, live: Manifest) -> bool:
-    """Whether a Ray cluster goes that is other than it is to be, and has no workers: a second head beside it
-    would serve nobody. Another one is made when it has gone."""
+    """Return True if an outdated Ray cluster without workers must be deleted and then recreated.
+
+    A second head alongside it would serve no requests.
+    """
     if of(wanted) is not RAY_SERVICES or view.given_back is not SleepDepth.WORKERS:
         return False
     said, was = (_said(each, names.RAY_CLUSTER_ANNOTATION) for each in (wanted, live))
@@ -98,10 +100,10 @@ def _is_made_anew(view: View, wanted: Manifest, live: Manifest) -> bool:
 
 
 def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
-    """Whether the pods that run go on as they are though this operator would build them otherwise.
+    """Return True if running pods stay unchanged although this operator would build them differently.
 
-    They do where the person has changed nothing of them, nor of their code, and they answer. Pods that say
-    nothing of their code count as pods of the first that is seen.
+    They stay if the user has changed neither their settings nor their code, and if they answer. Pods without
+    a record of their code count as pods of the first observed code.
     """
     if of(wanted) is not RAY_SERVICES:
         return False

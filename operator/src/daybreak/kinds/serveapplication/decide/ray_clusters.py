@@ -1,4 +1,4 @@
-"""Which Ray clusters nobody needs any more."""
+"""Ray clusters that are no longer needed."""
 
 from datetime import timedelta
 
@@ -9,15 +9,16 @@ from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.ray.views.ray_service_view import by_name, never_served, replaced
 
 SETTLED = timedelta(seconds=10)
-"""After that long a RayService names the Ray cluster that was made for it, also where its watch is behind."""
+"""Time after which a RayService names the Ray cluster that was created for it, even if its watch is
+behind."""
 
 
 def replaced_clusters(view: View) -> tuple[list[Manifest], bool]:
-    """Ray clusters that can be deleted, and whether others will be soon.
+    """Return the Ray clusters to delete, and True if others follow soon.
 
-    KubeRay keeps one for as long as requests may take that one which served has in progress. This one has
-    none, and its pods would keep the accelerators that the one in its place waits for. To have it without
-    worker pods is not enough: KubeRay passes a change over that comes while it makes them.
+    KubeRay keeps a cluster that has served for as long as its requests in progress may take. The returned
+    clusters have no requests, and their pods would keep the accelerators that their replacement waits for. To
+    remove their worker pods is not enough, because KubeRay skips a change that arrives while it creates them.
     """
     if not view.ray.exists or view.ray.leaving:
         return [], False
@@ -31,9 +32,9 @@ def replaced_clusters(view: View) -> tuple[list[Manifest], bool]:
 
 
 def finished_clusters(view: View) -> tuple[Manifest, ...]:
-    """Ray clusters that were replaced, and have no request of any gateway left.
+    """Return the Ray clusters that were replaced and have no requests of any gateway left.
 
-    Where a gateway is not heard, nothing is finished: KubeRay deletes it after `rollout.drainTimeout`.
+    Without reports of a gateway no cluster is finished: KubeRay deletes it after `rollout.drainTimeout`.
     """
     gateway = view.seen.gateway
     if gateway is None or gateway.clusters is None:
@@ -43,9 +44,9 @@ def finished_clusters(view: View) -> tuple[Manifest, ...]:
 
 
 def needless(view: View) -> str:
-    """The second Ray cluster that comes up though the one that serves is what the RayService asks for.
+    """Return the pending Ray cluster if the active one already matches the RayService; empty otherwise.
 
-    A Ray cluster keeps what its RayService said when it was made. Empty: there is none.
+    A Ray cluster keeps the configuration that its RayService had when the cluster was created.
     """
     ray = view.ray
     if not ray.upgrading:

@@ -1,4 +1,4 @@
-"""What is known of a change of an application."""
+"""Observed progress of a change of an application."""
 
 from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.gates.sleep import SleepDepth
@@ -17,7 +17,7 @@ from daybreak.workloads.rolled import Course
 
 
 def course(view: View) -> Course:
-    """Return what is known of a change of an application."""
+    """Return the observed progress of a change of an application."""
     seen, ray, sleep, history = view.seen, view.ray, view.seen.sleep_state, view.seen.history
     assert history is not None and history.built is not None  # noqa: S101, PT018 - checked by the caller
     built, target = history.built, seen.target
@@ -43,7 +43,7 @@ def course(view: View) -> Course:
 
 
 def _changes(view: View, history: History) -> dict[str, Change]:
-    """What it takes to come from what runs to the revisions to which it may turn."""
+    """Return the changes from the running state to the revisions that may be next."""
     if not view.made:
         return {}
     was, found = Marks.of(view.seen.ray_service), {}
@@ -55,7 +55,7 @@ def _changes(view: View, history: History) -> dict[str, Change]:
 
 
 def _carried_out(view: View, built: Revision) -> bool:
-    """Whether the RayService is what the revision asks for."""
+    """Return True if the RayService is what the revision requests."""
     if not view.made or not view.ray.observed:
         return False
     change = Marks.of(view.seen.ray_service).to(Marks.wanted(view.application, files_of(built)))
@@ -63,10 +63,10 @@ def _carried_out(view: View, built: Revision) -> bool:
 
 
 def _answers(view: View, history: History, built: Revision) -> bool:
-    """Whether it runs as that revision.
+    """Return True if the application runs with the revision.
 
-    It is not asked. In another Ray cluster it does when that one serves; in the same one, what Serve says may
-    be of the revision before for some seconds.
+    The application is not probed. A revision in another Ray cluster runs when that cluster serves. In the
+    same cluster, Serve's report may be of the previous revision for some seconds.
     """
     state, ray, now = history.state, view.ray, view.seen.now
     runs = ray.application is not None and ray.application.status == RUNNING

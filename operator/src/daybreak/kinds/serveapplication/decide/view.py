@@ -1,4 +1,4 @@
-"""How an application is, read off its RayService and its Ray pods."""
+"""View of an application, derived from its RayService and its Ray pods."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -26,11 +26,11 @@ from daybreak.workloads.view import address
 WORKER = PodFields("spec.workerGroups[].podTemplate", "ray", "spec.workerGroups[]")
 """Fields of an application's worker pods."""
 _ON_ITS_WAY = ("DEPLOYING", NOT_STARTED)
-"""What Serve says of an application that it changes, also while its replicas go on answering."""
+"""Serve's states of an application that it changes, also while its replicas continue to answer."""
 
 
 class View(view.View[Observed, ServeApplication]):
-    """What is seen, with what follows from it."""
+    """View of a ServeApplication: its observation with derived facts."""
 
     noun = "application"
     kind = KIND
@@ -38,38 +38,38 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def application(self) -> ServeApplication:
-        """The ServeApplication."""
+        """Return the ServeApplication."""
         return self.subject
 
     @property
     def url(self) -> str:
-        """Base URL of a client in the cluster."""
+        """Return the base URL for clients in the cluster."""
         own = self.application
         return address(own.protocol, own.name, own.namespace)
 
     @property
     def made(self) -> bool:
-        """Whether it has a RayService."""
+        """Return True if the application has a RayService."""
         return self.seen.ray_service is not None
 
     @cached_property
     def ray(self) -> RayView:
-        """What KubeRay and Ray Serve say."""
+        """Return the state that KubeRay and Ray Serve report."""
         return ray_view(self.seen.ray_service, application_names(self.application))
 
     @cached_property
     def current_pods(self) -> Sequence[PodView]:
-        """Pods of the Ray cluster that shows how the present spec fares, its head too."""
+        """Return the pods, head included, of the Ray cluster that shows the state of the current spec."""
         return [pod for pod in self.pods if pod.counts and pod.cluster == self.ray.coming]
 
     @property
     def serve(self) -> Application | None:
-        """What Serve says of the application, in that cluster."""
+        """Return the state of the application that Serve reports in that cluster."""
         return self.ray.coming_application
 
     @property
     def given_back(self) -> SleepDepth | None:
-        """What is not to be there of it: asleep, or as long as others come first or its code is not there."""
+        """Return the depth to which pods are absent: in sleep, without code, or behind others in a queue."""
         state = self.seen.sleep_state
         if not self.made and (self.queued or self.without_code):
             return SleepDepth.CLUSTER
@@ -79,18 +79,18 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def answered(self) -> str:
-        """The Ray cluster in which the application has run; empty: it has in none of those that are there."""
+        """Return the existing Ray cluster in which the application has run; empty if there is none."""
         if self.seen.asleep:
             return ""
         running = self.ray.application is not None and self.ray.application.status == RUNNING
         if running and self.ray.ready and not self.ray.upgrading and self._replicas_are_back:
             return self.ray.active
-        before = text(self.seen.status.get("probedConfigurationHash"))
+        before = text(self.seen.status.get("probedConfiguration"))
         return before if before and before == self.ray.active else ""
 
     @property
     def _replicas_are_back(self) -> bool:
-        """Whether replicas are there that slept while the head stayed: Serve says RUNNING all the time."""
+        """Return True if replicas that slept while the head stayed are back; Serve reports RUNNING anyway."""
         gate = self.seen.gate
         wake = gate.wake if gate is not None else None
         if wake is None or not wake.under_way or wake.depth is not SleepDepth.WORKERS:
@@ -102,40 +102,40 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def answering(self) -> bool:
-        """Whether requests get an answer."""
+        """Return True if requests are answered."""
         if self.seen.asleep or not self.ray.ready or not self.ray.active or self.answered != self.ray.active:
             return False
         if self.ray.upgrading:
-            # Of the one that serves nothing is said then; it goes on.
+            # KubeRay does not report on the active cluster then, which continues.
             return True
         said = self.ray.application
         return said is not None and said.status in (RUNNING, *_ON_ITS_WAY)
 
     @property
     def ask(self) -> bool:
-        """Serve's word is taken: nobody knows what to ask an application of any protocol."""
+        """Return False: Serve's report is used, because no probe fits an application of any protocol."""
         return False
 
     @property
     def silent(self) -> str:
-        """Nothing, as it is not asked."""
+        """Return an empty text, because the application is not probed."""
         return ""
 
     @property
     def updating(self) -> bool:
-        """Whether a change is on its way to one that is awake."""
+        """Return True if a change of an awake application is in progress."""
         said = self.ray.application
         changing = said is not None and said.status in _ON_ITS_WAY
         return self.made and bool(self.answered) and (self.ray.upgrading or not self.ray.observed or changing)
 
     @property
     def drain(self) -> timedelta:
-        """How long requests in progress may take at the end of its pods."""
+        """Return the time that requests in progress may take when a pod stops."""
         return timedelta(seconds=drain_seconds(self.application))
 
     @cached_property
     def problem(self) -> Problem | None:
-        """What keeps it from running, what somebody must act on first."""
+        """Return the problem that keeps the application from running, preferably one that requires action."""
         if self.seen.asleep:
             return None
         found = [self._no_code, service_problem(self.ray, self.seen.ray_clusters, self.pods, WORKER)]
@@ -146,7 +146,7 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def without_code(self) -> bool:
-        """Whether its code is not there, or not looked for yet: pods would wait for it without a word."""
+        """Return True if the code is missing or not looked up yet: pods would wait for it silently."""
         return self.seen.code is not None and (self.seen.code.missing or self.seen.code.awaited)
 
     @property
@@ -162,12 +162,12 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def missing(self) -> str:
-        """Nothing: how many replicas there are is Serve's to decide."""
+        """Return an empty text: Serve decides on the number of replicas."""
         return ""
 
     @property
     def doing(self) -> str:
-        """What is waited for."""
+        """Return the progress of the application for display."""
         if self.in_line:
             return waiting(self.seen.own_turn.after, self.seen.own_turn)
         if self.without_code and not self.made:

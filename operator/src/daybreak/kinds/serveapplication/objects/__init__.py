@@ -1,1 +1,1 @@
-"""What a ServeApplication becomes."""
+"""Objects of a ServeApplication."""

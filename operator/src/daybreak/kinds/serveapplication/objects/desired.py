@@ -1,4 +1,4 @@
-"""Everything that a ServeApplication stands for, in the order in which it is applied."""
+"""All objects of a ServeApplication, in the order in which they are applied."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ def desired(
     asleep: SleepDepth | None = None,
     code: str = "",
 ) -> list[dict[str, Any]]:
-    """Objects of the application: what pods need comes before the RayService that makes them.
+    """Return the objects of the application; objects that pods need precede the RayService.
 
     Args:
         application: The application.
         platform: Settings of the installation.
-        gateway_port: The gateway's port for it; None: it is reached without a gateway.
-        asleep: What is given back of it.
-        code: Digest of the ConfigMap with its code; empty: its code comes from elsewhere, or is not known.
+        gateway_port: The gateway's port for the application. None to reach it without a gateway.
+        asleep: Depth to which the application is released.
+        code: Digest of the ConfigMap with the code. Empty if the code has another source or is unknown.
     """
     objects: list[dict[str, Any]] = []
     if application.spec.runtime.service_account_name is None:
@@ -44,8 +44,11 @@ def desired(
 
 
 def _disruption_budget(application: ServeApplication, fewest: int) -> dict[str, Any]:
-    """A drain of nodes leaves as many ready pods as the groups have at least; the head may be one of them.
-    While only the head is there, it may take that."""
+    """Return the PodDisruptionBudget of the Ray pods.
+
+    A drain of nodes leaves as many ready pods as the groups have at least; the head may be one of them. While
+    only the head exists, the drain may evict it.
+    """
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

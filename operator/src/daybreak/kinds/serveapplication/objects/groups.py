@@ -1,4 +1,4 @@
-"""How many pods each worker group of an application has: those of its deployments, and those of its LLMs."""
+"""Numbers of pods of an application's worker groups: those of its deployments, and those of its LLMs."""
 
 from collections.abc import Mapping
 
@@ -8,12 +8,12 @@ from daybreak.ray.pods.workers import bounds
 
 
 def fewest_pods(application: ServeApplication) -> Mapping[str, int]:
-    """Fewest pods of each group while it is awake, by the group's name."""
+    """Return the minimum number of pods of each group while the application is awake, by group name."""
     return {name: fewest for name, (fewest, _) in _bounds(application).items()}
 
 
 def most_pods(application: ServeApplication) -> Mapping[str, int]:
-    """Most pods of each group."""
+    """Return the maximum number of pods of each group, by group name."""
     return {name: most for name, (_, most) in _bounds(application).items()}
 
 

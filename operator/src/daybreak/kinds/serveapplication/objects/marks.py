@@ -1,4 +1,4 @@
-"""What a RayService says, in annotations, of what it was made of: by them a change is told."""
+"""Annotations of a RayService that record its inputs, from which the operator recognizes a change."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,23 +14,23 @@ from daybreak.rollouts.strategy import Change
 _OF_PODS = {"code", "worker_groups", "accelerator", "runtime"}
 """Fields of a spec that change pods by themselves."""
 _NOT_OF_PODS = {"engine", "replicas", "serve", "trust_remote_code"}
-"""Fields of an LLM that Ray Serve is told of, and change no pods."""
+"""Fields of an LLM that are in Ray Serve's configuration and do not change pods."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """Digests of what the person asks for; empty: that is not known."""
+    """Digests of the user's settings; empty for an unknown one."""
 
     pods: str
-    """Of what needs other pods when it changes, files of the code aside."""
+    """Digest of the settings whose change needs other pods, files of the code aside."""
     files: str
-    """Of the ConfigMap with its code."""
+    """Digest of the ConfigMap with the code."""
     replicas: str
-    """Of what restarts replicas when it changes."""
+    """Digest of the settings whose change restarts replicas."""
 
     @classmethod
     def of(cls, ray_service: Manifest | None) -> Self:
-        """Those of a RayService, or of a RayCluster that was made for it."""
+        """Return the marks of a RayService, or of a RayCluster that was created for it."""
         annotations = at(ray_service, "metadata", "annotations")
         marked = (names.WISHES_ANNOTATION, names.CODE_ANNOTATION, names.CONFIGURATION_ANNOTATION)
         pods, files, replicas = (text(annotations.get(name)) for name in marked)
@@ -38,24 +38,24 @@ class Marks:
 
     @classmethod
     def wanted(cls, application: ServeApplication, files: str) -> Self:
-        """Those that the RayService of an application is to have."""
+        """Return the desired marks of an application's RayService."""
         return cls(_wishes(application), files, digest(configuration(application)))
 
     @property
     def annotations(self) -> dict[str, str]:
-        """The same as annotations."""
+        """Return the marks as annotations."""
         found = {names.WISHES_ANNOTATION: self.pods, names.CONFIGURATION_ANNOTATION: self.replicas}
         return found | ({names.CODE_ANNOTATION: self.files} if self.files else {})
 
     def to(self, other: "Marks") -> Change:
-        """What it takes to come from these to others. Files that are not known are no others."""
+        """Return the change from these marks to others. Unknown files count as unchanged."""
         files = bool(self.files and other.files and self.files != other.files)
         pods = files or self.pods != other.pods
         return Change(pods=pods, restarts=pods or self.replicas != other.replicas)
 
 
 def _wishes(application: ServeApplication) -> str:
-    """Digest of what the spec says of the pods."""
+    """Return a digest of the part of the spec that shapes the pods."""
     spec = application.spec
     plain = spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, include=_OF_PODS)
     sizes = [

@@ -8,5 +8,5 @@ from daybreak.api.serveapplication.resource import KIND
 
 
 def metadata(application: ServeApplication, name: str, component: str = "ray") -> dict[str, Any]:
-    """Metadata of an object that belongs to the ServeApplication and goes with it."""
+    """Return the metadata of an object that the ServeApplication owns."""
     return owned_metadata(KIND, application, name, component)

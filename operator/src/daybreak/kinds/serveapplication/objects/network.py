@@ -1,4 +1,5 @@
-"""What leads to the Ray pods: the Service that clients use, and the NetworkPolicy that closes other ways."""
+"""Network access to the Ray pods: the Service that clients use, and the NetworkPolicy that closes the
+rest."""
 
 from typing import Any
 
@@ -12,7 +13,7 @@ _HEAD = "head"
 
 
 def front_service(application: ServeApplication, gateway_port: int | None) -> dict[str, Any]:
-    """The Service that clients use: to the gateway's port for it, or without a gateway to the Ray head."""
+    """Return the Service that clients use: to the gateway's port, or to the Ray head without a gateway."""
     to_head = {**names.owner_labels(application.owner), names.RAY_NODE_TYPE_LABEL: _HEAD}
     return {
         "apiVersion": "v1",
@@ -26,8 +27,11 @@ def front_service(application: ServeApplication, gateway_port: int | None) -> di
 
 
 def network_policy(application: ServeApplication, platform: Platform, *, gateway: bool) -> dict[str, Any]:
-    """The policy: among themselves the pods talk on any port; requests come from the gateway only, without
-    one from anywhere; KubeRay hands Serve its configuration; metrics are open."""
+    """Return the NetworkPolicy of the Ray pods.
+
+    The pods reach each other on any port. Requests come only from the gateway; without a gateway, from all
+    clients. KubeRay sends Serve its configuration. Metrics are open.
+    """
     own: dict[str, Any] = {"podSelector": network.own_pods(application.owner)}
     requests: dict[str, Any] = {"ports": network.tcp(ports.SERVE)}
     if gateway:

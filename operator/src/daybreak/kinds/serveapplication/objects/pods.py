@@ -1,4 +1,4 @@
-"""The Ray pods of an application: where its code appears, and its worker groups."""
+"""Ray pods of an application: the location of its code, and its worker groups."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from daybreak.scheduling.replica_size import object_store_bytes, worker_need, wo
 
 
 def code_places(application: ServeApplication) -> list[Place]:
-    """The volume with its code, if it comes in one."""
+    """Return the volume with the code, or none if the code has another source."""
     code = application.spec.code
     if code is None:
         return []
@@ -47,12 +47,12 @@ def code_places(application: ServeApplication) -> list[Place]:
 
 
 def code_environment(application: ServeApplication) -> dict[str, str]:
-    """Where Python finds it."""
+    """Return the environment by which Python finds the code."""
     return {"PYTHONPATH": volume_names.CODE_DIRECTORY} if code_places(application) else {}
 
 
 def drain_seconds(application: ServeApplication) -> int:
-    """How long requests may take to end when pods do."""
+    """Return the time in seconds that requests have to end when pods stop."""
     spec = application.spec
     given = [each.graceful_shutdown_timeout for each in spec.deployments]
     given += [each.serve.graceful_shutdown_timeout for each in spec.llms]
@@ -60,13 +60,16 @@ def drain_seconds(application: ServeApplication) -> int:
 
 
 def with_llms_away(application: ServeApplication, *, away: bool) -> RayWorkload:
-    """The workload, for what is built of its LLMs; with `away` without a pod of theirs."""
+    """Return the workload for objects of its LLMs; with `away`, the LLMs have no pods."""
     asleep = frozenset(model.name for model in application.spec.llms) if away else frozenset()
     return replace(application.workload, asleep=asleep)
 
 
 def llm_groups(application: ServeApplication, platform: Platform, *, away: bool) -> list[dict[str, Any]]:
-    """The worker groups of its LLMs. They have its code too: Ray builds an application in any of its pods."""
+    """Return the worker groups of the LLMs.
+
+    Their pods have the application's code too, because Ray builds an application in any of its pods.
+    """
     workload, found = with_llms_away(application, away=away), []
     for model in application.spec.llms:
         group = workers.worker_group(workload, model, platform)
@@ -77,7 +80,7 @@ def llm_groups(application: ServeApplication, platform: Platform, *, away: bool)
         pod["containers"][0]["env"] += [
             {"name": name, "value": value} for name, value in code_environment(application).items()
         ]
-        # No Serve proxy is there for KubeRay's own probe to ask.
+        # The pods have no Serve proxy that KubeRay's own probe could query.
         pod["containers"][0]["readinessProbe"] = probe()
         found.append(group)
     return found
@@ -86,7 +89,7 @@ def llm_groups(application: ServeApplication, platform: Platform, *, away: bool)
 def worker_group(
     application: ServeApplication, group: Group, platform: Platform, *, away: bool = False
 ) -> dict[str, Any]:
-    """A group's entry in the RayCluster's `workerGroupSpecs`; with `away` without a pod."""
+    """Return a group's entry in the RayCluster's `workerGroupSpecs`; with `away`, it has no pods."""
     fewest = 0 if away else group.fewest
     workload, need, drain = application.workload, worker_need(group.pod), drain_seconds(application)
     shared_memory = worker_shared_memory(group.pod)
@@ -121,7 +124,7 @@ def worker_group(
         own_mounts=workload.runtime.volume_mounts,
         overlay=group.pod.pod_template,
     )
-    # No Serve proxy is there for KubeRay's own probe to ask.
+    # The pods have no Serve proxy that KubeRay's own probe could query.
     template["spec"]["containers"][0]["readinessProbe"] = probe()
     return {
         "groupName": group.name,

@@ -1,4 +1,4 @@
-"""The RayService: Serve's configuration and the Ray cluster under it."""
+"""RayService: Serve's configuration, and the Ray cluster on which it runs."""
 
 from typing import Any
 
@@ -32,16 +32,17 @@ def ray_service(
     gateway: bool = True,
     away: bool = False,
 ) -> dict[str, Any]:
-    """The RayService of an application.
+    """Return the RayService of an application.
 
-    What runs has read its code, so other code takes other pods: KubeRay makes a second Ray cluster for them.
+    Running pods have already read their code, so other code needs other pods: KubeRay creates a second Ray
+    cluster for them.
 
     Args:
         application: The application.
         platform: Settings of the installation.
-        code: Digest of the ConfigMap with its code; empty: its code comes from elsewhere, or is not known.
-        gateway: Whether it is reached through a gateway.
-        away: Whether its worker pods are given back, and its head stays.
+        code: Digest of the ConfigMap with the code. Empty if the code has another source or is unknown.
+        gateway: True if clients reach the application through a gateway.
+        away: True if the worker pods are released and the head stays.
     """
     runtime, workload = application.workload.runtime, application.workload
     variables = [{"name": name, "value": value} for name, value in code_environment(application).items()]
@@ -53,7 +54,7 @@ def ray_service(
         "headGroupSpec": head_group(
             workload,
             platform,
-            # It imports the code, whatever that needs.
+            # The head imports the code, and therefore needs its dependencies.
             image=platform.image_of(workload),
             variables=variables,
             places=code_places(application),
@@ -83,10 +84,11 @@ def ray_service(
 
 
 def _deletion_delay(application: ServeApplication, *, gateway: bool) -> int:
-    """Seconds that the old cluster lives on at most after an update has moved the traffic.
+    """Return the maximum lifetime in seconds of the old cluster after an update has moved the traffic.
 
-    Gateways count the requests that are left there, and Daybreak deletes it when none is. Without a gateway
-    nobody counts: it lives until every idle connection to it has been closed, and requests in progress ended.
+    Gateways count the requests that remain there, and Daybreak deletes the cluster when there are none.
+    Without a gateway there is no such count. The cluster then lives until every idle connection to it is
+    closed and requests in flight have ended.
     """
     if gateway:
         return whole_seconds(application.spec.rollout.drain_timeout)

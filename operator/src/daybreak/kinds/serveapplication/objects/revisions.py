@@ -1,7 +1,7 @@
-"""The revisions of an application: what its spec says of code, deployments and pods, and which files it had.
+"""Revisions of an application: its spec's code, deployments and pods, and the digest of its files.
 
-Files in a ConfigMap are known by their digest only: an earlier revision can be made again as long as its
-ConfigMap still holds them.
+Files in a ConfigMap are known only by their digest: a previous revision can be recreated while its ConfigMap
+still has the same files.
 """
 
 from collections.abc import Sequence
@@ -33,36 +33,35 @@ _FILES = "files"
 def with_own(
     application: ServeApplication, files: str, known: Sequence[Revision]
 ) -> tuple[Revision, tuple[Revision, ...]]:
-    """The revision that an application asks for, and all that are known, this one among them.
+    """Return the revision that an application requests, and all known revisions including that one.
 
-    `files` is the digest of the ConfigMap with its code; empty: the code comes from elsewhere, or is not
-    known.
+    `files` is the digest of the ConfigMap with the code. Empty if the code has another source or is unknown.
     """
     data = revisions.content(application.spec, _FIELDS)
-    # Which other paths pass is the gateway's alone.
+    # Routes without an import path concern only the gateway.
     routes = [each for each in data.pop(_ROUTES, ()) if "importPath" in each]
     data |= {_ROUTES: routes} if routes else {}
     return revisions.with_own(application.owner, data | ({_FILES: files} if files else {}), known)
 
 
 def built_of(application: ServeApplication, revision: Revision) -> ServeApplication | None:
-    """The application with another revision's code, deployments and pods; None when that cannot be read."""
+    """Return the application with another revision's code, deployments and pods, or None if it is invalid."""
     data = {name: value for name, value in revision.data.items() if name != _FILES}
     spec = revisions.with_content(application.spec, _FIELDS, data)
     return replace(application, spec=spec) if spec is not None else None
 
 
 def config_map_of(revision: Revision) -> str:
-    """Name of the ConfigMap with its code; empty: its code comes from elsewhere."""
+    """Return the name of the ConfigMap with the code; empty if the code has another source."""
     return text(at(revision.data, "code").get("configMap"))
 
 
 def files_of(revision: Revision) -> str:
-    """Digest of the files in that ConfigMap; empty: they are not known, or there are none."""
+    """Return the digest of the files in that ConfigMap; empty if they are unknown, or if there are none."""
     return text(revision.data.get(_FILES))
 
 
 def controller_revision(application: ServeApplication, revision: Revision) -> dict[str, Any]:
-    """The ControllerRevision that keeps a revision."""
+    """Return the ControllerRevision that keeps a revision."""
     found = metadata(application, revision.name, revisions.COMPONENT)
     return revisions.controller_revision(found, revision)

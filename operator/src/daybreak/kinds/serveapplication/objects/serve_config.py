@@ -1,7 +1,7 @@
 """Ray Serve's configuration of an application: `serveConfigV2` of the RayService, as YAML text.
 
-As for an LLMService, a change of `deployments` is taken in place, and one of the rest builds the application
-anew on the same pods.
+As for an LLMService, Serve applies a change of `deployments` in place. After any other change it rebuilds the
+application on the same pods.
 """
 
 from dataclasses import dataclass
@@ -18,17 +18,18 @@ from daybreak.ray.quantities import as_seconds, plain
 from daybreak.ray.serve.serve_config import HTTP_OPTIONS, llm_config, model_deployment, written
 
 SHARE = 0.001
-"""Of a worker group's own resource, of which each pod has one: it binds a replica to the group's pods."""
+"""Share of a worker group's custom resource, of which each pod has one. It binds a replica to the group's
+pods."""
 WITH_LLMS = "daybreak_runtime.models.with_llms:build"
-"""What builds an application that has LLMs: them, and with their handles what a person's function builds."""
+"""Builder of an application with LLMs: it passes the handles of the LLMs to the user's function."""
 _FETCHED = ("s3://", "gs://", "https://")
 
 
 def serve_config(application: ServeApplication, *, away: bool = False) -> str:
-    """The configuration as YAML; equal for equal specs, byte by byte.
+    """Return the configuration as YAML; equal for equal specs, byte by byte.
 
-    With `away` no deployment has a replica, while the application stays what it is: only numbers differ, so
-    that nothing is built anew when it wakes.
+    With `away`, no deployment has a replica, while the application stays defined: only numbers differ, so
+    that Serve rebuilds nothing when the application wakes.
     """
     groups = by_deployment(application.groups)
     workload, applications = with_llms_away(application, away=away), []
@@ -38,28 +39,28 @@ def serve_config(application: ServeApplication, *, away: bool = False) -> str:
         if each.route is None:
             settings += [model_deployment(workload, model) for model in application.spec.llms]
         applications.append({**each.said, "deployments": settings})
-    # Gateways ask the head: pods without a replica have no need of a proxy, which takes seconds to start.
+    # Gateways send requests to the head: pods without a replica need no proxy, which takes seconds to start.
     document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": applications}
     return written(document)
 
 
 @dataclass(frozen=True)
 class _Application:
-    """One application of Serve's."""
+    """One of Serve's applications."""
 
     route: str | None
-    """As deployments name it; None: the application's own."""
+    """Route as named by deployments. None for the main application."""
     said: dict[str, Any]
-    """What Serve is told of it, beside its deployments."""
+    """Configuration for Serve, without the deployments."""
 
 
 def application_names(application: ServeApplication) -> tuple[str, ...]:
-    """Names of the applications of Serve's that it becomes."""
+    """Return the names of the Serve applications of a ServeApplication."""
     return tuple(str(each.said["name"]) for each in _applications(application))
 
 
 def _applications(application: ServeApplication) -> list[_Application]:
-    """Those that it becomes: its own, and one for each route that has an import path."""
+    """Return the Serve applications: the main one, and one for each route with an import path."""
     spec = application.spec
     own = _said(application, names.SERVE_APPLICATION, "/", spec.import_path, spec.args)
     if spec.llms:
@@ -87,7 +88,7 @@ def _said(
 
 
 def configuration(application: ServeApplication) -> Any:
-    """What restarts replicas when it changes: what the application is, and what a replica is given."""
+    """Return the configuration whose change restarts replicas: of the applications and of each replica."""
     spec, groups = application.spec, by_deployment(application.groups)
     given = (
         "name",
@@ -102,7 +103,7 @@ def configuration(application: ServeApplication) -> Any:
 
 
 def _fetched(application: ServeApplication) -> str:
-    """The zip file with its code that Ray fetches; empty: there is none."""
+    """Return the zip file with the code that Ray fetches; empty if there is none."""
     directory = application.spec.code.working_dir if application.spec.code is not None else None
     return directory if directory is not None and directory.startswith(_FETCHED) else ""
 
@@ -125,12 +126,12 @@ def _deployment(deployment: Deployment, group: str, *, away: bool = False) -> di
         "ray_actor_options": actor,
     }
     if away:
-        # Serve knows no upper bound below 1; the initial number is an order to stop now.
+        # Serve accepts no upper bound below 1; the initial number is an order to stop now.
         found["autoscaling_config"] = {"min_replicas": 0, "initial_replicas": 0, "max_replicas": 1}
     elif deployment.autoscaling is not None:
         found["autoscaling_config"] = _autoscaling(deployment.autoscaling)
     else:
-        # Not `num_replicas`: which deployments scale is part of what Serve builds an application anew for.
+        # Not `num_replicas`: Serve rebuilds an application if the set of deployments that scale changes.
         found["autoscaling_config"] = {"min_replicas": deployment.fewest, "max_replicas": deployment.fewest}
     if deployment.placement_group is not None:
         bundles = [_bundle(bundle, own) for bundle in deployment.placement_group.bundles]

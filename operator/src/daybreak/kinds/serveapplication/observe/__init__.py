@@ -1,1 +1,1 @@
-"""What is seen of a ServeApplication."""
+"""Observation of a ServeApplication."""

@@ -1,6 +1,6 @@
-"""What is asked of the nodes for an application, and in whose words the answer is told.
+"""Fit check of an application: its questions about the nodes, and the terms of its messages.
 
-A pod of a worker group holds one replica of each deployment of the group. What a person can change is written
+A pod of a worker group has one replica of each deployment of the group. The fields that a user can change are
 in `deployments`, `accelerator` and `workerGroups`, not in models.
 """
 
@@ -17,25 +17,27 @@ from daybreak.scheduling.fit import Misfit, Question
 from daybreak.scheduling.nodes import Apart, Node, Terms
 
 _LISTED = 4
-"""How many deployments of a group are named."""
+"""Maximum number of deployments of a group that a message names."""
 _PACKED = (Strategy.PACK, Strategy.STRICT_PACK)
 
 
 def questions(application: ServeApplication) -> list[Question]:
-    """What is asked of the nodes."""
+    """Return the fit check's questions about the nodes."""
     return fit.questions(application.workload, _terms(application))
 
 
 def misfits(application: ServeApplication, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
-    """What of it fits on no node: its head, or a pod of a worker group."""
+    """Return the pods that fit on no node: the head, or a pod of a worker group."""
     return fit.fit(application.workload, nodes, _terms(application))
 
 
 def crowded(application: ServeApplication, nodes: tuple[Node, ...], booked: room.Booked) -> str:
-    """Why there is no room now for a second Ray cluster, which begins with the fewest pods; empty when there
-    is."""
+    """Return why a second Ray cluster has no capacity now; empty if it has.
+
+    The second cluster starts with the minimum number of pods.
+    """
     pods = {group.name: group.fewest for group in application.groups}
-    # Of a model it is asked how many replicas, each of as many pods as it takes.
+    # For a model the check counts replicas, each with all of its pods.
     pods |= {model.name: max(model.replicas.min, 1) for model in application.spec.llms}
     return room.crowded(application.workload, pods, nodes, booked, _terms(application))
 
@@ -83,7 +85,7 @@ def _terms(application: ServeApplication) -> Callable[[Model], Terms]:
 
 
 def _who(deployments: Sequence[Deployment]) -> str:
-    """The pod, by the replicas that it holds and the accelerators of each."""
+    """Return a description of the pod by its replicas and the accelerators of each."""
     shares = [of_replica(each).accelerators for each in deployments]
     first = next((place for place, share in enumerate(shares) if share), None)
     told = []
@@ -100,14 +102,14 @@ def _who(deployments: Sequence[Deployment]) -> str:
 
 
 def _less(group: Group, own: str) -> tuple[Apart, ...]:
-    """A pod that is written out with no more than its deployments can use."""
+    """Return the advice to size a worker group's pod by its deployments, or none if it is not larger."""
     needed = max((_devices(of_replica(each).accelerators) for each in group.deployments), default=0)
     how = f"lower {own}.accelerators to {needed}, which is what its deployments need"
     return (Apart(needed, how),) if needed < group.accelerators else ()
 
 
 def _apart(group: Group) -> tuple[Apart, ...]:
-    """Fewer replicas in one pod, then fewer bundles."""
+    """Return the ways to need smaller pods: fewer replicas in one pod, then fewer bundles."""
     found = []
     largest = max(_devices(of_replica(each).accelerators) for each in group.deployments)
     if largest < group.accelerators:

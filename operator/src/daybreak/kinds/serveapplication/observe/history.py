@@ -1,4 +1,4 @@
-"""Which revisions an application has, and what it is built of at present: pure."""
+"""Revisions of an application, and the one from which it is currently built: pure functions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from daybreak.rollouts.revisions import Revision
 
 
 def config_maps(written: ServeApplication, manifest: Manifest, kept: Sequence[Revision]) -> frozenset[str]:
-    """Names of the ConfigMaps whose files count: of what is asked for, and of the revisions in use."""
+    """Return the names of the ConfigMaps with needed code: of the requested revision and those in use."""
     own, every = with_own(written, "", kept)
     history = History(manifest, written.spec.rollout, own, every)
     named = {config_map_of(each) for each in every if each.name in history.in_use}
@@ -31,15 +31,15 @@ def history_of(
     ray_service: Manifest | None,
     ray_clusters: Sequence[Manifest],
 ) -> History | None:
-    """Its revisions; None: which one it asks for is not known, since its code is looked for, or missing.
+    """Return the revisions, or None if the requested one is unknown without its code.
 
     Args:
-        written: The application as the person has written it.
-        manifest: The same with its status.
-        kept: The revisions that are kept.
-        contents: What is known of ConfigMaps with code, by their names.
-        ray_service: The RayService that is there.
-        ray_clusters: Its Ray clusters.
+        written: The application as the user has written it.
+        manifest: Manifest of the application, with its status.
+        kept: Revisions that are kept.
+        contents: Known contents of ConfigMaps with code, by name.
+        ray_service: The existing RayService.
+        ray_clusters: Ray clusters of the RayService.
     """
     own = _own(written, manifest, kept, contents)
     if own is None:
@@ -56,15 +56,15 @@ def history_of(
 
 
 def built(written: ServeApplication, history: History | None) -> ServeApplication:
-    """The application as it is built at present."""
+    """Return the application as it is currently built."""
     return (_built(written, history) if history is not None else None) or written
 
 
 def _built(written: ServeApplication, history: History) -> ServeApplication | None:
-    """The application of another revision than it is written; None: as it is written.
+    """Return the application of another revision, or None if it is built as written.
 
-    Before anything has answered there is nothing to go back to, and where a revision cannot be made again
-    what is written is all that is known.
+    Before any revision has answered there is none to return to. If a revision cannot be recreated, the
+    current spec is the only known one.
     """
     state = history.state
     if state is None or state.last_successful_revision is None or state.current_revision not in history.known:
@@ -79,10 +79,10 @@ def _own(
     kept: Sequence[Revision],
     contents: Mapping[str, Content],
 ) -> tuple[Revision, tuple[Revision, ...]] | None:
-    """The revision that is asked for, and all that are known; None: it is not known.
+    """Return the requested revision and all known ones, or None if the requested one is unknown.
 
-    As long as nobody can tell the files, they are those of before; where there is no before in that
-    ConfigMap, nothing else is asked for.
+    While the files are unknown, the previous files of the same ConfigMap are used. Without previous files in
+    that ConfigMap, the current revision stays the requested one.
     """
     code = written.spec.code
     name = code.config_map if code is not None else None
@@ -101,7 +101,7 @@ def _own(
 
 
 def _lost(revision: Revision, contents: Mapping[str, Content]) -> str:
-    """Why a revision cannot be made again; empty: it can, or nobody can tell."""
+    """Return the reason why a revision cannot be recreated; empty if it can, or if that is unknown."""
     name, files = config_map_of(revision), files_of(revision)
     content = contents.get(name)
     if not name or content is None:
@@ -115,7 +115,7 @@ def _lost(revision: Revision, contents: Mapping[str, Content]) -> str:
 def _serving(
     manifest: Manifest, ray_service: Manifest | None, ray_clusters: Sequence[Manifest]
 ) -> frozenset[str]:
-    """Digests of the files that the Ray clusters have read that are there, and need not be made again."""
+    """Return the digests of files that existing Ray clusters have read and need not get again."""
     gates = gates_before(mapping(manifest.get("status"))).values()
     if any(gate.sleep_depth is not None for gate in gates):
         return frozenset()

@@ -1,4 +1,4 @@
-"""Everything that one reconcile of a ServeApplication decides on."""
+"""All inputs of one reconcile of a ServeApplication."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,27 +18,27 @@ from daybreak.workloads import observed
 
 @dataclass(frozen=True)
 class Observed(observed.OneGate[ServeApplication]):
-    """What is seen of a ServeApplication at one moment."""
+    """Observation of a ServeApplication at one time."""
 
     kuberay_installed: bool = True
     ray_service: Manifest | None = None
     ray_clusters: tuple[Manifest, ...] = ()
     written: ServeApplication | None = None
-    """The application as the person has written it, where `subject` is built of another revision; None: it is
-    as written."""
+    """Application as the user has written it, if `subject` is built from another revision. None if `subject`
+    is as written."""
     history: History | None = None
-    """Its revisions; None: its spec cannot be read, or its code has not been looked for."""
+    """Revisions of the application. None if its spec is invalid, or if its code has not been looked up."""
     contents: Mapping[str, Content] = field(default_factory=dict)
-    """What is known of ConfigMaps with code, by their names."""
+    """Known contents of ConfigMaps with code, by name."""
 
     @property
     def asked_for(self) -> ServeApplication | None:
-        """The application as the person has written it."""
+        """Return the application as the user has written it."""
         return self.written or self.subject
 
     @property
     def target(self) -> ServeApplication | None:
-        """The application as it is asked for; None when that cannot be read."""
+        """Return the application as requested, or None if the requested revision is invalid."""
         asked, wanted = self.asked_for, self.history.wanted if self.history is not None else None
         if asked is None or wanted is None or (self.history is not None and wanted == self.history.own):
             return asked
@@ -46,12 +46,12 @@ class Observed(observed.OneGate[ServeApplication]):
 
     @property
     def code(self) -> Content | None:
-        """What is known of the ConfigMap with the code that is built; None: the code comes from elsewhere."""
+        """Return the content of the ConfigMap with the built code, or None if the code has another source."""
         return self._content(self.subject)
 
     @property
     def code_asked_for(self) -> Content | None:
-        """The same of the code that the person asks for."""
+        """Return the content of the ConfigMap with the requested code, or None for another source."""
         return self._content(self.asked_for)
 
     def _content(self, application: ServeApplication | None) -> Content | None:
@@ -61,11 +61,11 @@ class Observed(observed.OneGate[ServeApplication]):
         return self.contents.get(code.config_map, Content(awaited=True))
 
     def misfits_of(self, subject: ServeApplication, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
-        """What of one fits on no node."""
+        """Return the pods of an application that fit on no node."""
         return fit.misfits(subject, nodes)
 
     def policy(self, gate: str, sleep: Sleep | None) -> SleepPolicy:
-        """Return when it may sleep at this time. Also by force the whole Ray cluster goes."""
+        """Return the current sleep policy. A forced sleep also releases the whole Ray cluster."""
         policy = super().policy(gate, sleep)
         if policy.sleep is None and policy.must_sleep:
             return replace(policy, sleep=Sleep(depth=SleepDepth.CLUSTER))

@@ -1,4 +1,4 @@
-"""What is seen of a ServeApplication beside what is seen of any workload with one gate."""
+"""Observer of ServeApplications, in addition to the observer of all workloads with one gate."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,13 +26,13 @@ from daybreak.scheduling.fit import Question
 
 
 class Observer(observer.Observer[Observed]):
-    """Reads the cache and what gateways say; asks the API server nothing.
+    """Observer of ServeApplications that reads the cache and the gateways' reports, never the API server.
 
     Args:
-        parts: What every kind is built with.
-        gateways: Knows what gateways say; None: there are none.
-        ports: Gives out the gateways' ports.
-        code: Knows what ConfigMaps with code hold.
+        parts: Dependencies of every kind.
+        gateways: Source of the gateways' reports. None if there are no gateways.
+        ports: Allocator of the gateways' ports.
+        code: Watch of the ConfigMaps with code.
     """
 
     resource = SERVE_APPLICATIONS
@@ -44,15 +44,15 @@ class Observer(observer.Observer[Observed]):
         self._code = code
 
     def forget(self, key: Key) -> None:
-        """Drop what is kept of an application that is gone."""
+        """Drop the data of a deleted application."""
         self._code.forget(key)
 
     def questions(self, subject: ServeApplication) -> Sequence[Question]:
-        """Return what the fit check asks of the nodes for an application."""
+        """Return the fit check's questions about the nodes for an application."""
         return fit.questions(subject)
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
-        """The application as it is built at present, with the revisions that it has."""
+        """Return the observation of the application as it is currently built, with its revisions."""
         written, problems = read(manifest)
         seen = Observed(manifest, written, problems, now)
         if written is None:
@@ -72,7 +72,7 @@ class Observer(observer.Observer[Observed]):
         )
 
     def objects(self, key: Key, seen: Observed) -> Observed:
-        """With its RayService, and the Ray clusters of it."""
+        """Add the RayService and its Ray clusters."""
         ray_service, ray_clusters = self._ray(key)
         return replace(
             seen,
@@ -89,10 +89,10 @@ class Observer(observer.Observer[Observed]):
             Key(each["metadata"]["namespace"], each["metadata"]["name"])
             for each in self._cache.owned_by(self.owner(key), RAY_SERVICES)
         }
-        # A service of the same name may have one.
+        # A RayService of this name may belong to a service of the same name.
         return found if own else None, tuple(self._cache.owned_by(self.owner(key), RAY_CLUSTERS))
 
 
 def read(manifest: Mapping[str, Any]) -> tuple[ServeApplication | None, tuple[str, ...]]:
-    """A ServeApplication from its manifest, and what is wrong with it."""
+    """Return the ServeApplication that a manifest describes, and the problems of its spec."""
     return read_object(manifest, ServeApplication.from_manifest, validation.problems)

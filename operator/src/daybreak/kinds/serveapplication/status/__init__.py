@@ -1,1 +1,1 @@
-"""What the status of a ServeApplication says."""
+"""Status of a ServeApplication."""

@@ -1,4 +1,4 @@
-"""The status of a ServeApplication, put together from what was decided."""
+"""Status of a ServeApplication, built from the decision."""
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_status import GateBackend
@@ -15,7 +15,7 @@ _MOST = 64
 
 
 def status(view: View, outcome: Outcome) -> ServeApplicationStatus:
-    """The status as it should be."""
+    """Return the desired status of the application."""
     rolled, asleep = outcome.rolled, view.sleeps(outcome.gates.states)
     active = view.ray.active if not view.ray.leaving else ""
     backends = [GateBackend(cluster=active)] if active and not asleep else []
@@ -27,17 +27,17 @@ def status(view: View, outcome: Outcome) -> ServeApplicationStatus:
         deployments=[DeploymentStatus(name=name, status=said[name].status) for name in sorted(said)][:_MOST],
         accelerators=view.gpus,
         rollout=_rollout(view, rolled),
-        probed_configuration_hash=None if asleep else view.answered or None,
+        probed_configuration=None if asleep else view.answered or None,
     )
 
 
 def as_before(seen: Observed, reason: Reason, message: str) -> ServeApplicationStatus:
-    """The status of one that is being deleted, or cannot be read: what was there before stays."""
+    """Return the previous status for an application that is being deleted or whose spec is invalid."""
     return report.as_before(ServeApplicationStatus, seen, reason, message)
 
 
 def _rollout(view: View, rolled: Rolled | None) -> RolloutStatus | None:
-    """The last change; as it was where its revisions are not known at this moment."""
+    """Return the status of the last change, or the previous one while its revisions are unknown."""
     if rolled is None:
         return record.kept(view.seen.status)
     return record.said(rolled.state, rolled.history.revisions, rolled.limit)
