@@ -18,7 +18,7 @@ from daybreak.gateway.supervisor.control import Control, control_socket
 
 @pytest.fixture
 async def reported(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[dict[str, Any]]]:
-    """What asyncio reports about errors that no one took.
+    """The reports of asyncio about errors that no code took.
 
     asyncio takes the error of a connection in the finalizer of `StreamReaderProtocol`. In a cycle the
     collector may finalize the future first, and then asyncio logs it. This test removes the finalizer, which

@@ -8,5 +8,5 @@ def missing_kuberay(*, installed: bool) -> Problem | None:
     """Return the problem of an API server without RayServices, or None if it has them."""
     if installed:
         return None
-    said = "the API server does not serve RayService (ray.io/v1): install KubeRay or its CRDs"
-    return Problem(Reason.KUBERAY_NOT_INSTALLED, said, stalled=True)
+    message = "the API server does not serve RayService (ray.io/v1): install KubeRay or its CRDs"
+    return Problem(Reason.KUBERAY_NOT_INSTALLED, message, stalled=True)

@@ -10,8 +10,9 @@ _CLOSING: set[asyncio.Task[None]] = set()
 def close_connection(writer: asyncio.StreamWriter) -> None:
     """Close a connection, and take the error that a failed write left on it.
 
-    Whoever wrote or read has seen that error already. asyncio keeps a second copy for `wait_closed`, and logs
-    it as an error of the program if the garbage collector finds it before the connection.
+    The code that wrote or read has received that error already. asyncio keeps a second copy for
+    `wait_closed`. It logs that copy as an error of the program if the garbage collector finds it before the
+    connection.
     """
     writer.close()
     task = asyncio.get_running_loop().create_task(_wait_closed(writer))

@@ -345,8 +345,7 @@ def _most_ongoing(model: Mapping[str, Any]) -> int:
 
 
 def _most_queued(model: Mapping[str, Any], running: int) -> int:
-    """Return the maximum number of queued requests. Defaults to what all replicas run concurrently, at least
-    `MAX_QUEUED`."""
+    """Return the maximum number of queued requests, by default the capacity of all replicas."""
     return _count(at(model, "serve").get("maxQueuedRequests"), max(MAX_QUEUED, running))
 
 
