@@ -1,4 +1,4 @@
-# Daybreak from nothing: `make up`. Everything that is made lies in .daybreak/ and goes with `make down`.
+# `make up` installs everything below .daybreak/, and `make down` removes it.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
@@ -8,57 +8,57 @@ MAKEFLAGS += --no-print-directory
 STATE := .daybreak
 VENV := $(STATE)/venv
 PYTHON := $(VENV)/bin/python
-# Not `export`ed wholesale: an own KUBECONFIG is meant for `up`, and tests must never meet it by accident.
+# Without `export`: the user's KUBECONFIG is for `up` only, and tests must never use it by accident.
 RUN := PYTHONPATH=operator/src:e2e:. $(PYTHON)
-# What tests and the programs that they start import is compiled once, also where the environment forbids it.
+# Tests and the programs that they start share one bytecode cache, even if the environment forbids bytecode.
 PYTEST := PYTHONDONTWRITEBYTECODE= PYTHONPYCACHEPREFIX=$(CURDIR)/$(STATE)/pycache $(PYTHON) -m pytest
-# Of each test the lines that it runs, so that `make check` repeats only what a change affects.
+# The lines that each test runs, so that `make check` repeats only the tests that a change affects.
 AFFECTED := TESTMON_DATAFILE=$(CURDIR)/$(STATE)/testmon $(PYTEST) --testmon
-# Silent, or one line that says what a machine without network lacks.
+# Prints nothing, or one line that names the download that failed.
 DOWNLOAD := $(PYTHON) cluster/tools/download.py
 
-help: ## Say what can be made
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-up: $(VENV)/.made ## A cluster (or KUBECONFIG=yours), KubeRay, Daybreak and a sample model; ends with a chat answer
+up: $(VENV)/.made ## Start a cluster (or use KUBECONFIG), install KubeRay, Daybreak and a sample model, and chat
 	@$(RUN) -m quickstart up
 
-down: ## Remove all of it: processes, network devices, mounts, files
+down: ## Remove everything that `up` made: processes, network devices, mounts, files
 	@if [ -x $(PYTHON) ] && [ -e $(VENV)/.made -o -d $(STATE)/cluster ]; then $(RUN) -m quickstart down; fi
-	@# The hook's programs go with the environment.
+	@# The environment contains the programs of the hooks.
 	@if [ -z "$${CI-}" ] && [ -x $(VENV)/bin/pre-commit ] && [ -e .git ] && [ -z "$$(git config core.hooksPath)" ]; then \
 	  $(VENV)/bin/pre-commit uninstall >/dev/null; fi
 	@if [ ! -d $(STATE)/cluster ]; then rm -rf $(STATE); fi
 
-setup: $(VENV)/.made ## The Python environment, and hooks that check each commit
+setup: $(VENV)/.made ## Create the Python environment, and install the pre-commit hooks
 	@if [ -z "$${CI-}" ] && [ -e .git ] && [ -z "$$(git config core.hooksPath)" ]; then \
 	  $(VENV)/bin/pre-commit install --allow-missing-config >/dev/null; fi
 
-check: lint ## Lint, and the unit, golden and property tests that your change affects (the first run runs all of them)
+check: lint ## Lint, and run the unit, golden and property tests that your change affects (the first run: all)
 	@$(AFFECTED) tests/unit tests/golden tests/property
 
-status: $(VENV)/.made ## What is running
+status: $(VENV)/.made ## Show the running parts of the cluster
 	@$(RUN) -m cluster status
 
-# Four at a time, for two cores: much of it waits for API servers and gateways.
-test: $(VENV)/.made ## Every test that needs no running model: unit, golden, property, API, chart
+# Four workers for two cores, because many tests wait for API servers and gateways.
+test: $(VENV)/.made ## Run the tests that need no running model: unit, golden, property, API, gateway, chart
 	@$(RUN) -m cluster build --for tests
 	@$(PYTEST) -n 4 --dist loadgroup --durations 10 -m 'not long' tests
 
-test-long: $(VENV)/.made ## The same with all examples of property tests, and tests that take minutes of a core
+test-long: $(VENV)/.made ## Run these with all examples of property tests, and tests that take minutes of a core
 	@$(RUN) -m cluster build --for tests
 	@DAYBREAK_LONG_TESTS=1 $(PYTEST) -n 3 --dist loadgroup --timeout 1800 --durations 10 tests
 
 cluster: $(VENV)/.made
 	@$(RUN) -m cluster up --images
 
-e2e: cluster ## End to end on the embedded cluster: real Kubernetes, KubeRay, Ray and vLLM
+e2e: cluster ## Run the end-to-end tests on the embedded cluster: Kubernetes, KubeRay, Ray and vLLM
 	@$(PYTEST) -x --timeout 1200 --durations 10 -m 'not long' e2e/story
 
-e2e-long: cluster ## The same with what takes long and shows little more
+e2e-long: cluster ## Run these and the long end-to-end tests
 	@$(PYTEST) --timeout 1200 --durations 10 e2e/story
 
-lint: $(VENV)/.made ## Style, types, layers and generated files
+lint: $(VENV)/.made ## Check style, types, layers, prose and generated files
 	@$(VENV)/bin/ruff check .
 	@$(VENV)/bin/ruff format --check .
 	@$(VENV)/bin/mypy operator/src cluster e2e tests bench scripts
@@ -70,21 +70,21 @@ generated: $(VENV)/.made
 	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py --check
 
-generate: $(VENV)/.made ## Remake CRDs, schema, API docs and the kustomize base from their sources
+generate: $(VENV)/.made ## Generate CRDs, schemas, reference pages and the kustomize base from their sources
 	@$(RUN) -m cluster build --for chart
 	@$(RUN) scripts/generate.py
 
-bench: $(VENV)/.made ## Measure; results in bench/results/*.json and docs/benchmarks.md (two hours; starts the cluster as `up` does)
+bench: $(VENV)/.made ## Run the benchmarks and write bench/results/*.json and docs/benchmarks.md (two hours; starts the cluster)
 	@$(RUN) -m cluster build --for tests
 	@$(RUN) -m bench --without-cluster
 	@$(RUN) -m quickstart up
 	@$(RUN) -m bench --with-cluster
 	@$(RUN) scripts/generate.py
 
-# In the image it is /opt/ray/bin/python; elsewhere the Python with the packages of images/ray's lock.
+# /opt/ray/bin/python in the image, else a Python with the packages of images/ray's lock.
 GPU_PYTHON ?= python3
 
-gpu-check: ## On a machine with GPUs: does it serve, and as quick as `vllm serve`? GPU_PYTHON has images/ray's packages
+gpu-check: ## Compare Daybreak with `vllm serve` on this machine's GPUs; GPU_PYTHON has the packages of images/ray
 	@PYTHONPATH=operator/src:e2e:.:$${PYTHONPATH-} $(GPU_PYTHON) -m bench.gpu $(GPU_CHECK)
 
 lock: $(VENV)/.made ## Recompile every lock file from its .in file
@@ -93,7 +93,7 @@ lock: $(VENV)/.made ## Recompile every lock file from its .in file
 	    $$file.in -o $$file.txt; done
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) scripts/lock_images.py
 
-pin-bases: $(VENV)/.made ## Write the digests that the images' bases have now into the Dockerfiles (needs a network)
+pin-bases: $(VENV)/.made ## Write the current digests of the base images into the Dockerfiles (needs a network)
 	@$(PYTHON) scripts/pin_bases.py
 
 $(VENV)/.made: requirements/dev.txt requirements/bootstrap.txt

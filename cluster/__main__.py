@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"cluster: {error.filename} may not be written by this user: run it as root", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("cluster: interrupted; run the same command again to go on", file=sys.stderr)
+        print("cluster: interrupted; run the same command again to continue", file=sys.stderr)
         return 130
     return 0
 
@@ -45,8 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = up.add_mutually_exclusive_group()
     what.add_argument("--control-plane", action="store_true", help="only etcd and kube-apiserver, in seconds")
-    what.add_argument("--images", action="store_true", help="and build all images meanwhile, and load them")
-    up.add_argument("--name", type=_name, default="", help="with --control-plane: one more beside the others")
+    what.add_argument("--images", action="store_true", help="build and load all images during the start")
+    up.add_argument("--name", type=_name, default="", help="with --control-plane: name of an additional one")
     up.add_argument(
         "--crds", action="append", default=[], help="with --control-plane: `kuberay`, or files or folders"
     )

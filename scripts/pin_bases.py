@@ -1,12 +1,12 @@
-"""Pin the bases of the images by digest: each Dockerfile's BASE_IMAGE gets the digest that its tag has now.
+"""Pin the base images by digest: set the current digest of the tag in BASE_IMAGE of each Dockerfile.
 
-A tag can be moved, and a build of the same commit would then be another image. This asks the registry of each
-base, over the API that all of them have (OCI distribution), and writes NAME:TAG@sha256:… into the
-Dockerfiles. The digest is that of the index, so one line fits amd64 and arm64. It needs a network, so it is
-done by hand, when a base is to be renewed (`make pin-bases`), and committed.
+A registry can move a tag, so that a later build of the same commit produces another image. The script queries
+the registry of each base image through the OCI distribution API and writes NAME:TAG@sha256:… into the
+Dockerfiles. The digest identifies the image index, so that one line is valid for amd64 and arm64. The script
+needs a network: run it manually (`make pin-bases`) to renew the base images, and commit the result.
 
-    python scripts/pin_bases.py            # look up and write
-    python scripts/pin_bases.py --check    # say whether all bases have a digest; nothing is looked up
+    python scripts/pin_bases.py            # look up and write the digests
+    python scripts/pin_bases.py --check    # fail if a base image has no digest; needs no network
 """
 
 import argparse
@@ -32,7 +32,7 @@ _SECONDS = 30
 
 
 class NotPinned(Exception):
-    """Base without a digest, and the reason why none can be found."""
+    """Base image without a known digest, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Reference:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a reference. Raises NotPinned if it has no tag to look up."""
+        """Parse an image reference. Raises NotPinned if it has no tag."""
         written, _, digest = text.partition("@")
         name, colon, tag = written.rpartition(":")
         if not colon or "/" in tag:
@@ -62,20 +62,20 @@ class Reference:
     def url(self) -> str:
         """Return the URL of the image's manifest.
 
-        A registry on this machine is queried without TLS, as Docker does.
+        Local registries are queried without TLS, as in Docker.
         """
         local = self.registry.partition(":")[0] in ("localhost", "127.0.0.1")
         return f"{'http' if local else 'https'}://{self.registry}/v2/{self.repository}/manifests/{self.tag}"
 
 
 def digest_of(reference: Reference) -> str:
-    """Return the digest of the index that the tag currently refers to. Raises NotPinned."""
+    """Return the digest of the image index of the tag. Raises NotPinned if it cannot be determined."""
     try:
         found, kind = _head(reference, None)
     except OSError as error:
-        raise NotPinned(f"{reference.written}: {reference.registry} cannot be asked: {error}") from error
+        raise NotPinned(f"{reference.written}: {reference.registry} cannot be queried: {error}") from error
     if kind not in _INDEXES:
-        raise NotPinned(f"{reference.written} is for one platform only ({kind}): name an index")
+        raise NotPinned(f"{reference.written} is for one platform only ({kind}); use an image index")
     if not _DIGEST.fullmatch(found):
         raise NotPinned(f"{reference.written}: {reference.registry} answers the digest {found!r}")
     return found
@@ -98,11 +98,11 @@ def _head(reference: Reference, token: str | None) -> tuple[str, str]:
 
 
 def _token(asked: str) -> str:
-    """Return an anonymous token, which registries issue for public repositories."""
+    """Return an anonymous token, as registries issue for public repositories."""
     wanted = dict(re.findall(r'(\w+)="([^"]*)"', asked))
     realm = wanted.pop("realm", "")
     if urllib.parse.urlsplit(realm).scheme not in ("http", "https"):
-        raise OSError(f"its registry asks for a token from {realm!r}")
+        raise OSError(f"the registry requires a token from the unsupported URL {realm!r}")
     url = f"{realm}?{urllib.parse.urlencode(wanted)}"
     with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310 - checked above
         said = json.loads(answer.read(65536))
@@ -110,7 +110,7 @@ def _token(asked: str) -> str:
 
 
 def bases(images: Path) -> dict[Path, Reference]:
-    """Return the base of each Dockerfile that has one."""
+    """Return the base image of each Dockerfile that has one."""
     found = {}
     for file in sorted(images.glob("*/Dockerfile")):
         for match in _BASE.finditer(file.read_text()):
@@ -138,7 +138,7 @@ def _distinct(named: dict[Path, Reference]) -> dict[str, Reference]:
 
 
 def unpinned(images: Path) -> list[str]:
-    """Describe the images whose base has no digest."""
+    """Return a message for each image that has a base image without a digest."""
     return [
         f"{file.parent.name}: {reference.written} has no digest"
         for file, reference in bases(images).items()
@@ -147,17 +147,17 @@ def unpinned(images: Path) -> list[str]:
 
 
 def main() -> int:
-    """Write or check the digests; return 0 if all bases have one."""
+    """Write or check the digests. Return 0 if all base images have one."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--check", action="store_true")
     if parser.parse_args().check:
         lines = unpinned(IMAGES)
-        print("\n".join(lines) or "every base has a digest")
+        print("\n".join(lines) or "Every base image has a digest")
         return 1 if lines else 0
     try:
-        print("\n".join(pin(IMAGES)) or "every base has the digest of now")
+        print("\n".join(pin(IMAGES)) or "Every base image already has the current digest")
     except NotPinned as error:
         print(f"pin-bases: {error}", file=sys.stderr)
         return 1

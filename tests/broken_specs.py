@@ -1,4 +1,4 @@
-"""LLMServices that must be refused, with what must be said.
+"""LLMServices that must be rejected, with the required messages.
 
 The unit tests hold the operator's models to them, the API tests the real API server's CRD: both must refuse
 each, so that neither depends on the other. Fields outside their own bounds are in `out_of_bounds_specs.py`.
@@ -338,4 +338,4 @@ BY_RULE = [
         "spec.models[0].source",
     ),
 ]
-"""Each breaks a rule, whose message both sides must say."""
+"""Specs that each break a rule; both sides must return its message."""

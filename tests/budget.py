@@ -3,7 +3,7 @@
 import os
 
 LONG = bool(os.environ.get("DAYBREAK_LONG_TESTS"))
-"""Whether this is `make test-long`."""
+"""True in `make test-long`."""
 _PART = 5
 _FEWEST = 20
 

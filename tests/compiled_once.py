@@ -1,4 +1,4 @@
-"""Environment of Python programs that tests start: what they import is compiled once, whoever starts them."""
+"""Environment of Python programs that tests start: imported modules are compiled once for all of them."""
 
 from cluster import paths
 

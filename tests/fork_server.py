@@ -1,7 +1,7 @@
-"""Starts by fork a program that tests start by the dozen: most of a start is the importing of what it needs.
+"""Start by fork a program that tests start by the dozen: most of a start is spent on imports.
 
 A server imports a module once, and makes each process of it by fork, before anything has run there. From then
-on it is a process like any other, with an environment, a log, signals and an end of its own.
+on it is a process like any other, with a separate environment, log, signals and end.
 A hash seed belongs to the server, so there are two servers, which take turns: what depends on an order that
 differs between two starts still differs.
 """
@@ -27,7 +27,7 @@ _servers: dict[tuple[str, int], "_Server"] = {}
 
 
 class Forked:
-    """A process that a server has made, with what `subprocess.Popen` has of it."""
+    """A process that a server has forked, with the interface of `subprocess.Popen`."""
 
     def __init__(self, server: "_Server", environment: Mapping[str, str], log: Path) -> None:
         self._server = server
@@ -35,13 +35,13 @@ class Forked:
         self._status: int | None = None
 
     def poll(self) -> int | None:
-        """Its exit status, negative for a signal; None while it runs."""
+        """Return the exit status, negative for a signal, or None if the process runs."""
         if self._status is None:
             self._status = self._server.ask(poll=self.pid)
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Its exit status, once it has ended; raises `subprocess.TimeoutExpired`."""
+        """Return the exit status, once the process has ended; raises `subprocess.TimeoutExpired`."""
         until = time.monotonic() + timeout if timeout is not None else None
         while (status := self.poll()) is None:
             if until is not None and timeout is not None and time.monotonic() > until:
@@ -50,7 +50,7 @@ class Forked:
         return status
 
     def send_signal(self, number: int) -> None:
-        """Signal it, if it runs: its number belongs to nobody else until its status is read."""
+        """Signal the process if it runs: its number is not reused until its status is read."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
@@ -76,7 +76,7 @@ class _Server:
         ours.close()
 
     def ask(self, **order: Any) -> Any:
-        """What it answers to an order."""
+        """Return the server's answer to an order."""
         with self._lock:
             self._channel.write(json.dumps(order) + "\n")
             self._channel.flush()

@@ -16,18 +16,18 @@ _PREFIX = "DAYBREAK_"
 
 
 def rights() -> list[dict[str, Any]]:
-    """The objects that give the operator its rights."""
+    """Return the objects that give the operator its rights."""
     return [each for each in _objects() if each["kind"] in _RIGHTS]
 
 
 def listed(objects: Iterable[dict[str, Any]]) -> str:
-    """Objects as text for `kubectl apply`, after the namespace that the operator is installed in."""
+    """Return objects as text for `kubectl apply`, after the namespace that the operator is installed in."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": [namespace, *objects]})
 
 
 def settings() -> dict[str, str]:
-    """The operator's DAYBREAK_… variables, without the prefix."""
+    """Return the operator's DAYBREAK_… variables, without the prefix."""
     [deployment] = [each for each in _objects() if each["kind"] == "Deployment"]
     [container] = deployment["spec"]["template"]["spec"]["containers"]
     return {
@@ -39,7 +39,7 @@ def settings() -> dict[str, str]:
 
 
 def platform() -> Platform:
-    """What the builders know of it."""
+    """Return the installation's properties that the builders use."""
     return Settings.from_environment({_PREFIX + name: value for name, value in settings().items()}).platform
 
 

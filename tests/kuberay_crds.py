@@ -1,7 +1,7 @@
 """KubeRay's CustomResourceDefinitions, as much of them as Daybreak uses.
 
-What an API server does for them when it starts, and for each that comes, costs it ten seconds of CPU, most of
-it for versions and kinds that nobody names here. The schemas of what is left are KubeRay's own, whole.
+An API server spends ten seconds of CPU on them when it starts, and for each added one, most of it for
+versions and kinds that no test uses. The schemas of the remaining ones are KubeRay's own, complete.
 """
 
 import json
@@ -17,7 +17,7 @@ VERSION = "v1"
 
 
 def kuberay_crds() -> Path:
-    """The folder with them; made when it is not there."""
+    """Return the folder with the CRDs, which is created if missing."""
     full = cluster.kuberay_crds()
     folder = full.with_name(f"{full.name}-{VERSION}")
     if not folder.exists():

@@ -1,4 +1,4 @@
-"""The real KubeRay operator as a process of this machine, beside a control plane without a node for it."""
+"""The real KubeRay operator as a process of this machine, for a control plane without a node for it."""
 
 import contextlib
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ def _one_of(default: str, *others: str) -> dict[str, Any]:
 
 
 def crd() -> dict[str, Any]:
-    """The definition."""
+    """Return the CRD."""
     rolling = _of(
         partition=_NUMBER | {"default": 0},
         maxUnavailable=_NUMBER_OR_TEXT | {"default": 1},

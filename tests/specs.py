@@ -12,7 +12,7 @@ CLAIM = {"templateName": "one-gpu", "devices": 1}
 
 
 def manifest(name: str = "sample", model: Manifest | None = None, **spec: Any) -> Manifest:
-    """A manifest with one model, whose fields and whose spec's fields are replaced by those given."""
+    """Return a manifest with one model; arguments replace fields of the model and of the spec."""
     chat = {"name": "chat", "source": "hf://owner/model"} | (model or {})
     return {
         "apiVersion": API_VERSION,
@@ -23,12 +23,12 @@ def manifest(name: str = "sample", model: Manifest | None = None, **spec: Any) -
 
 
 def with_model(**fields: Any) -> Manifest:
-    """A manifest whose model has these fields."""
+    """Return a manifest with a model that has these fields."""
     return manifest(model=fields)
 
 
 def with_runtime(**fields: Any) -> Manifest:
-    """A manifest with these fields in `spec.runtime`."""
+    """Return a manifest with these fields in `spec.runtime`."""
     return manifest(runtime=fields)
 
 

@@ -5,16 +5,16 @@ from datetime import timedelta
 from daybreak.scheduling.claim import LOOK_AGAIN, PATIENCE
 
 HANDOVER = PATIENCE + LOOK_AGAIN + timedelta(seconds=3)
-"""What a turn takes beside itself: until the scheduler's word counts that there is no room, and until the
-operator looks again; and what the operator, gateways and the scheduler take, with seconds to spare."""
+"""Overhead of a turn: the time until the scheduler's report of missing capacity counts, and until the
+operator requeues; and the time of the operator, gateways and the scheduler, with seconds to spare."""
 
 
 def longest_wait(services: int, accelerators: int, awake: timedelta, stream: timedelta) -> timedelta:
-    """The longest wait of one of so many services with a pod each that are always asked.
+    """Return the longest wait of one of `services` services with a pod each that always receive requests.
 
-    Its own last stream, since it holds requests from the end of its turn on; and a turn of each of the
-    others, as many at a time as there are accelerators: who has had one holds younger requests than whoever
-    has waited meanwhile.
+    The wait includes the service's last stream, since it holds requests from the end of its turn on. It also
+    includes a turn of each of the others, as many at a time as there are accelerators: a service that has
+    had one holds younger requests than one that has waited since then.
 
     Args:
         services: How many.

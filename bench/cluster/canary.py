@@ -169,14 +169,14 @@ def _fail(admin: Admin) -> None:
     (port,) = pod["spec"]["containers"][0]["ports"]
     address = f"http://{pod['status']['podIP']}:{port['containerPort']}/fail"
     request = urllib.request.Request(address, b"", method="POST")
-    with urllib.request.urlopen(request, timeout=10):  # noqa: S310 -- a pod of ours
+    with urllib.request.urlopen(request, timeout=10):  # noqa: S310 -- Daybreak's pod
         pass
 
 
 def _is_listed(base: str) -> bool:
     """Return True if a gateway answers at the address and has the route."""
     try:
-        with urllib.request.urlopen(f"{base}/models", timeout=10) as answer:  # noqa: S310 -- a Service of ours
+        with urllib.request.urlopen(f"{base}/models", timeout=10) as answer:  # noqa: S310 -- a known Service
             return ROUTE in answer.read().decode()
     except OSError:
         return False

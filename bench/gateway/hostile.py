@@ -261,9 +261,9 @@ def main(connections: int = CONNECTIONS, seconds: int = SECONDS) -> None:
         measures=measures,
         goals=GOALS,
         runs=runs,
-        notes=f"{connections} hostile connections of each of {len(KINDS)} kinds ({', '.join(KINDS)}) beside "
-        f"{HONEST} honest clients for {seconds} s awake and up to 60 s asleep. RSS is that of the three "
-        "HAProxies, without what the kernel keeps. Honest clients and what answers them are one Python "
+        notes=f"{connections} hostile connections of each of {len(KINDS)} kinds ({', '.join(KINDS)}) "
+        f"alongside {HONEST} honest clients for {seconds} s awake and up to 60 s asleep. RSS is that of the "
+        "three HAProxies, without what the kernel keeps. Honest clients and what answers them are one Python "
         "process, hostile ones another, and both share the gateway's cores.",
     )
 

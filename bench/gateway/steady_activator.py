@@ -99,4 +99,4 @@ def _own_address() -> str:
         for each in addresses:
             if each.family.name == "AF_INET" and not each.address.startswith("127."):
                 return str(each.address)
-    raise LookupError("this machine has no address beside the loopback's")
+    raise LookupError("this machine has no address other than the loopback address")

@@ -106,8 +106,8 @@ def request(size: str = "", model: str = MODEL) -> bytes:
     """Return a chat completion request of 2 KB, or a longer one with a conversation of many turns."""
     turns = [
         ("system", "You are a helpful assistant. Answer briefly, and say so when you do not know. " * 4),
-        ("user", "How do I give a GPU back while nobody asks the model that it holds? " * 10),
-        ("assistant", "Let it sleep, and let something in front of it keep who comes waiting. " * 6),
+        ("user", "How do I release a GPU while no client sends requests to its model? " * 10),
+        ("assistant", "Let it sleep, and let a proxy in front of it hold the client requests. " * 6),
         ("user", "And how long does it take until it is back?"),
     ]
     turn = len(json.dumps([{"role": role, "content": content} for role, content in turns[1:3]]))

@@ -86,7 +86,7 @@ def _result(options: argparse.Namespace, file: Path | None) -> Result:
     """Return the result to fill."""
     return Result(
         file,
-        title=f"On GPUs, beside `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
+        title=f"On GPUs, compared with `vllm serve`: {_SHAPE[options.model_shape]}, tensor {options.tensor}",
         command=command_line(sys.argv[1:]),
         samples=render.rendered_samples(),
         head="images/ray-cpu" if options.head_python else "as the worker",

@@ -231,7 +231,7 @@ class Check:
             if answer is not None and answer.status == 200:
                 return True
             time.sleep(0.5)
-        self._say(f"nobody answers at the replica's own port {address[1]}")
+        self._say(f"the replica does not answer at its direct port {address[1]}")
         return False
 
     @contextmanager

@@ -106,7 +106,7 @@ def _run_clients(
     try:
         for process, job in zip(processes, jobs, strict=True):
             if process.stdin is None:
-                raise Failed("no way to tell the load what to do")
+                raise Failed("the load process has no standard input for its job")
             process.stdin.write(json.dumps(asdict(job)).encode())
             process.stdin.close()
             process.stdin = None

@@ -185,7 +185,7 @@ class RayCluster:
         """Return the created placement groups: the resources and node of each bundle."""
         answer = ask(self.dashboard, "GET", "/api/v0/placement_groups?detail=1")
         if answer is None or answer.status != 200:
-            raise Failed(f"Ray does not tell its placement groups: {answer}")
+            raise Failed(f"Ray does not report its placement groups: {answer}")
         return [
             [{"resources": each["unit_resources"], "node": each["node_id"]} for each in group["bundles"]]
             for group in answer.json["data"]["result"]["result"]

@@ -94,7 +94,7 @@ def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None
         + (f", and one run of {large} between them" if large else "")
         + ". RSS is the highest of a run. "
         f"Writes are without the {GATEWAY_WRITES} for each namespace's gateway. "
-        "Bare writes are the same ones without an operator: nobody watches, nothing is decided.",
+        "Bare writes are the same writes without an operator: no watches and no decisions.",
     )
 
 

@@ -134,7 +134,7 @@ def main(compression: float = COMPRESSION, seed: int = SEED, sessions: int = Sha
         "time within the hour in which they compute. Lost: an error, or no answer in all that time. A wait "
         "is a request's time without what its engine computed for it; of one that was never answered, all of "
         "it. The bound is that of docs/sleep.md: the longest request, and one turn of each of the others "
-        "(minAwake, the start, the longest request, 10 s), two at a time. Deadlock: somebody waits, and no "
+        "(minAwake, the start, the longest request, 10 s), two at a time. Deadlock: a request waits, and no "
         "engine starts "
         f"or computes for {STANDSTILL_SECONDS:.0f} seconds beyond afterIdle. `unlimited`: a GPU for each "
         "service, always awake.",

@@ -119,7 +119,7 @@ def _stand_ins(
         began = time.monotonic()
         ports = stage.serve(count)
         if len(ports) != count:
-            raise RuntimeError(f"{len(ports)} of {count} replicas listen at a port of their own")
+            raise RuntimeError(f"{len(ports)} of {count} replicas listen at a direct port")
         _say(f"{count} replicas with the stand-in after {time.monotonic() - began:.0f} s")
         with stage.gateway(ports, f"x{count}") as direct:
             for way in (stage.proxy, direct):

@@ -23,7 +23,7 @@ def main(port: int) -> None:
     """Serve the model with KServe, as its documentation shows."""
     import kserve
 
-    class Linear(kserve.Model):  # type: ignore[misc]  # only in an environment of its own
+    class Linear(kserve.Model):  # type: ignore[misc]  # installed only in a dedicated environment
         def __init__(self) -> None:
             super().__init__("linear")
             self.ready = True

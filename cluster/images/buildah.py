@@ -105,7 +105,7 @@ def load(reference: str) -> None:
     """Pipe a built image into containerd and remove its layout."""
     folder = layout(reference)
     with subprocess.Popen(["tar", "-c", "."], cwd=folder, stdout=subprocess.PIPE) as archive:  # noqa: S607
-        importing = subprocess.run(  # noqa: S603 -- containerd's client and a name of ours
+        importing = subprocess.run(  # noqa: S603 -- containerd's client and Daybreak's image name
             ctr("images", "import", "--local", "-"),
             stdin=archive.stdout,
             capture_output=True,

@@ -52,7 +52,7 @@ def check_space(fresh: bool) -> None:
     free = shutil.disk_usage(paths.DAYBREAK).free / 2**30
     if free < need:
         raise ClusterError(
-            f"{free:.0f} GiB of disk are free in {paths.DAYBREAK}, {need} are needed: make room"
+            f"{free:.0f} GiB of disk are free in {paths.DAYBREAK}, {need} are needed: free disk space"
         )
     memory = parse_meminfo(Path("/proc/meminfo").read_text()) / 2**30
     if memory < MEMORY_GIB:

@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
         print(f"make {arguments[0]}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"make {arguments[0]}: interrupted; run it again to go on", file=sys.stderr)
+        print(f"make {arguments[0]}: interrupted; run it again to continue", file=sys.stderr)
         return 130
     return 0
 

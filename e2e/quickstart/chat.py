@@ -35,7 +35,7 @@ def port_forward(target: Target, namespace: str, service: str) -> Iterator[str]:
         text=True,
     ) as process:
         try:
-            assert process.stdout is not None  # noqa: S101 - it was asked for above
+            assert process.stdout is not None  # noqa: S101 - a pipe is requested above
             found = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
             if found is None:
                 raise ClusterError(f"kubectl port-forward failed: {process.communicate()[1].strip()}")

@@ -30,7 +30,7 @@ def own_images() -> Mapping[str, str]:
     named = {name: os.environ.get(variable, "") for name, variable in variables.items()}
     if not all(named.values()):
         raise ClusterError(
-            "a cluster of your own pulls images from a registry: build images/operator, images/gateway and "
+            "your cluster pulls images from a registry: build images/operator, images/gateway and "
             "images/ray-cpu, push them, and set OPERATOR_IMAGE, GATEWAY_IMAGE and RAY_CPU_IMAGE "
             "(docs/install.md, 'A tiny model on the CPU')"
         )
@@ -122,7 +122,7 @@ def talk(target: Target, report: Report) -> None:
     print(f"\n  you:   {QUESTION}\n  model: {answer!r}\n")
     kubectl = ".daybreak/bin/kubectl" if target.embedded else "kubectl"
     print(
-        f"How to go on:\n"
+        f"Next steps:\n"
         f"  export KUBECONFIG={'$PWD/.daybreak/kubeconfig' if target.embedded else target.kubeconfig}\n"
         f"  {kubectl} get llm\n"
         f"  {kubectl} port-forward service/{SAMPLE_NAME} 8080:80 &\n"

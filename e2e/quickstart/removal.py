@@ -26,8 +26,8 @@ def remove(target: Target, report: Report) -> None:
         target.helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
     if others:
         report.say(
-            f"kept: {', '.join(others)}: they go on answering, but nobody repairs or wakes them, "
-            "or removes their gateways, until Daybreak is installed again"
+            f"kept: {', '.join(others)}: they continue to serve, but are not "
+            "repaired or woken, and their gateways are not removed, until Daybreak is installed again"
         )
     report.say(
         "kept: the CRDs (kubectl delete crd llmservices.daybreak.dev llmbatches.daybreak.dev "

@@ -86,5 +86,5 @@ def chosen() -> Target:
         return Target(paths.KUBECONFIG, embedded=True)
     path = Path(own)
     if not path.is_file():
-        raise ClusterError(f"KUBECONFIG names {own}, which is no file: unset it for a cluster of our own")
+        raise ClusterError(f"KUBECONFIG names {own}, which is no file: unset it for the embedded cluster")
     return Target(path, embedded=False)

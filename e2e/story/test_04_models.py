@@ -250,7 +250,7 @@ def test_a_model_that_nobody_asks_sleeps_alone(
     eventually(lambda: phases(kubernetes), lambda seen: seen.get(FROM_BUCKET) == "Asleep", minutes=3)
     eventually(lambda: kubernetes.names("pods", *workers), lambda pods: len(pods) == 1, minutes=3)
     assert phases(kubernetes) == {FROM_IMAGE: "Awake", FROM_BUCKET: "Asleep"}
-    assert say(both, FROM_IMAGE) == from_image, "the other one goes on"
+    assert say(both, FROM_IMAGE) == from_image, "the other model continues to answer"
     assert phases(kubernetes)[FROM_BUCKET] == "Asleep", "and that wakes nothing"
 
 

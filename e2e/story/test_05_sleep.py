@@ -126,7 +126,7 @@ def test_a_storm_from_one_to_zero_to_one(
     assert not tally.there_twice, tally.there_twice[:5]
     assert sum(tally.reached.values()) == tally.sent
     assert tally.at_replicas > tally.sent // 2, "the proxy is the backup"
-    assert tally.connections <= AT_ONCE, "none was closed on the way"
+    assert tally.connections <= AT_ONCE, "no connection was closed during the storm"
     assert {"Awake", "Draining", "Asleep", "Waking"} <= {phase for phase, _ in tally.waves}
     assert tally.turned_round, tally.phases
     measured(kubernetes, tiny, "Workers")

@@ -122,7 +122,7 @@ def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes
     assert not tally.lost, tally.lost[:5]
     assert not tally.wrong, tally.wrong[:5]
     assert tally.answered == tally.sent
-    assert tally.connections <= AT_ONCE, "none was closed on the way"
+    assert tally.connections <= AT_ONCE, "no connection was closed during the storm"
     assert {"Awake", "Draining", "Asleep", "Waking"} <= {phase for phase, _ in tally.waves}
     assert tally.turned_round, tally.phases
     eventually(lambda: pods(kubernetes), lambda seen: not seen, minutes=3)

@@ -1,10 +1,10 @@
 """Import what Ray Serve LLM, vLLM's engine and Ray's own processes import, so that Python keeps the bytecode.
 
-The image's user cannot write beside the modules: without their bytecode, each of the several processes of one
-replica would compile the same 6,000 modules again at every start. To compile all 25,000 of the image would
-take four times as long and 300 MB.
+The image's user cannot write next to the modules. Without their bytecode, each of a replica's processes would
+compile the same 6,000 modules at every start. Compiling all 25,000 modules of the image would take four times
+as long and 300 MB.
 
-The second half also writes down what vLLM would have to find out about the models' classes (KNOWN).
+The second half also records facts about model classes that vLLM would otherwise collect at run time (KNOWN).
 
 Usage: used_modules.py without-torch|with-torch. The first half may run while torch is still being changed.
 """
@@ -45,7 +45,7 @@ WITH_TORCH = (
     "vllm.v1.executor.multiproc_executor",
     "vllm.v1.worker.cpu_worker",
 )
-# Small ones of Ray's own processes, whose parts are imported by name at run time.
+# Small packages of Ray's own processes. Their modules are imported by name at run time.
 WHOLE = ("opencensus", "ray/_private", "ray/autoscaler", "ray/core/generated", "ray/dashboard")
 ARCHITECTURES = ("LlamaForCausalLM", "Qwen2ForCausalLM")
 KNOWN = Path("/opt/daybreak/cache/vllm")

@@ -86,7 +86,7 @@ class Segment(NamedTuple):
     align: int
 
     def holds(self, first: int, last: int) -> bool:
-        """Whether the loader reads these addresses from this part of the file."""
+        """Return True if the loader reads these addresses from this part of the file."""
         return self.kind == PT_LOAD and self.address <= first and last <= self.address + self.in_file
 
 
@@ -167,7 +167,7 @@ def _elf_files(site: Path) -> Iterator[Path]:
 
 
 def main(site: Path) -> None:
-    """Link the stub beside torch's libraries, with the name of each missing library; cut the GPU code out."""
+    """Link the stub next to torch's libraries by the name of each missing library; remove the GPU code."""
     libraries = site / "torch" / "lib"
     (libraries / NEVER_LOADED).unlink(missing_ok=True)
     sonames: set[str] = set()

@@ -1,10 +1,10 @@
 """Compile FlashInfer's sampling kernels ahead of time: vLLM uses them in the warm-up of every engine.
 
-FlashInfer compiles a module when it is first called, unless the library lies in its folder for what is
-compiled ahead (`flashinfer/data/aot`). vLLM samples with it by default, so that each start on an empty cache
-would wait for nvcc; with sixteen cores a minute and a half. Neither nvcc nor FlashInfer's generator of build
-files needs a GPU, and of torch the generator wants only two facts, which stand below: so this runs without
-torch, in the image before it is installed and in the tests.
+FlashInfer compiles a module at its first call, unless its folder of precompiled libraries has the module
+(`flashinfer/data/aot`). vLLM samples with FlashInfer by default, so each start on an empty cache would wait
+for nvcc: a minute and a half with 16 CPUs. Neither nvcc nor FlashInfer's generator of build files needs a
+GPU. The generator needs only two facts from torch, which are set below. Therefore this program runs without
+torch: in the image before torch is installed, and in the tests.
 
 Usage: kernels.py SITE_PACKAGES [ARCHITECTURE ...], for example 9.0; by default what every GPU needs that vLLM
 samples with FlashInfer on (compute capability 8.0 to 12.1). Needs `c++` and `ninja`.

@@ -8,7 +8,7 @@ if [[ $# -eq 3 && $1 == health-check && $2 == --address ]]; then
   exec timeout 5 bash -c 'exec 3<>"/dev/tcp/$0/$1"' "${3%:*}" "${3##*:}"
 fi
 
-# What vLLM would have to find out about the classes of models by importing itself once more, in a process of its own.
+# Facts about model classes. Without them, vLLM would import itself again in a separate process to collect them.
 known=/opt/daybreak/cache
 if [[ ${1-} == start && -d $known ]]; then
   cache=${XDG_CACHE_HOME:-$HOME/.cache}

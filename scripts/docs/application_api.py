@@ -11,18 +11,18 @@ HEAD = f"""\
 <!-- Made by `make generate` from operator/src/daybreak/api; do not edit. -->
 # ServeApplication
 
-`daybreak.dev/v1alpha1`, short name `{definition.SHORT_NAME}`. What it does and how it behaves is in
-[applications.md](applications.md), a whole one in
-[application.yaml](../manifests/samples/application.yaml). How tables are read is said in [api.md](api.md).
+`daybreak.dev/v1alpha1`, short name `{definition.SHORT_NAME}`. [applications.md](applications.md) describes
+its behavior, [application.yaml](../manifests/samples/application.yaml) is a complete example, and
+[api.md](api.md#reading-the-tables) explains the tables.
 
-`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, beginning with a letter;
-not `llm`. An LLMService or a ModelServer of the namespace cannot have the same name, since each makes a
-Service of it.
+`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, starting with a letter;
+`llm` is reserved. LLMServices, ModelServers and ServeApplications of a namespace need distinct names, because
+each creates a Service of its name.
 """
 
 
 def application_api_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/application-api.md."""
     return page(
         HEAD, crd.CRD.schema(), ServeApplicationSpec, ServeApplicationStatus, ConditionType, Reason, Phase
     )

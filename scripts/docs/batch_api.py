@@ -15,16 +15,17 @@ HEAD = f"""\
 <!-- Made by `make generate` from operator/src/daybreak/api; do not edit. -->
 # LLMBatch
 
-`daybreak.dev/v1alpha1`. What it does and how it behaves is in [batch.md](batch.md), a whole one in
-[manifests/samples](../manifests/samples/batch.yaml). `model` and `runtime` are those of an LLMService, see
-[Model](api.md#model) and [Runtime](api.md#runtime); how tables are read is said there too.
+`daybreak.dev/v1alpha1`. [batch.md](batch.md) describes its behavior, and
+[batch.yaml](../manifests/samples/batch.yaml) is a complete example. `model` and `runtime` have the fields of
+an LLMService, see [Model](api.md#model) and [Runtime](api.md#runtime). [api.md](api.md#reading-the-tables)
+explains the tables.
 
-`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, beginning with a letter.
+`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, starting with a letter.
 """
 
 
 def batch_api_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/batch-api.md."""
     status = (LLMBatchStatus, BatchConditionType, BatchReason, BatchPhase)
     return page(HEAD, crd.CRD.schema(), LLMBatchSpec, *status)
 
@@ -38,7 +39,7 @@ def page(
     reasons: type[StrEnum],
     phases: type[StrEnum],
 ) -> str:
-    """Return the page of a kind with a job; its `model` and `runtime` link to those of an LLMService."""
+    """Return the page of a kind; links to `model` and `runtime` lead to the sections in docs/api.md."""
     found = schema["properties"]
     parts = [head, "## Spec\n"]
     parts += [
@@ -47,7 +48,7 @@ def page(
     ]
     parts.append("## Status\n")
     parts += sections(status, found["status"])
-    parts.append("## Words in the status\n")
+    parts.append("## Status values\n")
     parts.append(words("Conditions", conditions))
     parts.append(words("Reasons", reasons))
     parts.append(words("Phases", phases))

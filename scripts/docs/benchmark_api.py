@@ -14,16 +14,16 @@ HEAD = f"""\
 <!-- Made by `make generate` from operator/src/daybreak/api; do not edit. -->
 # LLMBenchmark
 
-`daybreak.dev/v1alpha1`, short name `{definition.SHORT_NAME}`. What it does and how it behaves is in
-[tuning.md](tuning.md), whole ones in [load-test.yaml](../manifests/samples/load-test.yaml) and
-[tuning.yaml](../manifests/samples/tuning.yaml). `model` and `runtime` are those of an LLMService, see
-[Model](api.md#model) and [Runtime](api.md#runtime); how tables are read is said there too.
+`daybreak.dev/v1alpha1`, short name `{definition.SHORT_NAME}`. [tuning.md](tuning.md) describes its behavior,
+and [load-test.yaml](../manifests/samples/load-test.yaml) and [tuning.yaml](../manifests/samples/tuning.yaml)
+are complete examples. `model` and `runtime` have the fields of an LLMService, see [Model](api.md#model) and
+[Runtime](api.md#runtime). [api.md](api.md#reading-the-tables) explains the tables.
 
-`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, beginning with a letter.
+`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, starting with a letter.
 """
 
 
 def benchmark_api_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/benchmark-api.md."""
     status = (LLMBenchmarkStatus, BenchmarkConditionType, BenchmarkReason, BenchmarkPhase)
     return page(HEAD, crd.CRD.schema(), LLMBenchmarkSpec, *status)

@@ -1,4 +1,4 @@
-"""Page docs/benchmarks.md: the latest measurements and their goals."""
+"""Page docs/benchmarks.md: latest measurements with their goals."""
 
 import ast
 import json
@@ -12,15 +12,16 @@ from bench.names import NAMES
 HEAD = """\
 <!-- Made by `make generate` from bench/results; do not edit. -->
 # Benchmarks
-What was measured last, beside what was wanted. `make bench` measures it anew; the single runs are in
-`bench/results/`. Times say as much of the machine as of Daybreak, and a shared machine is half as quick in
-one hour as in another: ratios to something that ran beside it, in the same run, say more.
+This page compares the latest measurements with their goals. `make bench` repeats the measurements;
+`bench/results/` contains the single runs. Times depend on the machine as much as on Daybreak, and the speed
+of a shared machine can halve from one hour to the next. Ratios to a reference measured in the same run are
+therefore more reliable.
 
 """
 
 
 def benchmarks_md() -> str:
-    """Return the whole page: every measurement with a result, in the order in which they run."""
+    """Return the page docs/benchmarks.md: every measurement with a result, in the order of the runs."""
     found = [name for name in NAMES if _result(name).exists()]
     on_gpus = [json.loads(file.read_text()) for file in sorted(report.RESULTS.glob("gpu-*.json"))]
     sections = [_section(name) for name in found]
@@ -31,7 +32,7 @@ def benchmarks_md() -> str:
 def _gpu_kind(result: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str]:
     """Return the section function for a result, by its keys.
 
-    bench.gpu.tune records an engine for each step, bench.gpu a table of paths.
+    Results of bench.gpu.tune have steps, those of bench.gpu have a table of paths.
     """
     if "steps" in result:
         return tuning_section
@@ -44,7 +45,7 @@ def _section(name: str) -> str:
     cores, kubernetes = result["machine"]["cores"], result["versions"]["kubernetes"]
     lines = [f"## {title.rstrip('.')}", *([rest, ""] if rest else [])]
     lines += [f"`{result['command']}` on {cores} cores, Kubernetes {kubernetes}.", ""]
-    lines += ["| measure | figure | goal |", "| --- | --- | --- |"]
+    lines += ["| Measure | Result | Goal |", "| --- | --- | --- |"]
     lines += [row(key, value, result["goals"].get(key)) for key, value in result["measures"].items()]
     lines += ["", result["notes"], ""]
     return "\n".join(lines)
@@ -58,16 +59,17 @@ _COLUMNS = {
     "ttft_p50_ms": "TTFT p50, ms",
     "ttft_p95_ms": "TTFT p95, ms",
     "tpot_p50_ms": "TPOT p50, ms",
-    "cores_in_front": "cores in front of the engine",
+    "cores_in_front": "CPU cores before the engine",
     "errors": "errors",
 }
-"""Titles on the page of a path's figures on GPUs."""
+"""Column titles of the table of paths measured on GPUs, by key of the result."""
 
 
 GPU_PATHS = (
-    "`vllm` is `vllm serve` alone; `serve` the generated Serve application by Serve's proxy and ingress, "
-    "`gateway` the same behind our gateway; `direct` a replica's own port, `gateway_direct` the same behind "
-    "our gateway, which is what a client of an LLMService gets."
+    "Paths: `vllm` is `vllm serve` alone. `serve` is the generated Serve application, reached through "
+    "Serve's proxy and ingress; `gateway` is the same path behind Daybreak's gateway. `direct` is the direct "
+    "port of a replica; `gateway_direct` is the same path behind Daybreak's gateway, as clients of an "
+    "LLMService use it."
 )
 
 
@@ -76,15 +78,15 @@ def gpu_section(result: Mapping[str, Any]) -> str:
     lines = [f"## {result['title']}", ""]
     lines += [f"`{result['command']}` on {result['machine']['words']}."]
     if not result["complete"]:
-        lines += ["", "Not complete: the machine was gone before the end, or a step failed."]
+        lines += ["", "Not complete: the machine was lost before the end, or a step failed."]
     lines += ["", f"| {' | '.join(_COLUMNS.values())} |", "|" + " --- |" * len(_COLUMNS)]
     lines += ["| " + " | ".join(_cell(each[key]) for key in _COLUMNS) + " |" for each in result["table"]]
     if result["measures"]:
         lines += [
             "",
-            f"Judged: `{result['path']}`.",
+            f"Measures of the path `{result['path']}`:",
             "",
-            "| measure | figure | goal |",
+            "| Measure | Result | Goal |",
             "| --- | --- | --- |",
         ]
         lines += [row(key, value, result["goals"].get(key)) for key, value in result["measures"].items()]
@@ -92,7 +94,7 @@ def gpu_section(result: Mapping[str, Any]) -> str:
     lines += ["", GPU_PATHS]
     if notes := result.get("notes"):
         lines += ["", notes]
-    lines += ["", "Different from the sample: " + ", ".join(result["changes"]) + ".", ""]
+    lines += ["", "Differences from the sample: " + ", ".join(result["changes"]) + ".", ""]
     lines += ["Versions: " + ", ".join(f"{name} {is_}" for name, is_ in result["versions"].items()) + ".", ""]
     return "\n".join(lines)
 
@@ -101,13 +103,13 @@ def batch_section(result: Mapping[str, Any]) -> str:
     """Return the section with the results of `python -m bench.gpu.batch` on one machine."""
     lines = [f"## {result['title']}", "", f"`{result['command']}` on {result['machine']}."]
     if not result["complete"]:
-        lines += ["", "Not complete: the machine was gone before the end, or a way failed."]
-    lines += ["", "| way | rows | seconds | rows/s |", "| --- | --- | --- | --- |"]
+        lines += ["", "Not complete: the machine was lost before the end, or a run failed."]
+    lines += ["", "| Method | Rows | Seconds | Rows/s |", "| --- | --- | --- | --- |"]
     for run in result["runs"]:
         cells = run["way"], f"{run['rows']:,}", _figure(run["seconds"]), _figure(run["rows_per_second"])
         lines.append(f"| {' | '.join(cells)} |")
     if result["measures"]:
-        lines += ["", "| measure | figure | goal |", "| --- | --- | --- |"]
+        lines += ["", "| Measure | Result | Goal |", "| --- | --- | --- |"]
         lines += [row(key, value, result["goals"].get(key)) for key, value in result["measures"].items()]
     if notes := result.get("notes"):
         lines += ["", notes]
@@ -126,8 +128,8 @@ def tuning_section(result: Mapping[str, Any]) -> str:
             sure = "beyond noise" if gain.get("significant", gain.get("certain")) else "within noise"
             words += f", {gain['ratio']:.2f} times the baseline, {sure} (± {gain['noise']:.2f})"
         lines += ["", f"{words}."]
-    lines += ["", f"It stopped: {result['stopped']}. Engines started: {result['engineStarts']}."]
-    lines += [f"The noise of one window is {100 * result['noise']:.1f} %."]
+    lines += ["", f"Reason for the end: {result['stopped']}. Engine starts: {result['engineStarts']}."]
+    lines += [f"Noise of one window: {100 * result['noise']:.1f} %."]
     if notes := result.get("notes"):
         lines += ["", notes]
     lines += [
@@ -155,7 +157,7 @@ def _tuning_cells(step: Mapping[str, Any]) -> list[str]:
         return [_settings(step), f"did not start: {step['failure'].splitlines()[0]}", *[""] * 6]
     figures = [step["requests_per_second"], step["tokens_per_second"]]
     figures += [step["ttft_ms"]["p50"], step["ttft_ms"]["p95"], step["tpot_ms"]["p50"], step["errors"]]
-    load = str(step["clients"]) if "clients" in step else f"{step['rate']:g} requests/s are sent"
+    load = str(step["clients"]) if "clients" in step else f"{step['rate']:g} requests/s sent"
     return [_settings(step), load, *map(_figure, figures)]
 
 
@@ -184,6 +186,6 @@ def _result(name: str) -> Path:
 
 
 def _docstring(name: str) -> str:
-    """Return the docstring of a measurement's module, parsed because an import would import the cluster."""
+    """Return the docstring of a measurement's module without importing it, which would import the cluster."""
     source = report.RESULTS.parents[1] / f"{NAMES[name].replace('.', '/')}.py"
     return ast.get_docstring(ast.parse(source.read_text())) or name

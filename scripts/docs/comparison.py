@@ -1,4 +1,4 @@
-"""Pages docs/comparison.md and README.md with the latest measured figures."""
+"""Pages docs/comparison.md and README.md with the latest results."""
 
 import json
 import re
@@ -11,16 +11,16 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparison.md"
 README = ROOT / "README.md"
 FIGURE = re.compile(r"<!-- (?P<result>[\w-]+) (?P<measure>\w+)(?: (?P<clients>\d+))? -->[^<]*<!-- -->")
-"""Pattern of a figure on the page: the result's name and the measure; on GPUs, a path and its clients."""
+"""Pattern of a marked figure: the name of the result and the measure; on GPUs, the path and the clients."""
 
 
 def comparison_md() -> str:
-    """Return the current page with the figures of bench/results between their marks."""
+    """Return docs/comparison.md with every marked figure read from bench/results."""
     return FIGURE.sub(_marked, PAGE.read_text())
 
 
 def readme_md() -> str:
-    """Return README.md with the figures of bench/results between their marks."""
+    """Return README.md with every marked figure read from bench/results."""
     return FIGURE.sub(_marked, README.read_text())
 
 

@@ -1,4 +1,4 @@
-"""Docstrings of constants and enum members, read from the source because Python does not keep them."""
+"""Docstrings of constants and enum members, parsed from the source because Python discards them."""
 
 import ast
 import inspect
@@ -7,14 +7,14 @@ from types import ModuleType
 
 
 def of_constants(module: ModuleType) -> dict[str, str]:
-    """Return the docstring of each constant of a module, in source order; empty if there is none."""
+    """Return the docstring of each constant of a module, in source order; empty if it has none."""
     return _below_assignments(ast.parse(inspect.getsource(module)).body)
 
 
 def of_members(enumeration: type) -> dict[str, str]:
-    """Return the docstring of each member of an enum."""
+    """Return the docstring of each member of an enum, in source order."""
     parsed = ast.parse(inspect.getsource(enumeration)).body[0]
-    assert isinstance(parsed, ast.ClassDef)  # noqa: S101 - it is the source of a class
+    assert isinstance(parsed, ast.ClassDef)  # noqa: S101 - the source is a class definition
     return _below_assignments(parsed.body)
 
 

@@ -1,4 +1,4 @@
-"""Page variables.md of the gateway: HAProxy's variables of a request, with the files that use each."""
+"""Page variables.md of the gateway: request variables of HAProxy, with the files that use each."""
 
 import json
 import re
@@ -18,10 +18,10 @@ _WAITS = "slots.unknown("
 """Function that sets and reads the variable in its argument."""
 _HEAD = """\
 <!-- Made by `make generate` from templates, Lua and scripts/docs/gateway_variables.json; do not edit. -->
-# Variables of a request
+# Request variables
 
-HAProxy's rules and Lua pass values to each other in variables of a request, `txn.daybreak_NAME`. *Set* means
-that only the presence of the variable matters.
+HAProxy rules and Lua exchange values in request variables, `txn.daybreak_NAME`. For a variable whose meaning
+starts with *Set*, only the presence matters.
 """
 
 
@@ -34,7 +34,7 @@ class Uses:
 
 
 def uses(folder: str) -> Mapping[str, Uses]:
-    """Return the variables of the HAProxies of a folder, `hold` or `router`, with the files that use them."""
+    """Return the variables of a folder's HAProxies (`hold` or `router`), with the files that use each."""
     found: dict[str, Uses] = defaultdict(Uses)
     for file in sorted((GATEWAY / folder).rglob("*.*")):
         name = file.relative_to(GATEWAY / folder).as_posix()
@@ -49,13 +49,13 @@ def uses(folder: str) -> Mapping[str, Uses]:
 
 
 def meanings() -> Mapping[str, Mapping[str, str]]:
-    """Return what each variable means, by folder and name."""
+    """Return the meaning of each variable, by folder and name."""
     found: Mapping[str, Mapping[str, str]] = json.loads(MEANINGS.read_text())
     return found
 
 
 def variables_md() -> str:
-    """Return the whole page. Raises KeyError for a variable without a meaning."""
+    """Return the page variables.md. Raises KeyError if a variable has no meaning."""
     titles = {"hold": "The HAProxy in front of the services", "router": "The router's two HAProxies"}
     return _HEAD + "".join(f"\n## {titles[folder]}\n\n{_table(folder)}" for folder in FOLDERS)
 
@@ -74,7 +74,7 @@ def _note(found: dict[str, Uses], file: str, variables: Iterator[tuple[str, bool
 
 
 def _template(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each variable of a template, and True if a rule sets it."""
+    """Yield each variable of a template, with True if a rule sets it."""
     for line in text.splitlines():
         if line.lstrip().startswith("#"):
             continue
@@ -83,7 +83,7 @@ def _template(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _lua(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each variable of a Lua file, and True if a call sets it."""
+    """Yield each variable of a Lua file, with True if a call sets it."""
     constants = {constant: name for constant, name in _CONSTANT.findall(text)}
     for line in _CONSTANT.sub("", text).splitlines():
         code = line.partition("--")[0]

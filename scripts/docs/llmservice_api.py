@@ -24,7 +24,7 @@ HEAD = f"""\
 <!-- Made by `make generate` from operator/src/daybreak/api; do not edit. -->
 # LLMService
 
-`daybreak.dev/v1alpha1`, short name `llm`. The least that one needs:
+`daybreak.dev/v1alpha1`, short name `llm`. A minimal manifest:
 
 ```yaml
 apiVersion: daybreak.dev/v1alpha1
@@ -37,59 +37,67 @@ spec:
     source: hf://Qwen/Qwen2.5-7B-Instruct
 ```
 
-More are in [manifests/samples](../manifests/samples). `kubectl explain llm.spec --recursive` says the same as
-this page. Editors complete and check a manifest that begins with this line (with the path to your checkout):
+[manifests/samples](../manifests/samples) has more examples. `kubectl explain llm.spec --recursive` shows the
+fields of this page. For completion and validation in an editor, start the manifest with this line (adjust the
+path to your checkout):
 
 ```yaml
 # yaml-language-server: $schema=docs/llmservice.schema.json
 ```
 
-## How to read the tables
-- A **quantity** is Kubernetes' own: `500m`, `4`, `16Gi`. A fraction stands in quotes.
-- A **duration** is hours, minutes, seconds and milliseconds in that order: `90s`, `1h30m`, `500ms`.
-- A field without a default may be left out unless it is marked *needed*; *its own* means that the parts below
-  have defaults of their own.
-- References to Secrets, ConfigMaps, claims and ServiceAccounts are names in the service's own namespace.
+## Reading the tables
+- A **quantity** is a Kubernetes quantity: `500m`, `4`, `16Gi`. Fractions need quotes.
+- A **duration** consists of hours, minutes, seconds and milliseconds in that order: `90s`, `1h30m`, `500ms`.
+- A field without a default is optional unless it is marked *required*. The default *see fields* means that
+  the fields of that type have defaults.
+- References to Secrets, ConfigMaps, PersistentVolumeClaims and ServiceAccounts are names in the namespace of
+  the service.
 
-## What v1alpha1 promises
-Daybreak is not released: until it is, a field may change its name or meaning, with a line in the
-[changelog](../CHANGELOG.md). From the first release on:
+## Stability of v1alpha1
+Daybreak has no release yet. Until the first release, a field may change its name or meaning; the
+[changelog](../CHANGELOG.md) lists each change. After the first release:
 
-- a field of v1alpha1 keeps its name and its meaning, and a default that changes is told in the changelog;
-- a field that goes is refused for one release first, with the field to use instead, and never ignored;
-- the next version is served beside v1alpha1, and objects are converted by the API server between the two;
-- the status is for people and for `kubectl wait`: conditions and reasons keep their names, messages do not.
+- Fields of v1alpha1 keep their names and meanings. The changelog lists every changed default.
+- A removed field is first rejected for one release, with a message that names the replacement. Daybreak never
+  ignores a removed field.
+- The next version is served in addition to v1alpha1, and the API server converts objects between the two.
+- The status is for users and for `kubectl wait`: conditions and reasons keep their names, messages may
+  change.
 
-## Who checks what
-The API server refuses what breaks the tables and the rules below them, and unknown fields. The operator
-checks the rest when it sees the object, and says so in the condition `Stalled` with reason `InvalidSpec`,
-one sentence for each problem with the field's path and the nearest fix; running pods are then left as they
-are. Among these: engine arguments that vLLM {versions.VLLM} does not have or Daybreak sets itself, values
-that vLLM cannot take, names that Ray Serve would merge, volumes without a source and mounts without a
-volume, shared memory beyond the memory, a Ray older than {versions.RAY_MINIMUM}.
+## Validation
+The API server rejects unknown fields and objects that violate the tables or the rules below them. The
+operator checks the rest when it reconciles the object, and reports problems in the condition `Stalled` with
+reason `InvalidSpec`. The message has one sentence for each problem, with the path of the field and the
+nearest fix. Running pods stay unchanged. The operator reports, for example:
+
+- engine arguments that vLLM {versions.VLLM} does not have or that Daybreak sets itself
+- values that vLLM cannot accept
+- names that Ray Serve would merge
+- volumes without a source, and mounts without a volume
+- shared memory larger than the memory
+- a Ray version older than {versions.RAY_MINIMUM}
 
 `metadata.name` becomes the name of a RayService and of a Service: at most {definition.NAME_LIMIT} lower-case
-letters, digits and `-`, beginning with a letter.
+letters, digits and `-`, starting with a letter.
 """
 
 SCALE = """\
 ## Scaling
-`kubectl scale llm NAME --replicas=N` writes `spec.replicas`, which fixes every model at N; without it each
-model moves within its own `replicas`. To unset it again:
+`kubectl scale llm NAME --replicas=N` sets `spec.replicas`, which fixes every model at N replicas. If it is
+unset, each model scales within the bounds of its field `replicas`. To unset it again:
 
 ```sh
 kubectl patch llm NAME --type=json -p '[{"op": "remove", "path": "/spec/replicas"}]'
 ```
 
-A HorizontalPodAutoscaler reads and writes the same number, so it needs `spec.replicas` to be there: set it
-once. While it is unset, `GET .../scale` answers that the field does not exist, and such an autoscaler does
-nothing.
+A HorizontalPodAutoscaler reads and writes the same field, so set `spec.replicas` once before you use one.
+While the field is unset, `GET .../scale` reports that it does not exist, and the autoscaler does nothing.
 """
 
 FIT_CHECK = f"""\
-`Schedulable` knows the nodes that are there now. Where nodes are added when pods ask for them (cluster
-autoscaler, Karpenter), the annotation `{names.FIT_CHECK_ANNOTATION}: "{names.FIT_CHECK_OFF}"`
-(YAML needs the quotes) leaves the check out for one LLMService:
+`Schedulable` considers only the current nodes. If a node autoscaler (cluster autoscaler, Karpenter) adds
+nodes for pending pods, disable the check of an LLMService with the annotation
+`{names.FIT_CHECK_ANNOTATION}: "{names.FIT_CHECK_OFF}"` (YAML needs the quotes):
 
 ```sh
 kubectl annotate llm NAME {names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}
@@ -98,13 +106,13 @@ kubectl annotate llm NAME {names.FIT_CHECK_ANNOTATION}={names.FIT_CHECK_OFF}
 
 
 def api_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/api.md."""
     parts = [HEAD, "## Spec\n"]
     schema = crd.CRD.schema()["properties"]
     parts += sections(LLMServiceSpec, schema["spec"])
     parts += [SCALE, "## Status\n"]
     parts += sections(LLMServiceStatus, schema["status"])
-    parts.append("## Words in the status\n")
+    parts.append("## Status values\n")
     parts.append(words("Conditions", ConditionType))
     parts.append(FIT_CHECK)
     parts.append(words("Reasons", Reason))
@@ -114,9 +122,9 @@ def api_md() -> str:
 
 
 def sections(root: type[ApiModel], schema: Schema, known: Collection[type[ApiModel]] = ()) -> Iterator[str]:
-    """Yield a section for the type and each type below it, each once, in the order of the fields.
+    """Yield one section for the type and for each nested type, in the order of the fields.
 
-    Types in `known` already have a section elsewhere.
+    Types in `known` have a section on another page.
     """
     waiting, seen = [(root, schema)], {root, *known}
     while waiting:
@@ -134,15 +142,15 @@ def sections(root: type[ApiModel], schema: Schema, known: Collection[type[ApiMod
 
 def _section(model: type[ApiModel], schema: Schema) -> str:
     lines = [f"### {model.__name__}", " ".join((model.__doc__ or "").split()), ""]
-    lines += ["| field | type | default | meaning |", "| --- | --- | --- | --- |"]
+    lines += ["| Field | Type | Default | Meaning |", "| --- | --- | --- | --- |"]
     for name, field in model.model_fields.items():
         key = field.alias or name
         part = schema["properties"][key]
-        needed = " *(needed)*" if field.is_required() else ""
+        needed = " *(required)*" if field.is_required() else ""
         cells = (f"`{key}`{needed}", _type(field, part), _default(part), part.get("description", ""))
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     if schema.get("x-kubernetes-preserve-unknown-fields"):
-        lines.append("| *any other* | any | | Kubernetes' own, handed over as it is written. |")
+        lines.append("| *any other* | any | | Field of Kubernetes, passed on unchanged. |")
     if rules := [*_rules(model), *_list_rules(schema)]:
         lines += ["", "Rules:", *(f"- {rule}" for rule in rules)]
     return "\n".join(lines) + "\n"
@@ -157,11 +165,11 @@ def _list_rules(schema: Schema) -> Iterator[str]:
     for name, part in schema["properties"].items():
         if part.get("x-kubernetes-list-type") == "map":
             keys = " and ".join(f"`{key}`" for key in part["x-kubernetes-list-map-keys"])
-            yield f"items of `{name}` are told apart by {keys}, so each may stand there once."
+            yield f"items of `{name}` are identified by {keys}, which must be unique."
 
 
 def _model_of(annotation: Any) -> type[ApiModel] | None:
-    """Return the API type inside an annotation, or None."""
+    """Return the API type inside an annotation, or None if it has none."""
     if isinstance(annotation, type) and issubclass(annotation, ApiModel):
         return annotation
     for inner in typing.get_args(annotation):
@@ -177,7 +185,7 @@ def _enum_of(annotation: Any) -> type[enum.Enum] | None:
 
 
 def _type(field: FieldInfo, schema: Schema) -> str:
-    """Describe the values that the field accepts, with bounds."""
+    """Return a description of the values that the field accepts, with bounds."""
     child = _model_of(field.annotation)
     if child is not None:
         link = f"[{child.__name__}](#{child.__name__.lower()})"
@@ -226,12 +234,12 @@ def _default(schema: Schema) -> str:
         return ""
     value = schema["default"]
     if value == {}:
-        return "its own"
+        return "see fields"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def words(title: str, enumeration: type[enum.Enum]) -> str:
-    lines = [f"### {title}", "| word | meaning |", "| --- | --- |"]
+    lines = [f"### {title}", "| Value | Meaning |", "| --- | --- |"]
     meanings = docstrings.of_members(enumeration)
     lines += [f"| `{member.value}` | {meanings[member.name]} |" for member in enumeration]
     return "\n".join(lines) + "\n"

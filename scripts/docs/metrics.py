@@ -1,4 +1,4 @@
-"""Page docs/metrics.md: every metric of the operator and the gateways, from the code that exports it."""
+"""Page docs/metrics.md: every metric of the operator and the gateways, from the exporting code."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -18,19 +18,19 @@ from daybreak.kube import metrics as kube_metrics
 from daybreak.loop import sleep_metrics
 
 _SOURCES = (operator_metrics, kube_metrics, sleep_metrics)
-"""Modules that register the operator's metrics when they are imported."""
+"""Modules whose import registers the operator's metrics."""
 _UNITS = {"seconds": "seconds", "bytes": "bytes"}
 _PREFIX = "daybreak_"
 _HEAD = """\
 <!-- Made by `make generate` from the metrics' definitions; do not edit. -->
 # Metrics
 
-The operator exports its metrics at port 8080 (`/metrics`), each gateway pod at port 9180. With the Prometheus
-operator, the chart's value `metrics.podMonitor.enabled` creates PodMonitors for both and for Ray pods. Ray
-and vLLM export metrics of their own, which keep their names.
+The operator exports its metrics on port 8080 (`/metrics`), each gateway pod on port 9180. With the Prometheus
+operator, the chart value `metrics.podMonitor.enabled` creates PodMonitors for both and for Ray pods. Metrics
+of Ray and vLLM keep their names.
 
 A counter has the suffix `_total`; a histogram has the series `_bucket`, `_sum` and `_count`.
-`/metrics?name[]=daybreak_writes_total` of the operator returns one series; the parameter can be repeated.
+The operator's `/metrics?name[]=daybreak_writes_total` returns one metric; the parameter can be repeated.
 """
 
 
@@ -42,17 +42,17 @@ class _Row(NamedTuple):
 
 
 def metrics_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/metrics.md."""
     return f"{_HEAD}\n## Operator\n\n{_table(_operator())}\n## Gateway\n\n{_table(_gateway())}"
 
 
 def names() -> frozenset[str]:
-    """Return the name of every metric, as Prometheus stores it."""
+    """Return the names of all metrics as stored in Prometheus."""
     return frozenset(row.name for row in (*_operator(), *_gateway()))
 
 
 def _operator() -> Iterator[_Row]:
-    assert _SOURCES  # noqa: S101 - imported so that their metrics are registered
+    assert _SOURCES  # noqa: S101 - the imports register the metrics
     for collector in list(REGISTRY._collector_to_names):
         if isinstance(collector, MetricWrapperBase):
             found = cast(Any, collector)

@@ -1,4 +1,4 @@
-"""Page docs/responses.md: every error response of the gateway, from its table of responses."""
+"""Page docs/responses.md: every error response of the gateway, from the table of responses."""
 
 from daybreak.gateway.responses import responses
 from daybreak.gateway.responses.responses import Response
@@ -11,18 +11,17 @@ This page lists every error response that the gateway generates itself. For the 
 [troubleshooting.md](troubleshooting.md#what-clients-see) has causes and fixes. Responses of a model that the
 gateway forwards are not listed.
 
-The body has the shape of OpenAI's errors. The field `param` names the field of the request that is wrong, if
-there is one:
+The body has the format of OpenAI's errors. If a field of the request is invalid, `param` names it:
 
 ```json
 {"error": {"message": "...", "type": "...", "param": null, "code": "..."}}
 ```
 
 Programs should evaluate the status and the code. Several responses may share a code, and messages may change.
-A name in braces stands for a value of the single response; `{retry_after}` is in seconds.
+A name in braces is a placeholder for a value; `{retry_after}` is in seconds.
 
-The gateway runs several HAProxies: `hold` is the one in front of the services, and `router` stands for those
-of the namespace's address `llm` and of LLMRoutes. A request through `router` can receive responses of both.
+The gateway runs several HAProxies. `hold` is the HAProxy before the services. `router` means the HAProxies of
+the namespace's address `llm` and of LLMRoutes. A request through `router` can receive responses of both.
 
 If a request is not valid HTTP, or its headers are incomplete or too large, HAProxy responds with a fixed 400
 or 408 in HTML, which is not listed.
@@ -30,7 +29,7 @@ or 408 in HTML, which is not listed.
 
 
 def responses_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/responses.md."""
     lines = ["| Status | Code | Type | Message | Headers | HAProxy | When |", "| --- " * 7 + "|"]
     lines += [_row(response) for response in responses.table().values()]
     return f"{_HEAD}\n" + "\n".join(lines) + "\n"

@@ -11,18 +11,19 @@ HEAD = f"""\
 <!-- Made by `make generate` from operator/src/daybreak/api; do not edit. -->
 # LLMRoute
 
-`daybreak.dev/v1alpha1`. What it does and how it behaves is in [routes.md](routes.md), a whole one in
-[manifests/samples](../manifests/samples/route.yaml). How tables are read is said in [api.md](api.md).
+`daybreak.dev/v1alpha1`. [routes.md](routes.md) describes its behavior,
+[route.yaml](../manifests/samples/route.yaml) is a complete example, and [api.md](api.md#reading-the-tables)
+explains the tables.
 
-`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, beginning with a letter.
+`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, starting with a letter.
 """
 
 
 def route_api_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/route-api.md."""
     found = crd.CRD.schema()["properties"]
     parts = [HEAD, "## Spec\n", *sections(LLMRouteSpec, found["spec"])]
-    parts += ["## Status\n", *sections(LLMRouteStatus, found["status"]), "## Words\n"]
+    parts += ["## Status\n", *sections(LLMRouteStatus, found["status"]), "## Values\n"]
     parts.append(words("Conditions", RouteConditionType))
     parts.append(words("Reasons", RouteReason))
     parts.append(words("States of a backend", BackendState))

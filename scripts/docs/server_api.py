@@ -11,15 +11,16 @@ HEAD = f"""\
 <!-- Made by `make generate` from operator/src/daybreak/api; do not edit. -->
 # ModelServer
 
-`daybreak.dev/v1alpha1`, short name `{definition.SHORT_NAME}`. What it does and how it behaves is in
-[model-server.md](model-server.md), a whole one in
-[model-server.yaml](../manifests/samples/model-server.yaml). How tables are read is said in [api.md](api.md).
+`daybreak.dev/v1alpha1`, short name `{definition.SHORT_NAME}`. [model-server.md](model-server.md) describes
+its behavior, [model-server.yaml](../manifests/samples/model-server.yaml) is a complete example, and
+[api.md](api.md#reading-the-tables) explains the tables.
 
-`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, beginning with a letter;
-not `llm`. An LLMService of the namespace cannot have the same name, since both make a Service of it.
+`metadata.name`: at most {definition.NAME_LIMIT} lower-case letters, digits and `-`, starting with a letter;
+`llm` is reserved. An LLMService of the namespace must have another name, because both create a Service of
+their name.
 """
 
 
 def server_api_md() -> str:
-    """Return the whole page."""
+    """Return the page docs/model-server-api.md."""
     return page(HEAD, crd.CRD.schema(), ModelServerSpec, ModelServerStatus, ConditionType, Reason, Phase)

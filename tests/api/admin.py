@@ -54,7 +54,7 @@ _PATHS = {
     "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
 }
 OWNED = ("ServiceAccount", "NetworkPolicy", "PodDisruptionBudget", "Service", "RayService")
-"""What the operator makes for an LLMService, under a name that follows from the service's."""
+"""Kinds of the objects that the operator creates for an LLMService, with names derived from the service's."""
 ALL_OWNED = ("ControllerRevision", *OWNED)
 """All that it makes for one; a ControllerRevision is named by its content."""
 
@@ -81,7 +81,7 @@ class Admin:
         authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
         tls = ssl.create_default_context(cadata=authority)
         self.headers: dict[str, str] = {}
-        """Of each request."""
+        """Headers of each request."""
         if "token" in user:
             self.headers = {"Authorization": f"Bearer {user['token']}"}
         else:
@@ -94,13 +94,13 @@ class Admin:
         self._pool = urllib3.PoolManager(maxsize=8, ssl_context=tls, timeout=30, retries=False)
 
     def within(self, namespace: str) -> "Admin":
-        """The same, for another namespace."""
+        """Return an `Admin` for another namespace."""
         other = object.__new__(Admin)
         other.__dict__ = {**self.__dict__, "namespace": namespace}
         return other
 
     def connection(self) -> http.client.HTTPSConnection:
-        """A connection of one's own, for many requests with little work for each; they need `headers`."""
+        """Open a connection for many requests with little work for each; the requests need `headers`."""
         address = urlsplit(self._server)
         return http.client.HTTPSConnection(
             address.hostname or "", address.port, timeout=30, context=self._tls
@@ -130,7 +130,7 @@ class Admin:
         return json.loads(self.raw(method, path, *more, **options))
 
     def path(self, kind: str, name: str = "") -> str:
-        """Path of an object, or of the list of its kind."""
+        """Return the path of an object, or of the list of its kind."""
         return _PATHS[kind].format(f"namespaces/{self.namespace}/") + (f"/{name}" if name else "")
 
     def create(self, manifest: Mapping[str, Any]) -> Any:
@@ -138,7 +138,7 @@ class Admin:
         return self.request("POST", self.path(manifest["kind"]), manifest)
 
     def get(self, kind: str, name: str) -> Any:
-        """An object, or None."""
+        """Return an object, or None."""
         try:
             return self.request("GET", self.path(kind, name))
         except Refused as error:
@@ -147,7 +147,7 @@ class Admin:
             raise
 
     def list(self, kind: str, **query: str) -> Any:
-        """The objects of a kind in the namespace."""
+        """Return the objects of a kind in the namespace."""
         return self.request("GET", self.path(kind), query=query)["items"]
 
     def events(self, kind: str, since: str, seconds: int, **query: str) -> Any:
@@ -174,7 +174,7 @@ class Admin:
         self.raw("DELETE", self.path(kind, name), body)
 
     def writes(self) -> dict[tuple[str, str], int]:
-        """How many writes the API server has answered, by resource and verb, from its own count."""
+        """Return how many writes the API server has answered, by resource and verb, from its own count."""
         counted: dict[tuple[str, str], int] = {}
         for line in self.raw("GET", "/metrics").decode().splitlines():
             if line.startswith("apiserver_request_total{"):
@@ -188,7 +188,7 @@ class Admin:
 
 @contextlib.contextmanager
 def own_namespace(everywhere: Admin, prefix: str) -> Iterator[Admin]:
-    """The same hands in a new namespace, which goes at the end."""
+    """Yield an `Admin` in a new namespace, and delete the namespace at the end."""
     name = f"{prefix}-{uuid.uuid4().hex[:8]}"
     everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     yield everywhere.within(name)

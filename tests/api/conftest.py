@@ -1,7 +1,7 @@
 """One control plane for all API tests of a worker: etcd, kube-apiserver, the garbage collector, real CRDs.
 
-Where a test needs KubeRay to do something, it does so itself ("plays KubeRay", `played.py`): there is no
-KubeRay and no node here, and the operator cannot tell.
+If a test needs KubeRay to act, the test itself writes the results ("plays KubeRay", `played.py`): there is no
+KubeRay and no node here, and the operator cannot see a difference.
 """
 
 import itertools
@@ -22,7 +22,7 @@ __all__ = ("answers", "gated", "operator", "player", "sleeper", "traffic")  # fi
 
 CRDS = paths.REPOSITORY / "charts" / "daybreak" / "files" / "crds"
 JOBS = "tests.api.objects.jobs"
-"""Who plays a job listens on the one port of this machine that jobs speak on."""
+"""Group of the tests that simulate a job: they all listen on the one port of this machine that jobs use."""
 
 
 # First: pytest-xdist reads the groups in the same hook.
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -> ControlPlane:
-    """A control plane of its own, for a test that does to it what others could not bear."""
+    """Start a separate control plane, for a test whose actions would disturb other tests."""
     everybodys = paths.DAYBREAK / "tests"
     for left in everybodys.glob("*-*"):
         # A run that was killed could not end its own.
@@ -54,23 +54,23 @@ def start_plane(name: str, *, kuberay: bool = True, controllers: bool = False) -
 
 @pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
-    """The control plane that the API tests share."""
+    """Yield the control plane that the API tests share."""
     with start_plane("shared", controllers=True) as shared:
         yield shared
 
 
 @pytest.fixture
 def admin(plane: ControlPlane) -> Iterator[Admin]:
-    """An administrator's hands in a namespace of the test's own."""
+    """Yield an `Admin` in a namespace for the test only."""
     with own_namespace(Admin(plane.kubeconfig), "test") as own:
         yield own
 
 
 @pytest.fixture
 def alone(plane: ControlPlane, admin: Admin, tmp_path: Path, answers: Path) -> Iterator[Any]:
-    """Starts operators that watch the test's namespace only, and ends them after the test.
+    """Start operators that watch the test's namespace only, and end them after the test.
 
-    Each is a pod of its own unless `pod` says that it is the same one, started again.
+    Each operator is a separate pod, unless `pod` names the pod that starts again.
     """
     started: list[OperatorProcess] = []
     numbers = itertools.count(1)

@@ -1,6 +1,6 @@
-"""Operators, and what is played around them: fixtures for any control plane.
+"""Operators and the simulated components around them: fixtures for any control plane.
 
-A conftest that imports them has a `plane` and an `admin` of its own.
+A conftest that imports them has its `plane` and `admin` fixtures.
 """
 
 import json
@@ -18,13 +18,13 @@ from tests.api.operator_process import OperatorProcess, played_operator
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says which played services answer; see `playing/operator.py`."""
+    """Return the folder that defines which simulated services answer; see `playing/operator.py`."""
     return tmp_path_factory.mktemp("answers")
 
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says what gateways say; see `playing/operator.py`."""
+    """Return the folder with the simulated gateways' reports; see `playing/operator.py`."""
     return tmp_path_factory.mktemp("traffic")
 
 
@@ -32,7 +32,7 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def operator(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path
 ) -> Iterator[OperatorProcess]:
-    """The operator as a process, watching all namespaces, for the tests of one module."""
+    """Yield the operator as a process, watching all namespaces, for the tests of one module."""
     with played_operator(plane.kubeconfig, tmp_path_factory.mktemp("operator"), answers) as process:
         yield process
 
@@ -41,7 +41,7 @@ def operator(
 def gated(
     plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory, answers: Path, traffic: Path
 ) -> Iterator[OperatorProcess]:
-    """The same with gateways, in place of it: of two operators one would wait for the other's lease."""
+    """Replace the operator by one with gateways: of two operators, one would wait for the other's lease."""
     settings = {"PLAYED_TRAFFIC": str(traffic), "ENGINES": json.dumps(OWN_ENGINES), **GATEWAY}
     folder = tmp_path_factory.mktemp("operator")
     with played_operator(plane.kubeconfig, folder, answers, **settings) as process:
@@ -50,7 +50,7 @@ def gated(
 
 @pytest.fixture
 def sleeper(admin: Admin, answers: Path, traffic: Path) -> Iterator[Sleeper]:
-    """An LLMService, not made yet. It ends with the test: nobody plays on for it."""
+    """Yield an LLMService that does not exist yet. It ends with the test, and so does its simulation."""
     yield Sleeper(admin, answers, traffic)
     if admin.get("LLMService", NAME):
         admin.delete("LLMService", NAME)
@@ -58,7 +58,7 @@ def sleeper(admin: Admin, answers: Path, traffic: Path) -> Iterator[Sleeper]:
 
 @pytest.fixture
 def player(admin: Admin, answers: Path, traffic: Path) -> Iterator[Player]:
-    """What plays around a ModelServer that is not made yet. The server ends with the test."""
+    """Yield the simulated parts around a ModelServer that does not exist yet. It ends with the test."""
     yield Player(admin, answers, traffic)
     if admin.get(CHAT.kind, CHAT.name):
         admin.delete(CHAT.kind, CHAT.name)

@@ -1,4 +1,4 @@
-"""The operator as a process of its own, as it runs in a pod."""
+"""The operator as a separate process, as it runs in a pod."""
 
 import os
 import signal
@@ -72,13 +72,13 @@ class OperatorProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Return the process id."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether it runs."""
+        """Return True if the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
@@ -121,7 +121,7 @@ class OperatorProcess:
         return self._process.wait(seconds)
 
     def page(self, path: str) -> str:
-        """A page of its HTTP port; empty while it does not listen."""
+        """Return a page of the HTTP port; empty while it does not listen."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
                 return str(answer.read().decode())
@@ -132,12 +132,12 @@ class OperatorProcess:
 
     @property
     def looked_at(self) -> float:
-        """How often it has looked at something."""
+        """Return the number of reconciles so far."""
         assert self.page("/metrics"), "it is too busy to say so"
         return self.metric("daybreak_reconciles_total")
 
     def at_rest(self) -> float:
-        """How often it has looked at something, once it does no more.
+        """Return the number of reconciles, once it stays constant.
 
         A look counts itself after it has written the status.
         """
@@ -150,7 +150,7 @@ class OperatorProcess:
         return now
 
     def metric(self, name: str, **labels: str) -> float:
-        """Sum of a metric's series that bear these labels."""
+        """Return the sum of a metric's series that bear these labels."""
         total = 0.0
         for line in self.page(f"/metrics?name[]={name}").splitlines():
             series, _, value = line.rpartition(" ")
@@ -161,28 +161,28 @@ class OperatorProcess:
         return total
 
     def log(self) -> str:
-        """What it has logged."""
+        """Return the log of the process."""
         return self._log.read_text(errors="replace")
 
     @property
     def errors(self) -> list[str]:
-        """Lines of its log that tell of an error.
+        """Return lines of the log that report an error.
 
-        Without those by which the client says that it will ask again: an API server that has just been told
-        of a kind is not ready at once to have it watched.
+        Lines in which the client announces a retry are left out: after it has received a kind, an API server
+        is not ready at once to serve watches of it.
         """
         lines = [line for line in self.log().splitlines() if '"level": "error"' in line]
         return [line for line in lines if "storage is (re)initializing" not in line]
 
     def memory(self, field: str = "VmRSS") -> int:
-        """Resident memory in bytes; `VmHWM` is the most it ever was."""
+        """Return the resident memory in bytes; `VmHWM` is the maximum so far."""
         for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if line.startswith(f"{field}:"):
                 return int(line.split()[1]) * 1024
         raise LookupError(field)
 
     def cpu_seconds(self) -> float:
-        """Processor time used so far."""
+        """Return the processor time used so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -191,7 +191,7 @@ class OperatorProcess:
 def played_operator(
     kubeconfig: Path, folder: Path, answers: Path, **settings: str
 ) -> Iterator[OperatorProcess]:
-    """An operator that watches all namespaces, to whom models answer as the files in `answers` say.
+    """Yield an operator for all namespaces whose models answer as the files in `answers` define.
 
     Fails at the end when it has ended by itself, or logged an error.
     """

@@ -20,7 +20,7 @@ class Subject:
     spec: Mapping[str, Any]
 
     def manifest(self, **spec: Any) -> dict[str, Any]:
-        """The object; None leaves a field out."""
+        """Return the object; None leaves a field out."""
         return {
             "apiVersion": "daybreak.dev/v1alpha1",
             "kind": self.kind,
@@ -39,21 +39,21 @@ class Subject:
             admin.delete(self.kind, self.name)
 
     def everything(self, admin: Admin) -> dict[str, Any] | None:
-        """The owned objects, when all are there."""
+        """Return the owned objects, when all are there."""
         found = {kind: admin.get(kind, name) for kind, name in self.objects.items()}
         return found if all(found.values()) else None
 
     def status(self, admin: Admin) -> dict[str, Any]:
-        """What the operator says."""
+        """Return the status that the operator writes."""
         found: dict[str, Any] = (admin.get(self.kind, self.name) or {}).get("status") or {}
         return found
 
     def condition(self, admin: Admin, kind: str) -> dict[str, Any]:
-        """A condition; empty when it is not there."""
+        """Return a condition; empty when it is not there."""
         return next((each for each in self.status(admin).get("conditions", ()) if each["type"] == kind), {})
 
     def phase(self, admin: Admin, wanted: str) -> dict[str, Any]:
-        """The status, once it has that phase."""
+        """Return the status, once it has that phase."""
 
         def there() -> dict[str, Any] | None:
             found = self.status(admin)
@@ -62,7 +62,7 @@ class Subject:
         return eventually(f"phase {wanted}", there)
 
     def stalled(self, admin: Admin, reason: str) -> str:
-        """The message, once it is stalled for that reason."""
+        """Return the message, once it is stalled for that reason."""
 
         def there() -> dict[str, Any] | None:
             found = self.condition(admin, "Stalled")
@@ -78,5 +78,5 @@ class Subject:
         eventually("not stalled", lambda: self.condition(admin, "Stalled").get("status") == "False")
 
     def gone(self, admin: Admin) -> bool:
-        """Whether none of the owned objects is there."""
+        """Return True if none of the owned objects exists."""
         return not any(admin.get(kind, name) for kind, name in self.objects.items())

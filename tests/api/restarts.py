@@ -1,4 +1,4 @@
-"""An operator that is killed around each of its writes: whoever comes next ends at the same place."""
+"""An operator that is killed around each of its writes: the next operator reaches the same result."""
 
 import math
 import signal
@@ -15,13 +15,14 @@ MOMENTS = ("before", "sent", "after")
 MOST_WRITES = {"before": 1, "sent": 2, "after": 2}
 """How many of an operator's writes arrive that dies at its second one."""
 POD = "operator"
-"""One pod, whose container starts again: it need not wait for its own lease."""
+"""One pod that restarts its container: the new operator need not wait for its own lease."""
 
 
 def work_is_done_in_spite_of_deaths(moment: str, alone: Start, objects: int, done: Callable[[], Any]) -> None:
-    """Each operator dies at its second write, until one lives on with all work done; that one is ended too.
+    """Kill each operator at its second write, until one survives with all work done; end that one too.
 
-    So every state between two writes is somebody's start, and every write but the first is somebody's end.
+    Therefore every state between two writes is the start of one operator, and every write but the first the
+    end of another.
 
     Args:
         moment: One of `MOMENTS`.
@@ -53,7 +54,7 @@ def killed_around_each_write(
     told: Callable[[], Any],
     kept: Callable[[], Any],
 ) -> None:
-    """The same, and an operator that comes afterwards finds nothing to do.
+    """Kill operators, then start one more and check that it has nothing to do.
 
     It has `told` what it sees, and what is `kept` stays as it is.
     """

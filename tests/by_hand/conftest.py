@@ -16,7 +16,7 @@ __all__ = ("answers", "gated", "operator", "player", "traffic")  # fixtures
 
 @pytest.fixture(scope="session")
 def plane() -> Iterator[ControlPlane]:
-    """The cluster, with nodes of 8 GPUs."""
+    """Yield the cluster, with nodes of 8 GPUs."""
     nodes = [FakeNode(f"node-{number}", taints=()) for number in range(4)]
     directory = paths.DAYBREAK / "tests" / f"lws-{os.getpid()}"
     with (
@@ -30,7 +30,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def admin(plane: ControlPlane) -> Iterator[Admin]:
-    """An administrator's hands in a namespace of the test's own."""
+    """Yield an `Admin` in a namespace for the test only."""
     with own_namespace(Admin(plane.kubeconfig), "lws") as own:
         eventually("the default account", lambda: own.get("ServiceAccount", "default"))
         yield own

@@ -40,7 +40,7 @@ SETTLES = 1.5
 
 @pytest.fixture(autouse=True)
 def ends(admin: Admin) -> Iterator[None]:
-    """Nothing is left of a test."""
+    """Check that no object of a test is left."""
     yield
     if admin.get(CHAT.kind, NAME):
         admin.delete(CHAT.kind, NAME)
@@ -48,14 +48,14 @@ def ends(admin: Admin) -> Iterator[None]:
 
 
 def left(admin: Admin) -> list[str]:
-    """What there is of the server, and of its group."""
+    """Return the objects of the server and of its group."""
     kinds = ("LeaderWorkerSet", "StatefulSet", "Pod", "Service", "ControllerRevision", "NetworkPolicy")
     found = [(kind, each["metadata"]["name"]) for kind in kinds for each in admin.list(kind)]
     return [f"{kind}/{name}" for kind, name in found if name.startswith(NAME)]
 
 
 def ids(admin: Admin) -> dict[str, str]:
-    """The pods that are to stay, by name."""
+    """Return the ids of pods that are not being deleted, by name."""
     return {
         each["metadata"]["name"]: each["metadata"]["uid"]
         for each in pods(admin)
@@ -64,23 +64,23 @@ def ids(admin: Admin) -> dict[str, str]:
 
 
 def images(admin: Admin) -> dict[str, str]:
-    """Images of its pods, by name."""
+    """Return the images of its pods, by name."""
     return {each["metadata"]["name"]: image_of(each) for each in pods(admin)}
 
 
 def all_new(admin: Admin, before: dict[str, str]) -> bool:
-    """Whether each of its pods is another one than before."""
+    """Return True if each of the server's pods was replaced."""
     now = ids(admin)
     return now.keys() == before.keys() and not set(now.values()) & set(before.values())
 
 
 def group(*numbers: int, size: int = 2) -> list[str]:
-    """Names of the pods of groups."""
+    """Return the names of the pods of groups."""
     return sorted(f"{SET}-{number}{f'-{at}' if at else ''}" for number in numbers for at in range(size))
 
 
 def there(admin: Admin, wanted: list[str], image: str = "engine:1") -> Callable[[], bool]:
-    """Whether its pods are these, ready, and of an image."""
+    """Return a check that the server's pods are these, ready, and of an image."""
 
     def look() -> bool:
         return all(map(ready, pods(admin))) and images(admin) == dict.fromkeys(wanted, image)
@@ -101,7 +101,7 @@ def edit(admin: Admin, **spec: object) -> None:
 
 
 def generation(admin: Admin) -> int:
-    """How often its LeaderWorkerSet was changed."""
+    """Return the generation of the server's LeaderWorkerSet."""
     return int(admin.get("LeaderWorkerSet", SET)["metadata"]["generation"])
 
 

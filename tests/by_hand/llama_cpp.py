@@ -1,7 +1,7 @@
 """llama.cpp's server, started as a ModelServer starts it, behind the real gateway: by hand (CONTRIBUTING.md).
 
-Real: the program, HAProxy with its Lua, and the question by which the operator knows that a model answers.
-There is no Kubernetes: the test starts the container's command, and tells the gateway what its agent would.
+Real: the program, HAProxy with its Lua, and the probe by which the operator checks that a model answers.
+There is no Kubernetes: the test starts the container's command, and configures the gateway like its agent.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ CHAT: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content"
 
 
 class Engine:
-    """One server of its own, and the ModelServer whose it is."""
+    """One separate server, and the ModelServer that it belongs to."""
 
     def __init__(self, folder: Path, **engine_args: Any) -> None:
         spec = {
@@ -61,7 +61,7 @@ class Engine:
             return False
 
     async def answers(self) -> tuple[bool, str]:
-        """Whether the operator takes its first answer for one, and what it says."""
+        """Return True if the operator accepts the server's first answer, and the operator's message."""
         client = HttpModelClient()
         try:
             path = self.server.answer_path
@@ -143,7 +143,7 @@ async def test_a_request_that_was_held_before_it_started_is_answered_by_it(
 
 
 async def test_asked_to_end_it_ends(gateway: Bench, tmp_path: Path) -> None:
-    """What becomes of a request that it has begun is printed: 0.5 cuts it off after 30 s."""
+    """The test prints the outcome of a request in progress: 0.5 cuts it off after 30 s."""
     async with engine(tmp_path) as one:
         await one.start()
         await opened(gateway, one)

@@ -22,11 +22,11 @@ from tests.gateway.ports import free_ports
 
 _NAME = "lws"
 _OF_GROUPS = {"matchExpressions": [{"key": "leaderworkerset.sigs.k8s.io/name", "operator": "Exists"}]}
-"""The pods that its webhooks are asked about, as it is installed."""
+"""Selector of the pods that its webhooks receive, as it is installed."""
 
 
 def crds() -> Path:
-    """The folder with its CustomResourceDefinitions."""
+    """Return the folder with LeaderWorkerSet's CustomResourceDefinitions."""
     return Path(os.environ["LWS_SOURCES"]) / "config" / "crd" / "bases"
 
 
@@ -47,7 +47,7 @@ def lws(plane: ControlPlane) -> Iterator[Path]:
     log = plane.processes.log(_NAME)
     eventually("its webhooks", lambda: "Serving webhook server" in log.read_text(), 60)
     plane.apply(yaml.safe_dump_all(_webhooks(port, authority.pair.certificate)))
-    time.sleep(1)  # the API server has not read them yet, and nothing tells when it has
+    time.sleep(1)  # the API server has not read them yet, and nothing reports when it has
     yield log
     plane.processes.check(_NAME)
     plane.processes.stop(_NAME)
@@ -66,7 +66,7 @@ def _settings(port: int, served: Path) -> dict[str, Any]:
 
 
 def _webhooks(port: int, authority: Path) -> list[dict[str, Any]]:
-    """Its own configurations, with its address on this machine in the place of a Service."""
+    """Return LeaderWorkerSet's webhook configurations, with an address of this machine for the Service."""
     text = (Path(os.environ["LWS_SOURCES"]) / "config" / "webhook" / "manifests.yaml").read_text()
     bundle = base64.b64encode(authority.read_bytes()).decode()
     found = [each for each in yaml.safe_load_all(text) if each]

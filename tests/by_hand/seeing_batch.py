@@ -40,12 +40,12 @@ LARGE = 40
 def drawn(
     colour: tuple[int, ...] = (200, 10, 10), size: tuple[int, int] = (80, 60), kind: str = "PNG"
 ) -> bytes:
-    """A picture of one colour in a file of this kind."""
+    """Return a picture of one color in a file of this kind."""
     return saved(Image.new("RGBA" if len(colour) == 4 else "RGB", size, colour), kind)
 
 
 def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
-    """The file of a picture."""
+    """Return the file of a picture."""
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
@@ -59,14 +59,14 @@ def halves() -> Image.Image:
 
 
 def lying() -> bytes:
-    """The same as a telephone keeps it: on its side, with a note how to hold it."""
+    """Return the image as a telephone keeps it: on its side, with a note how to hold it."""
     exif = Image.Exif()
     exif[0x0112] = TRANSPOSED
     return saved(halves().transpose(Image.Transpose.ROTATE_90), exif=exif)
 
 
 def bilevel(edge: int) -> bytes:
-    """A file of a few KB that is a square of so many pixels an edge."""
+    """Return a file of a few KB that is a square with `edge` pixels per edge."""
     return saved(Image.new("1", (edge, edge)))
 
 
@@ -108,7 +108,7 @@ TEXTS: Mapping[str, tuple[Any, str]] = {
 
 
 def shown(file: bytes | str) -> dict[str, Any]:
-    """A picture as a part of a message."""
+    """Return a picture as a part of a message."""
     url = file if isinstance(file, str) else f"data:image/png;base64,{text(file)}"
     return {"type": "image_url", "image_url": {"url": url}}
 
@@ -146,7 +146,7 @@ class Batches:
         self.wrong: list[str] = []
 
     def place(self, name: str) -> Path:
-        """The folder of a batch's input."""
+        """Return the folder of a batch's input."""
         found = self._folder / f"in-{name}"
         found.mkdir(exist_ok=True)
         return found
@@ -225,7 +225,7 @@ def columns(batches: Batches) -> None:
 
 
 def messages(batches: Batches) -> None:
-    """Images in messages, several in one, and prompts that are not tokenized beside the engine."""
+    """Check images in messages, several in one, and prompts that are not tokenized next to the engine."""
     rows = [
         {"name": name, "m": [{"role": "user", "content": parts}]} for name, (parts, _) in MESSAGES.items()
     ]

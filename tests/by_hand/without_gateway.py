@@ -1,6 +1,6 @@
 """LeaderWorkerSet's own rolling update, which changes a ModelServer on several nodes without a gateway.
 
-Run as `leader_worker_sets.py`, in a run of its own: its operator has other settings.
+Run as `leader_worker_sets.py`, in a separate run: its operator has other settings.
 """
 
 from collections.abc import Iterator

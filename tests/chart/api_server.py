@@ -34,9 +34,9 @@ def remove_crds(plane: ControlPlane) -> None:
 def await_crds_gone(plane: ControlPlane) -> None:
     """Wait until our CRDs, which are deleted, are gone.
 
-    The API server may forget that it has to clear custom resources away (crd_finalizer.go, Kubernetes 1.37):
-    its first try fails and says so in the CRD's condition Terminating, the second one meets that change of
-    its own, of which its cache has not heard yet, and leaves it to the event to come, which is passed over
+    The API server may forget that it has to delete custom resources (crd_finalizer.go, Kubernetes 1.37): its
+    first try fails and reports that in the CRD's condition Terminating. The second one conflicts with its own
+    change, which its cache has not received yet, and leaves it to the next event, which is skipped
     since nothing but that condition differs. Then it tries again at its next resync, minutes later; any other
     change of the CRD has it try at once.
     """

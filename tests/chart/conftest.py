@@ -21,7 +21,7 @@ def helm() -> Helm:
 
 @pytest.fixture(scope="session")
 def rendered(helm: Helm) -> list[Manifest]:
-    """The chart with its default values."""
+    """Return the chart with its default values."""
     return helm.template()
 
 
@@ -58,7 +58,7 @@ def without_crds(plane: ControlPlane) -> None:
 
 @pytest.fixture
 def with_crd(plane: ControlPlane) -> Iterator[ControlPlane]:
-    """The API server with our CRDs, which no release of Helm's could take over afterwards."""
+    """Yield the API server with our CRDs, which no release of Helm's could take over afterwards."""
     plane.install_crds([CHART / "files" / "crds"])
     yield plane
     remove_crds(plane)

@@ -338,4 +338,4 @@ WRONG: dict[str, tuple[Callable[[], Manifest], Change, str]] = {
         "RoleBinding",
     ),
 }
-"""Objects that the operator never writes, and a word of what the policy says of each."""
+"""Objects that the operator never writes, and a word of the policy's message for each."""

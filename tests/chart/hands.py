@@ -1,4 +1,4 @@
-"""Requests to the API server in somebody's name, over HTTP: a process of kubectl for each takes longer."""
+"""Requests to the API server as a given user, over HTTP: a process of kubectl for each takes longer."""
 
 import json
 from typing import Any
@@ -13,13 +13,13 @@ class Denied(Exception):
 
 
 class Hands:
-    """Requests to the API server in somebody's name.
+    """Requests to the API server as a given user.
 
     Args:
         plane: Where.
         user: In whose name; None: an administrator's.
-        manager: Field manager of what is applied.
-        kept: Whether the API server keeps what is asked for; else each request is a server-side dry-run.
+        manager: Field manager of applied objects.
+        kept: Whether the API server keeps requested changes; otherwise each request is a server-side dry-run.
     """
 
     def __init__(

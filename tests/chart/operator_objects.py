@@ -40,7 +40,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def objects(manifest: Manifest) -> list[Manifest]:
-    """What the operator writes for an LLMService, Jobs included."""
+    """Return the objects that the operator writes for an LLMService, Jobs included."""
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": MODELS}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
     unfilled = [model.name for model in svc.spec.models]
@@ -49,65 +49,65 @@ def objects(manifest: Manifest) -> list[Manifest]:
 
 
 def of_sample(kind: str) -> Manifest:
-    """An object of the service that sets everything."""
+    """Return an object of the service that sets everything."""
     (everything,) = (p.values[0] for p in services() if p.values[0]["metadata"]["name"] == "everything")
     return copy.deepcopy(of_kind(objects(everything), kind)[0])
 
 
 def of_the_batch(kind: str) -> Manifest:
-    """An object of the batch of the samples."""
+    """Return an object of the batch of the samples."""
     return copy.deepcopy(of_kind(of_batch(batches()[0].values[0], MODELS), kind)[0])
 
 
 def of_the_benchmark(kind: str) -> Manifest:
-    """An object of a benchmark of the samples."""
+    """Return an object of a benchmark of the samples."""
     return copy.deepcopy(of_kind(of_benchmark(benchmarks()[0].values[0], MODELS), kind)[0])
 
 
 def of_a_report(sample: Manifest) -> Manifest:
-    """The ConfigMap with the report of a benchmark."""
+    """Return the ConfigMap with the report of a benchmark."""
     metadata = {"uid": "0-0", **sample["metadata"], "namespace": MODELS}
     return report_map(LLMBenchmark.from_manifest({**sample, "metadata": metadata}), {"report.html": "<p>"})
 
 
 def of_the_server(kind: str) -> Manifest:
-    """An object of a ModelServer of the samples."""
+    """Return an object of a ModelServer of the samples."""
     return copy.deepcopy(of_kind(of_server(servers()[0].values[0], MODELS), kind)[0])
 
 
 def of_several_nodes() -> Manifest:
-    """The LeaderWorkerSet of a ModelServer of the samples."""
+    """Return the LeaderWorkerSet of a ModelServer of the samples."""
     [found] = [one.values[0] for one in servers() if one.values[0]["spec"].get("nodes")]
     return copy.deepcopy(of_kind(of_server(found, MODELS), "LeaderWorkerSet")[0])
 
 
 def of_the_application(kind: str) -> Manifest:
-    """An object of a ServeApplication of the samples."""
+    """Return an object of a ServeApplication of the samples."""
     return copy.deepcopy(of_kind(of_application(applications()[0].values[0], MODELS), kind)[0])
 
 
 def of_a_route() -> Manifest:
-    """The own Service of an LLMRoute."""
+    """Return the dedicated Service of an LLMRoute."""
     manifest = route("chat", address="Dedicated")
     metadata = {**manifest["metadata"], "uid": "0-0", "namespace": MODELS}
     return own_service(LLMRoute.from_manifest({**manifest, "metadata": metadata}), 19000)
 
 
 def of_gateway(kind: str) -> Manifest:
-    """An object of the gateway with a Secret of keys."""
+    """Return an object of the gateway with a Secret of keys."""
     namespace = WITH_ROLE if kind == "RoleBinding" else MODELS
     objects = gateway(namespace, WORKLOADS, PLATFORM, {"keys"}, [LLM_ROUTES])
     return copy.deepcopy(of_kind(objects, kind)[0])
 
 
 def account_of_pods() -> Manifest:
-    """The ServiceAccount that the operator makes."""
+    """Return the ServiceAccount that the operator makes."""
     sample = next(p.values[0] for p in services() if "serviceAccountName" not in json.dumps(p.values[0]))
     return copy.deepcopy(one(objects(sample), "ServiceAccount"))
 
 
 def foreign_service() -> Manifest:
-    """A Service that is nobody's."""
+    """Return a Service without an owner."""
     spec = {"selector": {"app": "x"}, "ports": [{"port": 80}]}
     return {
         "apiVersion": "v1",
@@ -118,11 +118,11 @@ def foreign_service() -> Manifest:
 
 
 CLUSTERS = {"RayService": "rayClusterConfig", "RayJob": "rayClusterSpec"}
-"""Where the configuration of a Ray cluster stands."""
+"""Field of each kind that contains the configuration of a Ray cluster."""
 
 
 def pod(manifest: Manifest) -> dict[str, Any]:
-    """The pod that an object makes, of a Ray cluster its last worker group's."""
+    """Return the pod that an object makes, of a Ray cluster its last worker group's."""
     if manifest["kind"] in CLUSTERS:
         manifest = manifest["spec"][CLUSTERS[manifest["kind"]]]["workerGroupSpecs"][-1]
         found: dict[str, Any] = manifest["template"]["spec"]
@@ -132,7 +132,7 @@ def pod(manifest: Manifest) -> dict[str, Any]:
 
 
 def head(manifest: Manifest) -> dict[str, Any]:
-    """The head's pod of a RayService."""
+    """Return the head's pod of a RayService."""
     found: dict[str, Any] = manifest["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
     return found
 
@@ -154,4 +154,4 @@ HOST = {
     ),
     "capabilities": add({"capabilities": {"add": ["SYS_ADMIN"]}, "allowPrivilegeEscalation": True}),
 }
-"""What reaches a node, by what the message says of it."""
+"""Fields that reach a node, by their name in the message."""

@@ -14,14 +14,14 @@ DENIED = "denied request: "
 
 
 def enforced(plane: ControlPlane, rendered: list[Manifest]) -> list[Manifest]:
-    """The operator's rights and the policy, on the API server. Returns what was applied."""
+    """Apply the operator's rights and the policy to the API server. Returns the applied objects."""
     manifests = [m for m in rendered if m["kind"] in RIGHTS | POLICY]
     plane.apply(dump(manifests))
     return manifests
 
 
 def until(denied: bool, attempt: Callable[[], object]) -> None:
-    """Wait until the API server has heard of the policy, or of its change: it reads them from a watch."""
+    """Wait until the API server has received the policy, or its change: it reads them from a watch."""
     deadline = time.monotonic() + 30
     while True:
         try:
@@ -36,5 +36,5 @@ def until(denied: bool, attempt: Callable[[], object]) -> None:
 
 
 def policies(helm: Helm, *options: str) -> list[Manifest]:
-    """The policies and bindings that are rendered."""
+    """Return the rendered policies and bindings."""
     return [m for m in helm.template(*options) if m["kind"] in POLICY]

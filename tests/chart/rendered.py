@@ -8,13 +8,13 @@ OPERATOR_LABELS = {"app.kubernetes.io/part-of": "daybreak", "app.kubernetes.io/c
 
 
 def operator_pod(manifests: list[Manifest]) -> dict[str, Any]:
-    """Spec of the operator's pod."""
+    """Return the spec of the operator's pod."""
     spec: dict[str, Any] = one(manifests, "Deployment")["spec"]["template"]["spec"]
     return spec
 
 
 def environment(manifests: list[Manifest]) -> dict[str, Any]:
-    """The operator's environment variables: text, or the field that they take."""
+    """Return the operator's environment variables: text, or the field that they take."""
     variables = operator_pod(manifests)["containers"][0]["env"]
     assert len({variable["name"] for variable in variables}) == len(variables), "a name twice"
     return {

@@ -1,4 +1,4 @@
-"""The admission policy bounds the operator's identity, and nobody else: asked of the real API server.
+"""The admission policy bounds the operator's identity, and no other client, on the real API server.
 
 Requests are made in the name of the chart's ServiceAccount and with its rights, as server-side dry-runs:
 admission judges them, and nothing is kept.
@@ -48,7 +48,7 @@ pytestmark = pytest.mark.xdist_group("chart-plane")
 
 @pytest.fixture(scope="module")
 def policed(plane: ControlPlane, rendered: list[Manifest]) -> Iterator[ControlPlane]:
-    """The API server with the chart's policy, by default values."""
+    """Yield the API server with the chart's policy, by default values."""
     namespaces = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         for name in (NAMESPACE, MODELS, WITH_ROLE)
@@ -64,13 +64,13 @@ def policed(plane: ControlPlane, rendered: list[Manifest]) -> Iterator[ControlPl
 
 @pytest.fixture(scope="module")
 def operator(policed: ControlPlane) -> Hands:
-    """Requests in the operator's name."""
+    """Return a client with the operator's identity."""
     return Hands(policed, ACCOUNT)
 
 
 @pytest.fixture(scope="module")
 def somebody(policed: ControlPlane) -> Hands:
-    """Requests of an administrator."""
+    """Return a client with an administrator's identity."""
     return Hands(policed, None)
 
 

@@ -1,4 +1,4 @@
-"""The chart, the base and Argo CD's manifests against a real API server with everybody's real CRDs.
+"""The chart, the base and Argo CD's manifests on a real API server with the real CRDs of all projects.
 
 Server-side dry-run with strict field validation is the check here: the API server knows every field, every
 default and every rule of this Kubernetes, and refuses what a schema alone would let pass. test_kubeconform.py
@@ -116,7 +116,7 @@ class Action:
     namespace: str
 
     def review(self) -> Manifest:
-        """The question to the API server."""
+        """Return the review that is sent to the API server."""
         group, resource, subresource = "", self.resource, ""
         if "." in resource.partition("/")[0]:
             group, _, resource = resource.partition("/")
@@ -221,7 +221,7 @@ def test_objects_of_the_argo_cd_folder_are_accepted(with_crd: ControlPlane) -> N
     ]
     documents = [document for file in files for document in yaml.safe_load_all(file.read_text())]
     for number, document in enumerate(documents):
-        # The server's own fields; and each is to be applied, though some have one name.
+        # The server's own fields; each object must be applied, though some have one name.
         for field in ("generation", "uid", "deletionTimestamp"):
             document["metadata"].pop(field, None)
         if document["kind"] != "Namespace":

@@ -57,7 +57,7 @@ def test_uninstall_takes_the_crd_along_when_told_so(plane: ControlPlane, cluster
 
 @pytest.mark.usefixtures("without_crds")
 def test_upgrade_brings_a_new_crd(plane: ControlPlane, cluster_helm: Helm, tmp_path: Path) -> None:
-    """What Helm's own crds/ folder would not do."""
+    """Helm's own crds/ folder would not do this."""
     older = tmp_path / "daybreak"
     shutil.copytree(CHART, older)
     (file,) = (older / "files" / "crds").glob("*_llmservices.yaml")
@@ -86,7 +86,7 @@ def test_a_second_release_beside_the_first_is_refused(plane: ControlPlane, clust
 def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
     with_crd: ControlPlane, tmp_path: Path
 ) -> None:
-    """Installed by somebody who is administrator of one namespace and nothing else."""
+    """Installed by an administrator of one namespace and nothing else."""
     make_namespace(with_crd, "models")
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -95,8 +95,8 @@ def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ada-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "ada"}],
     }
-    # What ClusterRole admin aggregates on a full cluster, with what docs/install.md adds to it, and KubeRay's
-    # and our kinds: she can give away only rights that she has.
+    # The rules that ClusterRole admin aggregates on a full cluster, plus those that docs/install.md adds, and
+    # KubeRay's and our kinds: the administrator can grant only rights that she has.
     groups = {
         "": ["services", "serviceaccounts", "pods", "secrets", "configmaps", "persistentvolumeclaims"],
         "apps": ["deployments", "controllerrevisions"],

@@ -53,7 +53,7 @@ LUA: Any = importlib.import_module("lupa.lua51")
 
 
 def lua_value(lua: Any, value: Any) -> Any:
-    """A YAML value as Lua has it."""
+    """Return a YAML value as Lua has it."""
     if isinstance(value, dict):
         return lua.table_from({key: lua_value(lua, item) for key, item in value.items()})
     if isinstance(value, list):
@@ -72,7 +72,7 @@ def health(script: str, manifest: Any) -> dict[str, Any]:
 
 
 def cases() -> list[Any]:
-    """Every case of every health_test.yaml."""
+    """Return every case of every health_test.yaml."""
     return [
         pytest.param(
             argocd.scripts()[file.parent.parent.name, file.parent.name],
@@ -138,13 +138,13 @@ def test_config_map_is_made_from_the_lua_files() -> None:
 
 
 def applications() -> list[dict[str, Any]]:
-    """Every Application of manifests/argocd."""
+    """Return every Application of manifests/argocd."""
     documents = [yaml.safe_load(file.read_text()) for file in sorted(ARGOCD.glob("*.yaml"))]
     return [document for document in documents if document["kind"] == "Application"]
 
 
 def sources() -> list[dict[str, Any]]:
-    """Every source of every Application."""
+    """Return every source of every Application."""
     return [
         source
         for application in applications()
@@ -153,7 +153,7 @@ def sources() -> list[dict[str, Any]]:
 
 
 def installed(source: dict[str, Any], helm: Helm, folder: Path) -> list[Manifest]:
-    """What a source makes of Daybreak's chart; nothing when it is another one."""
+    """Return the objects that a source renders of Daybreak's chart; none for another chart."""
     if source.get("path") != CHART.relative_to(ROOT).as_posix():
         return []
     values = folder / "values.yaml"

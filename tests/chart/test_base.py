@@ -13,7 +13,7 @@ HELMS_LABELS = {"helm.sh/chart", "app.kubernetes.io/managed-by"}
 
 
 def kustomize(folder: str) -> list[Manifest]:
-    """What `kubectl kustomize` builds."""
+    """Return the manifests that `kubectl kustomize` builds."""
     return load(run(program("kubectl"), "kustomize", folder))
 
 
@@ -43,7 +43,7 @@ def test_the_kustomization_of_the_installation_page_works(tmp_path: Path) -> Non
     """Images and the Ray image are replaced, everything else stays."""
     page = (ROOT / "docs" / "install.md").read_text()
     (block,) = re.findall(r"^```yaml\n(# kustomization\.yaml\n.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    # Laid out as the page says: this repository checked out beside the kustomization's folder.
+    # Laid out as on the page: this repository is checked out next to the kustomization's folder.
     shutil.copytree(BASE, tmp_path / "daybreak" / "manifests" / "base")
     overlay = tmp_path / "own"
     overlay.mkdir()

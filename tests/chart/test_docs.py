@@ -19,7 +19,7 @@ EVERY_PAGE = sorted(
 
 
 def anchors(text: str) -> set[str]:
-    """What a link may name in a page: its headings, as they become anchors."""
+    """Return the anchors that a link may name in a page: its headings."""
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
@@ -61,7 +61,7 @@ def test_values_that_matter_exist() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_who_installs_the_chart_names_the_images(page: str) -> None:
-    """Those that every installation needs: no image is published."""
+    """Required images of every installation: no image is published."""
     text = (ROOT / page).read_text().replace("\\\n", " ")
     for command in re.findall(r"^ {4}helm upgrade --install daybreak .*$", text, re.MULTILINE):
         named = set(re.findall(r"--set ([\w.]+)=", command))

@@ -1,4 +1,4 @@
-"""Samples of Ingress and Gateway API: a real API server takes them, and they lead to what Daybreak makes."""
+"""Samples of Ingress and Gateway API: a real API server accepts them, and they lead to Daybreak's objects."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -18,13 +18,13 @@ FOLDER = ROOT / "manifests" / "ingress"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """An API server that knows the Gateway API."""
+    """Yield an API server that knows the Gateway API."""
     with ControlPlane(tmp_path_factory.mktemp("ingress") / "plane", crds=gateway_api_crds()) as running:
         yield running
 
 
 def documents(file: str) -> list[dict[str, Any]]:
-    """The objects of a sample."""
+    """Return the objects of a sample."""
     return [each for each in yaml.safe_load_all((FOLDER / file).read_text()) if each]
 
 

@@ -1,7 +1,7 @@
-"""kubeconform over what is rendered and shipped, with the schemas that the real API server publishes.
+"""kubeconform over rendered and shipped files, with the schemas that the real API server publishes.
 
 kubeconform's own collection of schemas lies on a web site and has neither this Kubernetes version nor
-KubeRay's kinds. The API server has both, and the Prometheus operator's and Argo CD's beside ours, as their
+KubeRay's kinds. The API server has both, and also the Prometheus operator's and Argo CD's kinds, as their
 CRDs are installed: its OpenAPI document is cut into one JSON schema per kind, and made strict (an unknown
 field is an error). This is what users can run without a cluster; test_apiserver.py goes further.
 """
@@ -23,7 +23,7 @@ _PREFIX = "#/definitions/"
 
 
 def strict(schema: Schema) -> Schema:
-    """A published schema as kubeconform needs it: no field beside the known ones."""
+    """Return a published schema as kubeconform needs it: without additional fields."""
     made = dict(schema)
     if schema.get("x-kubernetes-int-or-string") or schema.get("format") == "int-or-string":
         made["type"] = ["string", "integer"]
@@ -38,7 +38,7 @@ def strict(schema: Schema) -> Schema:
 
 
 def references(part: Any) -> Iterator[str]:
-    """Names of the definitions that a schema refers to."""
+    """Yield the names of the definitions that a schema refers to."""
     if isinstance(part, dict):
         for key, value in part.items():
             if key == "$ref" and isinstance(value, str):
@@ -51,7 +51,7 @@ def references(part: Any) -> Iterator[str]:
 
 
 def with_definitions(name: str, published: dict[str, Schema]) -> Schema:
-    """A definition and all that it needs, in one schema."""
+    """Return a definition and all that it needs, in one schema."""
     needed: dict[str, Schema] = {}
     open_names = [name]
     while open_names:
@@ -64,7 +64,7 @@ def with_definitions(name: str, published: dict[str, Schema]) -> Schema:
 
 @pytest.fixture(scope="module")
 def schemas(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a schema for each kind."""
+    """Return the folder with a schema for each kind."""
     plane.install_crds([CHART / "files" / "crds"])
     folder = tmp_path_factory.mktemp("schemas")
     definitions = json.loads(plane.kubectl("get", "--raw", "/openapi/v2"))["definitions"]
@@ -81,7 +81,7 @@ def schemas(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def kubeconform(schemas: Path, text: str) -> dict[str, Any]:
-    """Check YAML documents. Raises ToolFailed with what is wrong, an unknown kind included."""
+    """Check YAML documents. Raises ToolFailed with the errors, an unknown kind included."""
     location = f"{schemas}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
     options = ("-strict", "-summary", "-output=json", f"-schema-location={location}")
     said = run(program("kubeconform"), *options, "-", stdin=text)

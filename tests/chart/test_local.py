@@ -20,23 +20,23 @@ LOADERS = ("kind load docker-image", "k3d image import", "minikube image load")
 
 
 def commands(beginning: str) -> list[list[str]]:
-    """The page's commands that begin so, as a shell takes them apart."""
+    """Return the page's commands with that prefix, split as a shell does."""
     lines = [line.strip() for line in PAGE.replace("\\\n", " ").splitlines() if line.startswith("    ")]
     return [shlex.split(line) for line in lines if line.startswith(f"{beginning} ")]
 
 
 def values(command: list[str]) -> list[str]:
-    """What a command of Helm sets."""
+    """Return the values that a command of Helm sets."""
     return [part for at, word in enumerate(command) if word == "--set" for part in ("--set", command[at + 1])]
 
 
 def images(objects: list[Manifest]) -> set[str]:
-    """Every image of any pod in there, however deep."""
+    """Return every image of any pod in the value, at any depth."""
     return set(re.findall(r"\bimage: (\S+)", yaml.safe_dump(objects, width=1_000_000)))
 
 
 def loaded() -> set[str]:
-    """The images that the cluster is given."""
+    """Return the images that are loaded into the cluster."""
     each = [set(command[3:]) for loader in LOADERS for command in commands(loader)]
     assert len(each) == len(LOADERS)
     assert all(found == each[0] for found in each), "each kind of cluster gets the same"
@@ -50,7 +50,7 @@ def test_what_is_loaded_is_built() -> None:
     assert loaded() <= set(built)
     assert all((ROOT / file).is_file() for file in files if file != "-")
     assert all((ROOT / command[-1]).is_dir() for command in builds if "<<END" not in command)
-    # The last one is made of what it adds to the one before.
+    # The last step consists of its additions to the previous one.
     last = re.search(r"<<'END'\n(.*?)\n {4}END\n", PAGE, re.DOTALL)
     assert last
     steps = [line.split() for line in last[1].splitlines()]

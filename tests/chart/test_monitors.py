@@ -93,7 +93,7 @@ def of_pod(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def relabelled(rules: list[dict[str, Any]], labels: dict[str, str]) -> dict[str, str] | None:
-    """What Prometheus makes of a target's labels; None: it is left out."""
+    """Return a target's labels after Prometheus has relabeled them, or None if it drops the target."""
     for rule in rules:
         value = ";".join(labels.get(name, "") for name in rule["sourceLabels"])
         matched = re.fullmatch(rule.get("regex", "(.*)"), value)

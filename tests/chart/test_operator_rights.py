@@ -27,11 +27,11 @@ from tests.chart.tools import CHART, ROOT, Helm, dump, of_kind, one
 pytestmark = pytest.mark.xdist_group("chart-plane")
 
 RELEASED = {"cluster": "rights-operator", "namespaced": "rights-namespaced", "listed": "rights-operator"}
-"""Where the operator is installed, in each mode."""
+"""Namespace of the operator, in each mode."""
 SERVED = {"cluster": "rights-models", "namespaced": "rights-namespaced", "listed": "rights-listed"}
-"""Where the LLMService is."""
+"""Namespace of the LLMService, in each mode."""
 SECOND = "rights-second"
-"""Watched beside it where namespaces are listed."""
+"""Second watched namespace, in the mode that lists namespaces."""
 WATCH = {
     "cluster": "watch.namespaced=false",
     "namespaced": "watch.namespaced=true",
@@ -41,20 +41,20 @@ WATCH = {
 
 @pytest.fixture(scope="module")
 def with_crd(plane: ControlPlane) -> ControlPlane:
-    """The API server with our CRDs."""
+    """Return the API server with our CRDs."""
     plane.install_crds([CHART / "files" / "crds"])
     return plane
 
 
 @pytest.fixture(scope="module", params=list(WATCH))
 def mode(request: pytest.FixtureRequest) -> str:
-    """What the operator watches."""
+    """Return the scope that the operator watches."""
     return str(request.param)
 
 
 @pytest.fixture(scope="module")
 def admin(with_crd: ControlPlane, mode: str) -> Admin:
-    """An administrator's hands in the LLMService's namespace."""
+    """Return an `Admin` in the LLMService's namespace."""
     admin = Admin(with_crd.kubeconfig, SERVED[mode])
     for name in {RELEASED[mode], SERVED[mode], *([SECOND] if mode == "listed" else [])}:
         with_crd.apply(f'{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{name}"}}}}')
@@ -63,7 +63,7 @@ def admin(with_crd: ControlPlane, mode: str) -> Admin:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder that says which services answer."""
+    """Return the folder that defines which services answer."""
     return tmp_path_factory.mktemp("answers")
 
 
@@ -76,7 +76,7 @@ def operator(
     answers: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[OperatorProcess]:
-    """The operator with the chart's rights and settings, and no others: one for all tests of a mode.
+    """Yield the operator with the chart's rights and settings, and no others: one for all tests of a mode.
 
     The Lease is the chart's in one mode; in the other the operator makes it.
     """
@@ -114,18 +114,18 @@ def operator(
 
 
 def _kind(item: dict[str, Any]) -> str:
-    """Kind of an item of a list, which does not say it."""
+    """Return the kind of an item of a list, which lacks the field `kind`."""
     return "Job" if "template" in item["spec"] else "PersistentVolumeClaim"
 
 
 def _staying(admin: Admin) -> list[Any]:
-    """The claims that are not on their way out: nobody takes their finalizer off here."""
+    """Return claims that are not being deleted: no controller removes their finalizer here."""
     claims = admin.list("PersistentVolumeClaim")
     return [claim for claim in claims if not claim["metadata"].get("deletionTimestamp")]
 
 
 def forbidden(admin: Admin) -> int:
-    """How many requests the API server has forbidden so far, by its own count."""
+    """Return how many requests the API server has forbidden so far, by its own count."""
     lines = admin.raw("GET", "/metrics").decode().splitlines()
     counted = [line for line in lines if re.match(r'apiserver_request_total\{.*code="403"', line)]
     return sum(int(float(line.rpartition(" ")[2])) for line in counted)
@@ -318,9 +318,9 @@ def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorP
 
 @pytest.mark.parametrize("mode", ["cluster"], indirect=True)
 def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: OperatorProcess) -> None:
-    """As any other refusal, with the chart's value that would allow it.
+    """Reported as any other rejection, with the chart's value that would allow it.
 
-    The last of its mode: the operator's log tells of it in the words that the other tests look for.
+    The last of its mode: the operator's log reports it in the words that the other tests look for.
     """
     volumes = [{"name": "host", "hostPath": {"path": "/etc"}}]
     admin.create(tiny("reaching", models=[model(podTemplate={"spec": {"volumes": volumes}})]))

@@ -34,7 +34,7 @@ SERVICE: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def operator(plane: ControlPlane, helm: Helm) -> Iterator[Hands]:
-    """Requests in the operator's name, where it may patch, and a service is there."""
+    """Yield a client with the operator's identity and the right to patch, with an existing service."""
     for name in (NAMESPACE, MODELS):
         plane.apply(json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
     plane.install_crds([CHART / "files" / "crds"])
@@ -49,7 +49,7 @@ def operator(plane: ControlPlane, helm: Helm) -> Iterator[Hands]:
 
 
 def service_with(**parts: Any) -> Manifest:
-    """An apply of single fields."""
+    """Return an apply of single fields."""
     found = {"apiVersion": SERVICE["apiVersion"], "kind": "LLMService", **copy.deepcopy(parts)}
     found["metadata"] = {"name": "chat", "namespace": MODELS, **found.get("metadata", {})}
     return found

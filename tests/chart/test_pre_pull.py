@@ -7,7 +7,7 @@ from tests.chart.tools import Helm, Manifest, of_kind, one
 
 
 def pulling(helm: Helm, *options: str) -> dict[str, Any]:
-    """Spec of the pods that pull images ahead."""
+    """Return the spec of the pods that pull images ahead."""
     manifests = helm.template("--set", "prePull.enabled=true", *options)
     spec: dict[str, Any] = one(manifests, "DaemonSet")["spec"]["template"]["spec"]
     return spec

@@ -1,4 +1,4 @@
-"""What the operator may do: a golden file for people to read, and rules that no change may break.
+"""Rights of the operator: a golden file for people to read, and rules that no change may break.
 
 Whether it is enough is tested with the operator itself in test_operator_rights.py.
 """
@@ -21,7 +21,7 @@ ALL_OPTIONS = [("--set", option) for option in MODES.values()] + [("--values", s
 
 
 def rights(manifests: list[Manifest]) -> list[Manifest]:
-    """The objects that give rights, without labels that change with each version."""
+    """Return the objects that give rights, without labels that change with each version."""
     found = [manifest for manifest in manifests if manifest["kind"] in KINDS]
     for manifest in found:
         for label in ("app.kubernetes.io/version", "helm.sh/chart"):
@@ -62,7 +62,7 @@ def test_a_listed_namespace_gets_the_rights_of_a_namespaced_release(helm: Helm) 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_rights_are_the_golden_ones(helm: Helm, mode: str) -> None:
-    """A change of rights is a change of this file, seen by whoever reviews it.
+    """A change of rights is a change of this file, visible to its reviewer.
 
     When it is wanted: copy the text of the failure into the golden file.
     """
@@ -88,7 +88,7 @@ def test_no_wildcards_no_secrets_nothing_in_pods(helm: Helm, options: tuple[str,
         } & set(rule["resources"]), rule
         assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"]), rule
         if "deployments" in rule["resources"]:
-            # One of any name may be a ModelServer's: whose it is the admission policy asks, not RBAC.
+            # One of any name may be a ModelServer's: the admission policy checks the owner, not RBAC.
             assert set(rule["verbs"]) <= {"get", "list", "watch", "create", "patch", "delete"}, rule
         if {"roles", "rolebindings"} & set(rule["resources"]):
             # A gateway's: made where there is none, and changed only under its own name.
@@ -98,7 +98,7 @@ def test_no_wildcards_no_secrets_nothing_in_pods(helm: Helm, options: tuple[str,
 
 
 def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:
-    """Nodes, pods and our own kinds are read; of ours the status is written, the spec never."""
+    """Nodes, pods and Daybreak's kinds are read; of the latter, the operator writes only the status."""
     (role,) = (
         m for m in helm.template() if m["kind"] == "ClusterRole" and m["metadata"]["name"] == "daybreak"
     )

@@ -1,4 +1,4 @@
-"""What the chart renders, and what it refuses. The real Helm renders."""
+"""Manifests that the chart renders, and values that it rejects. The real Helm renders."""
 
 import json
 import re
@@ -218,7 +218,7 @@ def test_one_operator_at_a_time(rendered: list[Manifest]) -> None:
 
 
 def test_no_command_stands_before_the_images_entrypoint(rendered: list[Manifest]) -> None:
-    """What it starts with hears signals before Python does."""
+    """The entrypoint's first process receives signals before Python does."""
     (container,) = operator_pod(rendered)["containers"]
     assert "command" not in container
 
@@ -237,7 +237,7 @@ def test_the_operators_policy_lets_it_reach_all_that_it_asks(helm: Helm) -> None
     opened = [{port["port"] for port in rule.get("ports", [])} for rule in rules]
     assert {7443} in opened
     assert {ports.SERVE, ports.DIRECT, ports.FILL, ports.BATCH, names.GATEWAY_HTTP_PORT} in opened
-    # Engines of ModelServers have ports of their own, also ones that only an installation knows.
+    # Engines of ModelServers have other ports, also ones that only an installation knows.
     server = {names.MANAGED_BY_LABEL: names.MANAGED_BY, names.COMPONENT_LABEL: names.SERVER_COMPONENT}
     peer = {"namespaceSelector": {}, "podSelector": {"matchLabels": server}}
     assert {"to": [peer]} in rules

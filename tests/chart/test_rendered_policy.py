@@ -16,7 +16,7 @@ def test_it_is_there_by_default_and_can_be_left_out(helm: Helm) -> None:
 
 
 def test_a_cluster_that_does_not_serve_it_gets_none(helm: Helm) -> None:
-    """What a cluster serves is known with its kinds; without a cluster only the version is."""
+    """The kinds that a cluster serves are known with it; without a cluster only its version is known."""
     served = ("--api-versions", "v1/Pod")
     kind = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
     assert not policies(helm, *served)
@@ -46,7 +46,7 @@ def test_the_gateways_images_are_those_of_the_values(helm: Helm) -> None:
 
 
 def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> None:
-    """But for what RBAC alone bounds: a status, events, reviews of tokens, and the operator's own Lease."""
+    """Except the objects that RBAC alone bounds: a status, events, token reviews and the operator's Lease."""
     (role,) = (m for m in of_kind(rendered, "ClusterRole") if m["metadata"]["name"] == "daybreak")
     writes = {"create", "update", "patch"}
     written = {

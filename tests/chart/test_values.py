@@ -75,7 +75,7 @@ def test_templates_that_the_schema_takes_are_those_that_the_operator_takes() -> 
 
 
 def test_everything_differs_from_the_defaults() -> None:
-    """The file really is everything: each value of values.yaml stands in it, and away from its default."""
+    """The file is complete: it has each value of values.yaml, with a value other than the default."""
     everything = yaml.safe_load(EVERYTHING.read_text())
     usual = dict(leaves(defaults()))
     same = {"crds.enabled"}  # off, there would be no CRD to render
@@ -88,10 +88,10 @@ def test_everything_differs_from_the_defaults() -> None:
 
 
 def test_every_value_has_an_effect(helm: Helm) -> None:
-    """Each value of values-everything.yaml alone changes what is rendered; a few need another one beside."""
+    """Each value of values-everything.yaml alone changes the output; a few need another value too."""
 
     def render(*options: str, crds: bool) -> str:
-        # The definitions are 95 % of what is rendered, and four fifths of the time.
+        # The definitions are 95 % of the output, and four fifths of the time.
         without = () if crds else ("--set", "crds.enabled=false")
         return helm("template", "daybreak", CHART, *without, *options)
 

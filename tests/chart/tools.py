@@ -25,7 +25,7 @@ class ToolFailed(Exception):
 
 
 def program(name: str) -> Path:
-    """Path of a tool: the one built here, else the one on PATH.
+    """Return the path of a tool: the one built here, otherwise the one on PATH.
 
     Raises ToolFailed when there is none: a test that needs it fails, it is not skipped.
     """
@@ -37,7 +37,7 @@ def program(name: str) -> Path:
 
 
 def run(*command: str | Path, stdin: str | None = None, environment: Mapping[str, str] | None = None) -> str:
-    """Run a tool and return its standard output. Raises ToolFailed with what it said."""
+    """Run a tool and return its standard output. Raises ToolFailed with its error output."""
     done = subprocess.run(  # noqa: S603 - fixed tools, arguments from the tests
         [str(part) for part in command],
         input=stdin,
@@ -75,23 +75,23 @@ class Helm:
 
 
 def of_kind(manifests: Iterable[Manifest], kind: str) -> list[Manifest]:
-    """The objects of a kind."""
+    """Return the objects of a kind."""
     return [manifest for manifest in manifests if manifest["kind"] == kind]
 
 
 def one(manifests: Iterable[Manifest], kind: str) -> Manifest:
-    """The only object of a kind."""
+    """Return the only object of a kind."""
     (found,) = of_kind(manifests, kind)
     return found
 
 
 def load(text: str) -> list[Manifest]:
-    """The objects of YAML documents; by libyaml, for the chart with its definitions is 700 KB."""
+    """Return the objects of YAML documents; libyaml is used since the rendered chart is 700 KB."""
     return [document for document in yaml.load_all(text, yaml.CSafeLoader) if document]
 
 
 def dump(manifests: Iterable[Manifest]) -> str:
-    """Objects as YAML documents."""
+    """Return objects as YAML documents."""
     text: str = yaml.dump_all(list(manifests), Dumper=yaml.CSafeDumper, sort_keys=False)
     return text
 
@@ -103,10 +103,10 @@ class GoModule:
     path: str
     version: str
     checksum: str
-    """As go.sum has it: what is downloaded is exactly this."""
+    """Checksum in go.sum's format: the download must match it exactly."""
 
     def folder(self) -> Path:
-        """Its unpacked files, downloaded when they are not there yet.
+        """Return the module's unpacked files, downloaded if they do not exist yet.
 
         Raises ToolFailed when they are not what they were.
         """
@@ -128,17 +128,17 @@ GATEWAY_API = GoModule("sigs.k8s.io/gateway-api", "v1.4.1", "h1:NPxFutNkKNa8UfLd
 
 
 def gateway_api_crds() -> list[Path]:
-    """Files with the CRDs of the Gateway API's Gateway and HTTPRoute."""
+    """Return the files with the CRDs of the Gateway API's Gateway and HTTPRoute."""
     folder = GATEWAY_API.folder() / "config" / "crd" / "standard"
     return [folder / f"gateway.networking.k8s.io_{plural}.yaml" for plural in ("gateways", "httproutes")]
 
 
 def argo_crds() -> Path:
-    """File with the CRD of Argo CD's Application."""
+    """Return the file with the CRD of Argo CD's Application."""
     return ARGO_CD.folder() / "manifests" / "crds" / "application-crd.yaml"
 
 
 def monitor_crds() -> list[Path]:
-    """Files with the CRDs of ServiceMonitor and PodMonitor."""
+    """Return the files with the CRDs of ServiceMonitor and PodMonitor."""
     folder = PROMETHEUS_OPERATOR.folder() / "example" / "prometheus-operator-crd"
     return [folder / f"monitoring.coreos.com_{plural}.yaml" for plural in ("servicemonitors", "podmonitors")]

@@ -1,4 +1,4 @@
-"""The control plane that other tests stand on: real etcd and Kubernetes, with fake nodes."""
+"""The control plane that other tests use: real etcd and Kubernetes, with fake nodes."""
 
 import json
 import ssl

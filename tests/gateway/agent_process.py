@@ -38,14 +38,14 @@ class AgentProcess:
         beside: "AgentProcess | None" = None,
     ) -> None:
         self.address = "127.0.0.2" if beside else "127.0.0.1"
-        """The pod's own. A pod beside another one has the same ports."""
+        """Address of the pod. A pod started `beside` another one uses the same ports."""
         self.route_port: int = beside.route_port if beside else free_ports(SLOTS + 2)
         self.router_port: int = self.route_port + 1
         self.first_port: int = self.router_port + 1
         self._made_of = (kubeconfig, namespace, folder, serve_port, drain_seconds)
         self._log = folder / "agent.log"
         self.token_file = folder / "token"
-        """Where the kubelet would put the token that it shows to the operator."""
+        """Path at which the kubelet would put the token that the agent shows to the operator."""
         self.http_port = free_ports(1)
         self.health_port = free_ports(1)
         self._environment = {
@@ -73,7 +73,7 @@ class AgentProcess:
         self.process: asyncio.subprocess.Process
         """The first program of HAProxy's container."""
         self.keeper: asyncio.subprocess.Process
-        """That of the agent's."""
+        """Supervisor process of the agent."""
 
     def another(self, name: str) -> "AgentProcess":
         """Return another pod of the same Deployment, not started."""
@@ -113,7 +113,7 @@ class AgentProcess:
             )
 
     def before(self, program: str) -> list[str]:
-        """What the command of a program begins with, which becomes that program."""
+        """Return the start of the command that runs a program and becomes it."""
         del program
         return []
 
@@ -136,32 +136,32 @@ class AgentProcess:
 
     @property
     def haproxy(self) -> int:
-        """The process of the HAProxy that holds."""
+        """Return the process of the HAProxy that holds requests."""
         return self._child("haproxy.cfg").pid
 
     @property
     def router(self) -> int:
-        """The process of the router."""
+        """Return the process of the router."""
         return self._child("router.cfg").pid
 
     @property
     def late(self) -> int:
-        """The process of the router's other half, with large buffers."""
+        """Return the process of the router's other half, with large buffers."""
         return self._child("late.cfg").pid
 
     @property
     def agent(self) -> int:
-        """The process of the agent."""
+        """Return the process of the agent."""
         return self._child("daybreak.gateway.agent", self.keeper).pid
 
     def agent_or_none(self) -> int | None:
-        """The same; None between two agents."""
+        """Return the process id of the agent, or None between two agents."""
         with suppress(StopIteration, psutil.NoSuchProcess):
             return self.agent
         return None
 
     def _child(self, word: str, parent: asyncio.subprocess.Process | None = None) -> psutil.Process:
-        """The child that has a last argument that ends so, of the supervisor if of nobody else."""
+        """Return the child whose last argument ends with `word`, of the supervisor if `parent` is None."""
         children = psutil.Process((parent or self.process).pid).children()
         return next(
             child for child in children if child.cmdline()[-1:] and child.cmdline()[-1].endswith(word)
@@ -178,11 +178,11 @@ class AgentProcess:
                 await asyncio.sleep(0.05)
 
     def log(self) -> str:
-        """What it has logged."""
+        """Return the log of the process."""
         return self._log.read_text(errors="replace")
 
     async def page(self, path: str, only_head: bool = False) -> tuple[int, str]:
-        """A page of the supervisor or of the agent; status 0 when nobody listens."""
+        """Return a page of the supervisor or of the agent; status 0 if no process listens."""
         port = self.health_port if path in ("/healthz", "/readyz") else self.http_port
         try:
             async with self._clients.get(f"http://127.0.0.1:{port}{path}") as answer:
@@ -202,7 +202,7 @@ class AgentProcess:
 
     @asynccontextmanager
     async def follow(self) -> AsyncIterator[AsyncIterator[Update]]:
-        """Its stream of states."""
+        """Yield the agent's stream of states."""
         # No time-out as a whole, but one line a second is promised.
         limits = aiohttp.ClientTimeout(total=None, sock_read=20)
         url = f"http://127.0.0.1:{self.http_port}/state"
@@ -216,11 +216,11 @@ class AgentProcess:
             yield lines()
 
     async def until(self, service: str, good: Callable[[Report], bool], seconds: float = 120) -> Report:
-        """Wait until the stream tells a state of a service."""
+        """Wait until the stream reports a matching state of a service."""
         last: Report | None = None
         try:
             async with asyncio.timeout(seconds):
-                # Until it has read the cluster it tells nothing: it may have begun a moment ago.
+                # Until it has read the cluster it reports nothing: it may have started a moment ago.
                 while (await self.page("/state", only_head=True))[0] == 503:  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
                 async with self.follow() as updates:

@@ -42,13 +42,13 @@ class Bench:
         await self.gateway.set_gate("s0", service)
 
     async def wake(self, **more: Any) -> None:
-        """The model is there: its server is known and the gate is open."""
+        """Make the model available: its server is known and the gate is open."""
         await self.gateway.set_servers("s0", [self.serve.address])
         await self.gate(Gate.OPEN, **more)
         await self.until(lambda state: state.servers_up == 1)
 
     async def state(self) -> SlotState:
-        """What the gateway says of slot 0."""
+        """Return the state of slot 0 as the gateway reports it."""
         return (await self.gateway.snapshot()).slots["s0"]
 
     async def until(self, good: Callable[[SlotState], bool], seconds: float = 120) -> SlotState:
@@ -72,7 +72,7 @@ class Bench:
             return answer.status, answer.headers, await answer.json()
 
     async def send(self, data: bytes, seconds: float = 120) -> bytes:
-        """Send bytes over a connection of their own; returns all that comes back until it is closed."""
+        """Send bytes over a separate connection; returns all that comes back until it is closed."""
         reader, writer = await self.connect()
         try:
             writer.write(data)
@@ -82,7 +82,7 @@ class Bench:
             writer.close()
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A bare connection to slot 0."""
+        """Return a bare connection to slot 0."""
         return await asyncio.open_connection("127.0.0.1", self.gateway.config.first_port)
 
 
@@ -94,19 +94,19 @@ def head_timeout() -> int:
 
 @pytest.fixture
 def stream_timeout() -> int:
-    """Seconds for which a model may be silent, and its client, if that is shorter than usual."""
+    """Return the seconds for which a model may be silent, and its client, if that is shorter than usual."""
     return 3600
 
 
 @pytest.fixture
 def keep_alive_timeout() -> int:
-    """Seconds for which a connection may be without a request."""
+    """Return the seconds for which a connection may be without a request."""
     return 300
 
 
 @asynccontextmanager
 async def running(folder: Path, **settings: Any) -> AsyncIterator[Bench]:
-    """A gateway of its own, with a fake Serve and clients."""
+    """Start a separate gateway, with a fake Serve and clients."""
     config = GatewayConfig(
         folder=folder,
         address="127.0.0.1",

@@ -1,4 +1,4 @@
-"""A fake Ray Serve proxy before an application of any protocol: says what it was asked, and remembers it."""
+"""A fake Ray Serve proxy before an application of any protocol: echoes requests, and records them."""
 
 from collections import Counter
 from typing import Self
@@ -18,9 +18,9 @@ class FakeApplication:
         self.bodies: list[bytes] = []
         """Bodies, in the order of their arrival."""
         self.status = 200
-        """What is answered."""
+        """Status of the answers."""
         self.dies = ""
-        """Its process ends when it has read a request: `before` its answer, or `within` it."""
+        """Makes the process end when it has read a request: `before` its answer, or `within` it."""
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=2**30)

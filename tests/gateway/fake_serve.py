@@ -1,4 +1,4 @@
-"""A fake Ray Serve proxy: answers what it was asked, and remembers who asked."""
+"""A fake Ray Serve proxy: answers requests, and records their clients."""
 
 import asyncio
 import io
@@ -23,11 +23,11 @@ class FakeServe:
         self.seen: Counter[str] = Counter()
         """How often each request, by its X-Request-Id, has arrived."""
         self.whole: Counter[str] = Counter()
-        """The same for those whose body arrived to its end."""
+        """Number of completely received requests, by their X-Request-Id."""
         self.bodies: dict[str, bytes] | None = None
         """Set: the bodies that arrived, by their X-Request-Id."""
         self.paths: dict[str, str] = {}
-        """Where each request, by its X-Request-Id, was sent to."""
+        """Path of each request, by its X-Request-Id."""
         self.headers: dict[str, str] = {}
         """The headers of the latest request, names in lower case."""
         self.finish = asyncio.Event()
@@ -35,13 +35,13 @@ class FakeServe:
         self.streams = 0
         """Streams that have begun and have not ended."""
         self.hold_answers = False
-        """Whether answers wait for `finish` too."""
+        """True if answers also wait for `finish`."""
         self.events = 0
         """Events of a stream between its first and its last, EVENT_SECONDS apart."""
         self.listed = 0
-        """How often it was asked for its models."""
+        """Number of requests for the list of models."""
         self.answer_bytes = 0
-        """Set: answers are so many bytes instead of JSON."""
+        """Size of answers in bytes, instead of JSON, if not 0."""
 
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=2**30)

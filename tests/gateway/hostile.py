@@ -1,4 +1,4 @@
-"""Clients that mean no good, on connections of their own, from an address of the loopback of their own."""
+"""Hostile clients, on separate connections, from a separate loopback address."""
 
 import asyncio
 import socket
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 STRANGER = "127.0.0.2"
-"""Where hostile clients come from; honest ones come from 127.0.0.1."""
+"""Source address of hostile clients; honest ones use 127.0.0.1."""
 POST = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n"
 
 
@@ -20,7 +20,7 @@ class Crowd:
         self.sockets: list[socket.socket] = []
 
     async def join(self, data: bytes = b"") -> socket.socket:
-        """One more connection, on which so much is sent; what the other side does not take is left unsent."""
+        """Open one more connection and send the bytes; bytes that the other side does not accept are left."""
         one = socket.socket()
         one.setblocking(False)
         one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -48,7 +48,7 @@ class Crowd:
 
 @asynccontextmanager
 async def crowd(port: int, source: str = STRANGER) -> AsyncIterator[Crowd]:
-    """A crowd that leaves at the end."""
+    """Yield a crowd of connections that are closed at the end."""
     found = Crowd(port, source)
     try:
         yield found
@@ -57,7 +57,7 @@ async def crowd(port: int, source: str = STRANGER) -> AsyncIterator[Crowd]:
 
 
 async def answer_of(one: socket.socket, seconds: float = 60) -> bytes:
-    """All that comes back on a connection until it is closed."""
+    """Return all bytes that arrive on a connection until it is closed."""
     loop = asyncio.get_running_loop()
     found = b""
     async with asyncio.timeout(seconds):
@@ -70,6 +70,6 @@ async def answer_of(one: socket.socket, seconds: float = 60) -> bytes:
 
 
 def resident(*pids: int) -> int:
-    """Memory of processes in bytes."""
+    """Return the memory of processes in bytes."""
     status = "".join(Path(f"/proc/{pid}/status").read_text() for pid in pids)
     return sum(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))

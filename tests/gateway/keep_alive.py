@@ -48,10 +48,10 @@ class Clients:
         self._tasks: list[asyncio.Task[None]] = []
         self.statuses: Counter[int] = Counter()
         self.lost: list[str] = []
-        """What became of requests without a response."""
+        """Errors of requests without a response."""
 
     def start(self, number: int, name: str) -> None:
-        """Start so many of them."""
+        """Start that number of clients."""
         self._tasks += [asyncio.create_task(self._run(f"{name}-{each}")) for each in range(number)]
 
     async def stop(self) -> None:

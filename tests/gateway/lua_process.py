@@ -1,4 +1,4 @@
-"""HAProxy with a file of Lua and nothing else: what that file computes is asked over the admin socket."""
+"""HAProxy with a Lua file and nothing else: tests query the file's results over the admin socket."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ listen nobody
 
 @asynccontextmanager
 async def lua_process(file: Path, folder: Path, *packages: Path) -> AsyncIterator[RuntimeApi]:
-    """Its admin socket.
+    """Yield the admin socket of the process.
 
     Args:
         file: The file that is loaded; it finds the modules that gateways share.

@@ -1,7 +1,7 @@
 """Ports of the loopback for tests.
 
-A port is free until its server listens, which takes seconds, and by then somebody else may have it. So
-nobody else looks here: clients get theirs above (32768 and up), control planes theirs from
+A port is free until its server listens, which takes seconds, and by then another process may use it.
+Therefore nothing else uses these: clients get theirs above (32768 and up), control planes theirs from
 `cluster.tools.ports` (20000 and up), and each process of pytest-xdist has a part of the rest, through which
 it goes round.
 """
@@ -24,7 +24,7 @@ class Ports:
         self._next = random.choice(self.range)  # noqa: S311
 
     def take(self, count: int) -> int:
-        """The first of so many ports in a row that nobody has just now. Goes round the whole part once."""
+        """Return the first of `count` free ports in a row. Goes round the whole part once."""
         for _ in self.range:
             first = self._next if self._next + count <= self.range.stop else self.range.start
             self._next = first + count
@@ -42,5 +42,5 @@ _MINE = Ports(int(_WORKER.removeprefix("gw")), int(os.environ.get("PYTEST_XDIST_
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody has just now, of this process's part."""
+    """Return the first of `count` free ports in a row, of this process's part."""
     return _MINE.take(count)

@@ -13,17 +13,17 @@ from daybreak_runtime.http.door import Door
 
 
 class ReplicaDoor:
-    """Listens while it is entered. aiohttp stands in for uvicorn, which only the Ray images have."""
+    """Server that listens while it is entered. aiohttp replaces uvicorn, which only the Ray images have."""
 
     def __init__(
         self, *, limit: int = 100, most_waiting: int = 100, status: int = 200, port: int = 0
     ) -> None:
         self._port = port
         self.paths: list[str] = []
-        """Where requests were sent to, health checks included."""
+        """Paths of all requests, health checks included."""
         self.limit = limit
         self.status = status
-        """What the engine answers."""
+        """Status of the engine's answers."""
         self.begun: Counter[str] = Counter()
         """How often the engine has begun each request, by its X-Request-Id."""
         self.finish = asyncio.Event()
@@ -52,7 +52,7 @@ class ReplicaDoor:
         await self._runner.cleanup()
 
     async def die(self) -> None:
-        """What a replica does whose engine has died: it tells who waits, and closes the port."""
+        """Act as a replica with a dead engine: answer waiting clients, and close the port."""
         self.dead = True
         self.door.admission.close()
         await asyncio.sleep(0.1)  # uvicorn looks so often whether it is to end

@@ -23,7 +23,7 @@ from tests.golden.test_samples import PLATFORM
 
 @pytest.fixture(scope="package")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane for the group `gateway-agent`: who takes its API server away brings it back."""
+    """Yield a control plane for the group `gateway-agent`: a test that stops its API server restarts it."""
     with start_plane("gateway", kuberay=False) as own:
         yield own
 
@@ -70,13 +70,13 @@ class Scene:
 
 @pytest.fixture
 def drain_seconds() -> int:
-    """How long the gateway lets others finish."""
+    """Return the drain timeout of the gateway in seconds."""
     return 120
 
 
 @pytest.fixture
 def programs() -> type[AgentProcess]:
-    """How the gateway's programs are started."""
+    """Return the class that starts the gateway's programs."""
     return AgentProcess
 
 

@@ -52,7 +52,7 @@ class Town:
         await self.gateway.set_gate(f"s{slot}", service)
 
     async def wake(self, slot: int) -> None:
-        """The model is there: its server is known and the gate is open."""
+        """Make the model available: its server is known and the gate is open."""
         await self.gateway.set_servers(f"s{slot}", [self.serves[slot].address])
         await self.gate(slot, Gate.OPEN)
         await self.until(slot, lambda state: state.servers_up == 1)
@@ -80,7 +80,7 @@ class Town:
             return answer.status, await answer.json()
 
     async def send(self, data: bytes, seconds: float = 60) -> bytes:
-        """Send bytes to the router over a connection of their own; returns all that comes back."""
+        """Send bytes to the router over a separate connection; returns all that comes back."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.router.config.port)
         try:
             writer.write(data)
@@ -97,14 +97,14 @@ class Town:
         return await asyncio.to_thread(insist, self.router.config.port, head + whole)
 
     async def bytes_here(self, source: str = "") -> int:
-        """Bytes of bodies and answers that the router counts, of all clients or of one."""
+        """Return the bytes of bodies and answers that the router counts, of all clients or of one."""
         found = await self.router.kept()
         return found.sources.get(source, 0) if source else found.bytes
 
 
 def insist(port: int, data: bytes, seconds: float = 60) -> bytes:
     """Send a request that is answered before all of it has been read: the connection may break while it is
-    sent, and the answer is there all the same. Returns all that comes back.
+    sent, and the answer arrives anyway. Returns all that comes back.
     """
     pieces = []
     with socket.create_connection(("127.0.0.1", port), seconds) as connection:
@@ -118,7 +118,7 @@ def insist(port: int, data: bytes, seconds: float = 60) -> bytes:
 
 @pytest.fixture
 def router_settings() -> dict[str, Any]:
-    """What a test sets of its router."""
+    """Return the settings that a test overrides in its router."""
     return {}
 
 

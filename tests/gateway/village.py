@@ -29,7 +29,7 @@ PATH = "/v1/chat/completions"
 
 
 class Village:
-    """One service in slot 0 with models, each of which has one replica; Serve's proxy is beside them."""
+    """One service in slot 0 with models, each with one replica; Serve's proxy runs in addition."""
 
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.cache = Cache()
@@ -146,7 +146,7 @@ class Village:
         self.cache.drop(LLM_SERVICES, {"metadata": metadata})
 
     async def gate(self, **gates: Any) -> None:
-        """Write the states of models' gates, and wait until all are carried out and their replicas are up."""
+        """Write the states of models' gates, and wait until all are applied and their replicas are up."""
         self.write(**gates)
         for model, entry in self._gates.items():
             up = model in self.replicas and entry["state"] == "Open"
@@ -160,7 +160,7 @@ class Village:
             await self.until("", lambda report: report.servers_up > 0)
 
     def report(self, model: str = "") -> Report | None:
-        """What the gateway's followers are told of a model's gate, or of the front."""
+        """Return the gateway's report about a model's gate, or about the front."""
         return self.feed.update(-1).services.get(f"tiny/{model}" if model else "tiny")
 
     async def until(self, model: str, good: Callable[[Report], bool], seconds: float = 30) -> Report:
@@ -195,13 +195,13 @@ class Village:
             return await answer.read()
 
     def seen(self) -> dict[str, Counter[str]]:
-        """Requests that each replica has had, and Serve's proxy under `proxy`."""
+        """Return the requests that each replica has had, and Serve's proxy under `proxy`."""
         return {name: serve.seen for name, serve in self.replicas.items()} | {"proxy": self.proxy.seen}
 
 
 @asynccontextmanager
 async def village(folder: Path, *models: str, **settings: Any) -> AsyncIterator[Village]:
-    """A village with replicas of these models."""
+    """Yield a village with replicas of these models."""
     async with Village(folder, **settings) as made:
         for model in models:
             await made.replica(model)

@@ -9,14 +9,14 @@ from typing import Any, Self
 from daybreak.gateway.hold.servers import Server
 
 _WAITING = 64
-"""Connections that the kernel takes while nobody does. With few it answers by cookies, and then by RST."""
+"""Maximum of connections that wait in the kernel. With few it answers by cookies, and then by RST."""
 
 
 class Wire:
-    """Carries bytes to a server on the loopback and back, from an address of its own.
+    """Relay of bytes to a server on the loopback and back, from a separate address.
 
-    While it is silent it carries nothing, and the kernel answers no attempt to connect: as with a node whose
-    power or network has gone, nobody hears that it has.
+    A silent wire carries nothing, and the kernel answers no attempt to connect: as with a node whose
+    power or network has failed, no peer is notified.
     """
 
     def __init__(self, to: Server) -> None:

@@ -1,6 +1,6 @@
 """How each engine that is known is started, as text.
 
-Hardly any of their images runs in tests: a review reads what they would be told.
+Hardly any of their images runs in tests: a review reads their start commands.
 """
 
 from typing import Any
@@ -33,13 +33,13 @@ SPEC: dict[str, dict[str, Any]] = {
     "mlflow": {"engineArgs": {"workers": 2}},
     "custom": {"args": ["serve", "{weights}"]},
 }
-"""What is said to each beside its model."""
+"""Fields of each engine's spec in addition to its model."""
 KEPT = ("image", "command", "args", "env", "ports", "readinessProbe")
 
 
 def started(engine: str, model: dict[str, Any], **more: Any) -> str:
-    """The engine's container, as far as the engine decides on it, and what is asked of it from outside; with
-    that of its workers, where a replica has several nodes."""
+    """Return the engine's container, with the fields that depend on the engine, its probes, and the workers'
+    container if a replica has several nodes."""
     gpus = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}}
     image = {} if engine == "vllm" else {"image": f"registry.example.com/{engine}:1"}
     spec = {"engine": engine, "model": model, **image, **gpus, **SPEC.get(engine, {}), **more}

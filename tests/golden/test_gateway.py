@@ -1,4 +1,4 @@
-"""What a namespace's gateway becomes, whole and as text, so that a review sees every change of it.
+"""All objects of a namespace's gateway as text, so that a review sees every change.
 
 After a wanted change: `pytest tests/golden --snapshot-update`, and read the difference.
 """

@@ -1,4 +1,4 @@
-"""What each sample becomes in the default installation, whole and as text, so that a review sees each change.
+"""All objects of each sample in the default installation as text, so that a review sees each change.
 
 After a wanted change: `pytest tests/golden --snapshot-update`, and read the difference.
 """
@@ -48,7 +48,7 @@ LEFT_OUT = {
     "LLMServiceSpec.state",
     "Sleep.depth",
 }
-"""What it leaves unset: others could not be set then, or would mean nothing."""
+"""Fields that the sample leaves unset: others could not be set then, or would mean nothing."""
 WITHOUT_GATEWAY = SAMPLES / "llama-8b-one-gpu.yaml"
 """The sample that is also read as it is without a gateway."""
 PLATFORM = installed.platform()
@@ -74,32 +74,32 @@ _Dumper.add_representer(str, _text)
 
 
 def as_text(objects: list[dict[str, Any]]) -> str:
-    """The objects in one YAML file."""
+    """Return the objects in one YAML file."""
     return yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
 
 
 def services() -> list[Any]:
-    """Every LLMService of the samples, and the one that sets everything."""
+    """Return every LLMService of the samples, and the one that sets everything."""
     return _of_kind(KIND)
 
 
 def batches() -> list[Any]:
-    """Every LLMBatch of the samples."""
+    """Return every LLMBatch of the samples."""
     return _of_kind(BATCH)
 
 
 def benchmarks() -> list[Any]:
-    """Every LLMBenchmark of the samples."""
+    """Return every LLMBenchmark of the samples."""
     return _of_kind(BENCHMARK)
 
 
 def servers() -> list[Any]:
-    """Every ModelServer of the samples."""
+    """Return every ModelServer of the samples."""
     return _of_kind(SERVER)
 
 
 def applications() -> list[Any]:
-    """Every ServeApplication of the samples."""
+    """Return every ServeApplication of the samples."""
     return _of_kind(APPLICATION)
 
 
@@ -113,7 +113,7 @@ def _of_kind(kind: str) -> list[Any]:
 
 
 def applied(manifest: dict[str, Any], platform: Platform) -> str:
-    """What a service stands for, the first of its namespace; KubeRay has named a cluster for it."""
+    """Return the objects of a service, the first of its namespace; KubeRay has named a cluster for it."""
     metadata = {"namespace": "default", "uid": "0-0", **manifest["metadata"]}
     svc = LLMService.from_manifest({**manifest, "metadata": metadata})
     port = (
@@ -138,7 +138,7 @@ def test_sample(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
 
 
 def of_batch(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
-    """What a batch stands for."""
+    """Return the objects of a batch."""
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
     return batch_desired.desired(LLMBatch.from_manifest({**manifest, "metadata": metadata}), PLATFORM)
 
@@ -149,7 +149,7 @@ def test_batch(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
 
 
 def service_of(name: str) -> LLMService | None:
-    """The service of that name among the samples."""
+    """Return the service of that name among the samples."""
     found = [each.values[0] for each in services() if each.values[0]["metadata"]["name"] == name]
     if not found:
         return None
@@ -158,7 +158,7 @@ def service_of(name: str) -> LLMService | None:
 
 
 def of_benchmark(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
-    """What a benchmark stands for."""
+    """Return the objects of a benchmark."""
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
     one = LLMBenchmark.from_manifest({**manifest, "metadata": metadata})
     reference = one.spec.service_ref
@@ -172,7 +172,7 @@ def test_benchmark(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> Non
 
 
 def of_server(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
-    """What a ModelServer stands for while it is awake, the first of its namespace."""
+    """Return the objects of an awake ModelServer, the first of its namespace."""
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
     one = ModelServer.from_manifest({**manifest, "metadata": metadata})
     port = PortAllocator(Cache()).of(OwnerKey.of_label(namespace, one.owner))
@@ -185,7 +185,7 @@ def test_model_server(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> 
 
 
 def of_application(manifest: dict[str, Any], namespace: str = "default") -> list[dict[str, Any]]:
-    """What a ServeApplication stands for while it is awake, the first of its namespace."""
+    """Return the objects of an awake ServeApplication, the first of its namespace."""
     metadata = {"uid": "0-0", **manifest["metadata"], "namespace": namespace}
     one = ServeApplication.from_manifest({**manifest, "metadata": metadata})
     revision = application_revisions.controller_revision(one, application_revisions.with_own(one, "", ())[0])
@@ -204,7 +204,7 @@ def test_sample_without_a_gateway(snapshot: SnapshotAssertion) -> None:
 
 
 def parts(value: Any) -> Iterator[ApiModel]:
-    """Every part that a spec sets, itself included."""
+    """Yield every part that a spec sets, itself included."""
     if isinstance(value, ApiModel):
         yield value
         for field in value.model_fields_set:

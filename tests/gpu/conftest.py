@@ -4,8 +4,8 @@ Real: API server, controller manager, scheduler, KubeRay's operator, Daybreak's 
 their GPUs. kwok plays their kubelets: it says of every pod that the scheduler gives them that it runs and is
 ready, at once, without pulling an image, mounting a volume or starting a process. So no Ray, no Serve and no
 vLLM runs here; Serve's words to KubeRay are played (`played_serve.py`), and so is the model's answer to
-Daybreak (`tests/api/playing/operator.py`). What these tests show is which pods are asked for, where they are
-placed, and what is said of it; `e2e/` shows that such pods serve a model.
+Daybreak (`tests/api/playing/operator.py`). These tests show which pods are created, where they are placed,
+and how the status reports it; `e2e/` shows that such pods serve a model.
 """
 
 import os
@@ -39,7 +39,7 @@ def serve() -> Iterator[PlayedServe]:
 
 @pytest.fixture(scope="package")
 def plane(serve: PlayedServe) -> Iterator[ControlPlane]:
-    """The cluster, with the nodes that always stand.
+    """Yield the cluster, with its permanent nodes.
 
     Tests that use it share it, so they belong in one of two xdist groups, each of which may have one of its
     own: `gpu-turns`, of workloads that want what others hold, and `gpu`.
@@ -60,7 +60,7 @@ def plane(serve: PlayedServe) -> Iterator[ControlPlane]:
 
 @pytest.fixture(scope="package")
 def everywhere(plane: ControlPlane) -> Admin:
-    """An administrator's hands."""
+    """Return an `Admin`."""
     return Admin(plane.kubeconfig)
 
 
@@ -99,7 +99,7 @@ def serve_by_pods(serve: PlayedServe, everywhere: Admin) -> Iterator[None]:
 
 @pytest.fixture
 def nodes(plane: ControlPlane, everywhere: Admin) -> Iterator[Nodes]:
-    """Adds nodes, which go after the test, when its pods have gone."""
+    """Yield a function that adds nodes, which are deleted after the test, when its pods are gone."""
     added = Nodes(plane, everywhere)
     yield added
     added.remove()
@@ -107,7 +107,7 @@ def nodes(plane: ControlPlane, everywhere: Admin) -> Iterator[Nodes]:
 
 @pytest.fixture
 def admin(everywhere: Admin, nodes: Nodes) -> Iterator[Admin]:
-    """An administrator's hands in a namespace of the test's own; its GPUs are free again after the test."""
+    """Yield an `Admin` in a namespace for the test only; its GPUs are free again after the test."""
     with own_namespace(everywhere, "gpu") as own:
         eventually("the default account", lambda: own.get("ServiceAccount", "default"))
         yield own

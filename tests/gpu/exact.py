@@ -37,11 +37,11 @@ class Exact(PlayedWords):
         self.admin.create(manifest)
 
     def opens(self) -> None:
-        """Requests are let through."""
+        """Wait until the gate admits requests."""
         self.reaches("open", lambda status: gate(status)["state"] == "Open")
 
     def gateways(self, **said: Any) -> None:
-        """What gateways say from now on; the operator looks then, as when one has told it something."""
+        """Set the gateways' reports from now on, and trigger the operator as a report does."""
         self.traffic(**said)
         if self.admin.get("LLMService", self.name) is not None:
             self.admin.merge(
@@ -49,19 +49,19 @@ class Exact(PlayedWords):
             )
 
     def changes(self) -> None:
-        """A person changes what needs new pods."""
+        """Change a part of the spec that needs new pods."""
         changed = self.admin.merge("LLMService", self.name, {"spec": {"runtime": {"image": NEW}}})
         generation = changed["metadata"]["generation"]
         self.reaches("looked at", lambda status: status.get("observedGeneration") == generation)
 
     def sleeps(self, depth: str) -> None:
-        """Nobody asks any more."""
+        """Report no requests, and wait for sleep."""
         self.gateways(idle=LONG_IDLE)
         self.reaches("asleep", lambda status: status.get("sleepDepth") == depth)
         self.eventually("no worker pod", lambda: not pods(self.admin, self.name))
 
     def wakes(self) -> None:
-        """Somebody asks, and is answered by what the spec says now."""
+        """Report a request, and wait until the current spec answers it."""
         self.gateways(held=1)
         self.reaches("open", lambda status: gate(status)["state"] == "Open")
         self.gateways()
@@ -113,13 +113,13 @@ class Exact(PlayedWords):
 
     @property
     def is_open(self) -> bool:
-        """Whether requests are let through."""
+        """Return True if the gate admits requests."""
         status = self.admin.get("LLMService", self.name).get("status") or {}
         return "gate" in status and gate(status)["state"] == "Open"
 
     def _scale_down(self) -> None:
         # Pods before clusters: one that is listed was made before its cluster was looked at, so not by a wake
-        # that came in between. KubeRay would wait minutes for a pod that goes before it has seen it
+        # that came in between. KubeRay would wait minutes for a pod that is deleted before it has been seen
         # (`scale_expectations.go`: for 30 s, and then for the next event).
         found = [pod for pod in self.admin.list("Pod") if "ray.io/group" in pod["metadata"].get("labels", {})]
         none = {

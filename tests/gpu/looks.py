@@ -18,13 +18,13 @@ SAMPLES = paths.REPOSITORY / "manifests" / "samples"
 
 
 def sample(file: str) -> dict[str, Any]:
-    """The LLMService of a sample."""
+    """Return the LLMService of a sample."""
     manifest: dict[str, Any] = yaml.safe_load((SAMPLES / f"{file}.yaml").read_text())
     return manifest
 
 
 def service(name: str, *models: dict[str, Any]) -> dict[str, Any]:
-    """An LLMService with these models."""
+    """Return an LLMService with these models."""
     metadata = {"name": name}
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
@@ -35,7 +35,7 @@ def service(name: str, *models: dict[str, Any]) -> dict[str, Any]:
 
 
 def big(**fields: Any) -> dict[str, Any]:
-    """A model whose replicas take eight GPUs on one node."""
+    """Return a model whose replicas take eight GPUs on one node."""
     accelerator = {"tolerations": TOLERATED}
     return {
         "name": "big",
@@ -47,12 +47,12 @@ def big(**fields: Any) -> dict[str, Any]:
 
 
 def small(**accelerator: Any) -> dict[str, Any]:
-    """A model whose replicas take one GPU."""
+    """Return a model whose replicas take one GPU."""
     return {"name": "small", "source": "hf://o/small", "accelerator": accelerator}
 
 
 def pods(admin: Admin, name: str, role: str = "worker") -> list[Any]:
-    """The worker pods (or heads) of a service that are there to stay."""
+    """Return the worker pods (or heads) of a service that are not being deleted."""
     found = admin.list(
         "Pod",
         labelSelector=f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name},ray.io/node-type={role}",
@@ -61,7 +61,7 @@ def pods(admin: Admin, name: str, role: str = "worker") -> list[Any]:
 
 
 def placed(admin: Admin, name: str, count: int) -> list[Any]:
-    """The worker pods of a service, once there are `count` and each runs on a node."""
+    """Return the worker pods of a service, once there are `count` and each runs on a node."""
 
     def look() -> list[Any]:
         found = pods(admin, name)
@@ -76,19 +76,19 @@ def placed(admin: Admin, name: str, count: int) -> list[Any]:
 
 
 def node_of(pod: Any) -> str:
-    """Name of the node on which a pod stands; empty when it stands on none."""
+    """Return the name of a pod's node, or an empty string if it has none."""
     return str(pod["spec"].get("nodeName") or "")
 
 
 def gpus(pod: Any) -> int:
-    """GPUs that a pod asks for."""
+    """Return the number of GPUs that a pod requests."""
     return sum(
         int(container["resources"].get("limits", {}).get(GPU, 0)) for container in pod["spec"]["containers"]
     )
 
 
 def overbooked(admin: Admin) -> list[str]:
-    """Nodes of which pods hold more GPUs than there are, over all namespaces."""
+    """Return nodes whose GPUs are overcommitted by pods of all namespaces."""
     held: Counter[str] = Counter()
     for pod in admin.request("GET", "/api/v1/pods")["items"]:
         held[node_of(pod)] += gpus(pod) if node_of(pod) else 0
@@ -100,13 +100,13 @@ def overbooked(admin: Admin) -> list[str]:
 
 
 def llm_config(admin: Admin, name: str, model: int = 0) -> Any:
-    """What Ray Serve LLM is told of a model."""
+    """Return the configuration of a model that Ray Serve LLM receives."""
     config = yaml.safe_load(admin.get("RayService", name)["spec"]["serveConfigV2"])
     return config["applications"][0]["args"]["llm_configs"][model]
 
 
 def bundles(config: Any) -> list[dict[str, float]]:
-    """Bundles of one replica's placement group, as Ray Serve LLM makes them.
+    """Return the bundles of one replica's placement group, as Ray Serve LLM makes them.
 
     One for each of the engine's workers. Ray adds what the replica actor itself asks for, one core by
     default, to the first.
@@ -119,7 +119,7 @@ def bundles(config: Any) -> list[dict[str, float]]:
 
 
 def offer(pod: Any) -> dict[str, float]:
-    """What a worker pod says to Ray that it has, from the command that KubeRay gave it."""
+    """Return the resources that a worker pod offers Ray, from the command that KubeRay gave it."""
     [command] = pod["spec"]["containers"][0]["args"]
     resources = re.search(r"--resources='([^']*)'", command)
     assert resources is not None, command
@@ -132,7 +132,7 @@ def offer(pod: Any) -> dict[str, float]:
 
 
 def together(some: list[dict[str, float]]) -> dict[str, float]:
-    """Sum of bundles."""
+    """Return the sum of bundles."""
     total: Counter[str] = Counter()
     for each in some:
         total.update(each)
@@ -142,7 +142,7 @@ def together(some: list[dict[str, float]]) -> dict[str, float]:
 def said(
     admin: Admin, name: str, kind: str, status: str, *words: str, reason: str = "", of: str = "LLMService"
 ) -> str:
-    """Message of a condition, once it has that status (and reason) and its message these words."""
+    """Return the message of a condition, once it has that status (and reason) and contains these words."""
 
     def look() -> str:
         found = condition(admin.get(of, name), kind)
@@ -158,6 +158,6 @@ def said(
 
 
 def everything_gone(admin: Admin) -> bool:
-    """Whether no service, nothing of KubeRay's and no pod is in the namespace."""
+    """Return True if the namespace has no service, no KubeRay object and no pod."""
     kinds = ("LLMService", "ServeApplication", "RayService", "RayCluster", "Pod")
     return not any(admin.list(kind) for kind in kinds)

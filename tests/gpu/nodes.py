@@ -9,7 +9,7 @@ H100, L4 = "NVIDIA-H100-80GB-HBM3", "NVIDIA-L4"
 
 
 def h100(name: str, gpus: int, **labels: str) -> FakeNode:
-    """A node with GPUs of 80 GB, tainted as GPU nodes of the large clouds are."""
+    """Return a node with GPUs of 80 GB, tainted as GPU nodes of the large clouds are."""
     return FakeNode(name, gpus=gpus, labels={PRODUCT: H100, **labels})
 
 

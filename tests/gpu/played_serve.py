@@ -1,9 +1,9 @@
 """Ray Serve, played: what the dashboards of all Ray clusters would answer KubeRay, and models the operator.
 
-On fake nodes nothing runs in a pod, so nobody would answer, and KubeRay would wait for ever. This is an HTTP
-proxy that KubeRay is told to use. It keeps the configuration that KubeRay hands to each head, and says of
-each deployment in it that it is healthy, as soon as its model has a worker pod that runs where it is to have
-one; and of the application that it runs when all of them are.
+On fake nodes nothing runs in a pod, so no server would answer, and KubeRay would wait for ever. This is an
+HTTP proxy that KubeRay uses. It keeps the configuration that KubeRay hands to each head. It reports each
+deployment in it as healthy as soon as its model has a running worker pod, if it needs one; and the
+application as running when all of them are.
 
 The operator's questions to models come to the same place, where a test has it ask there
 (`tests/api/playing/operator.py`): what the models of a Ray cluster answer is the test's to say.
@@ -33,7 +33,7 @@ RunningGroups = Callable[[str], set[str]]
 
 
 Says = Callable[[str], tuple[int, str]]
-"""Status and body of a model's answer, by the address of the Ray head that it is asked at."""
+"""Status and body of a model's answer, by the address of the Ray head that receives the probe."""
 
 
 class PlayedServe:
@@ -41,7 +41,7 @@ class PlayedServe:
 
     Attributes:
         running: Which worker groups run; None: all.
-        says: What a model answers when it is asked to complete; None: a token.
+        says: Answer of a model to a completion request; None: a token.
     """
 
     def __init__(self) -> None:
@@ -105,11 +105,11 @@ class PlayedServe:
 
     @property
     def proxy(self) -> str:
-        """Its address, for `HTTP_PROXY`."""
+        """Return the address, for `HTTP_PROXY`."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def _models(self) -> list[str]:
-        """Names of the models of every configuration."""
+        """Return the names of the models of every configuration."""
         return [
             config["model_loading_config"]["model_id"]
             for configuration in list(self._configurations.values())
@@ -118,7 +118,7 @@ class PlayedServe:
         ]
 
     def _said(self, head: str) -> dict[str, Any]:
-        """What Serve's REST API says at a head of the configuration that it has carried out."""
+        """Return the response of Serve's REST API at a head for the applied configuration."""
         configuration = self._configurations.get(head) or {}
         running = self.running(head) if self.running is not None else None
         applications = {}
@@ -149,7 +149,7 @@ class PlayedServe:
 
 
 def _group(deployment: dict[str, Any]) -> str:
-    """The worker group that a deployment of one's own asks for by its resource; empty: none."""
+    """Return the dedicated worker group that a deployment requests by its resource; empty: none."""
     resources = deployment.get("ray_actor_options", {}).get("resources", {})
     prefix = names.group_resource("")
     return next((each.removeprefix(prefix) for each in resources if each.startswith(prefix)), "")

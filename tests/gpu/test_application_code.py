@@ -25,7 +25,7 @@ APPLICATION: dict[str, Any] = {
 
 
 def pods_code(admin: Admin, cluster: str) -> set[str]:
-    """The digests of code that the pods of a Ray cluster bear."""
+    """Return the digests of code of a Ray cluster's pods."""
     found = admin.list("Pod", labelSelector=f"{names.RAY_CLUSTER_LABEL}={cluster}")
     return {pod["metadata"]["annotations"].get(names.CODE_ANNOTATION, "") for pod in found}
 
@@ -38,7 +38,7 @@ def code(admin: Admin) -> None:
 
 
 def rolled_out(admin: Admin, phase: str) -> dict[str, Any]:
-    """The status, once its rollout is in that phase."""
+    """Return the status, once its rollout is in that phase."""
 
     def there() -> dict[str, Any] | None:
         status: dict[str, Any] = admin.get(KIND, "pipeline").get("status") or {}

@@ -16,7 +16,7 @@ BIG = {"pool": "big"}
 
 
 def application(**spec: Any) -> dict[str, Any]:
-    """Two deployments in the pods of one worker group, on nodes of the test's own."""
+    """Return two deployments in the pods of one worker group, on nodes for the test only."""
     deployments = [
         {"name": name, "cpu": "100m", "memory": "1Gi", "accelerators": 0.75, "workerGroup": "models"}
         for name in ("Mood", "Length")
@@ -36,7 +36,7 @@ def application(**spec: Any) -> dict[str, Any]:
 
 
 def placed(admin: Admin) -> list[Any]:
-    """The worker pods of the Ray cluster that takes its requests, once all of them run on nodes."""
+    """Return the worker pods of the active Ray cluster, once all of them run on nodes."""
 
     def look() -> list[Any]:
         cluster = admin.get(KIND, "pipeline")["status"].get("rayCluster")
@@ -55,7 +55,7 @@ def test_two_shares_that_no_node_has_devices_for(admin: Admin, nodes: Nodes) -> 
     said(admin, "pipeline", "Ready", "False", reason="NoNodeFits", of=KIND)
     eventually("its pod waits", lambda: [pod for pod in pods(admin, OWNER) if not node_of(pod)])
 
-    # A node that has them is added. Nobody touches the ServeApplication.
+    # A node that has them is added. The ServeApplication does not change.
     nodes.add(FakeNode("big-1", gpus=2, labels=BIG, taints=()))
     [worker] = placed(admin)
     assert (node_of(worker), gpus(worker)) == ("big-1", 2)
@@ -66,7 +66,7 @@ def test_two_shares_that_no_node_has_devices_for(admin: Admin, nodes: Nodes) -> 
 def test_the_fix_that_is_named_is_one(admin: Admin, nodes: Nodes) -> None:
     nodes.add(*(FakeNode(f"big-{number}", gpus=1, labels=BIG, taints=()) for number in range(2)))
     admin.create(application())
-    fix = "give its deployments worker groups of their own, of which the largest pod needs 1"
+    fix = "give its deployments separate worker groups, of which the largest pod needs 1"
     said(admin, "pipeline", "Schedulable", "False", fix, of=KIND)
     apart = [each | {"workerGroup": each["name"].lower()} for each in application()["spec"]["deployments"]]
     admin.merge(KIND, "pipeline", {"spec": {"deployments": apart}})

@@ -1,6 +1,6 @@
 """Models without accelerators, and a node with just the cores that one of them needs: they take turns too.
 
-Played besides what `conftest.py` names: Ray's autoscaler, which takes pods of a group that is to have none.
+Simulated besides the parts that `conftest.py` names: Ray's autoscaler, which deletes pods of groups at zero.
 """
 
 import time
@@ -19,14 +19,14 @@ from tests.gpu.nodes import Nodes
 pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gated", "serve_by_pods")]
 
 PATIENT = {"afterIdle": "1h", "minAwake": "1s"}
-"""Nobody falls asleep by the clock."""
+"""Sleep settings of a model that no timer puts to sleep during a test."""
 CORES = "cores"
 """The label and the taint of the nodes of these tests."""
 TOLERATED = {"key": CORES, "operator": "Exists"}
 
 
 class OnCores(Exact):
-    """A service whose one model stands on those nodes, with so many cores for each pod."""
+    """A service with one model on those nodes, with a given number of CPUs for each pod."""
 
     def make_with(self, cores: int) -> None:
         """Make it."""
@@ -36,13 +36,13 @@ class OnCores(Exact):
 
 @pytest.fixture
 def both(admin: Admin, answers: Path, traffic: Path) -> tuple[OnCores, OnCores]:
-    """Two services."""
+    """Return two services."""
     one, two = (OnCores(admin, answers, traffic, name) for name in ("one", "two"))
     return one, two
 
 
 def node(name: str, cores: int) -> FakeNode:
-    """A node without accelerators, for models alone."""
+    """Return a node without accelerators, for models alone."""
     return FakeNode(name, gpus=0, cpus=cores, labels={CORES: "yes"}, taints=(f"{CORES}=yes:NoSchedule",))
 
 
@@ -68,7 +68,7 @@ def test_an_idle_service_gives_its_cores_to_one_that_is_asked(
 def test_nobody_sleeps_for_one_that_finds_no_room_all_the_same(
     both: tuple[OnCores, OnCores], nodes: Nodes, admin: Admin
 ) -> None:
-    """As long as a pod of somebody else takes what is lacking."""
+    """The capacity that is missing is used by another owner's pod."""
     nodes.add(node("cores", 6))
     admin.create(pod_of_somebody_else(cores=2))
     eventually("it stands", lambda: node_of(admin.get("Pod", "other")))

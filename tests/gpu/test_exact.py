@@ -1,6 +1,6 @@
 """Exactly as many GPUs as one service needs: changes are never stuck, and several services take turns.
 
-Played besides what `conftest.py` names: Ray's autoscaler, which takes pods of a group that is to have none.
+Simulated besides the parts that `conftest.py` names: Ray's autoscaler, which deletes pods of groups at zero.
 """
 
 import time
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gat
 
 @pytest.fixture
 def other(exact: Exact, answers: Path, traffic: Path) -> Exact:
-    """A second service that needs the same GPU."""
+    """Return a second service that needs the same GPU."""
     return Exact(exact.admin, answers, traffic, "other")
 
 
@@ -58,12 +58,12 @@ def test_a_change_with_no_gpu_to_spare(exact: Exact, moment: str, depth: str) ->
 
 
 PATIENT = {"afterIdle": "1h", "minAwake": "1s"}
-"""Nobody falls asleep by the clock in the tests that follow."""
+"""Sleep settings of a model that no timer puts to sleep in the tests that follow."""
 
 
 @pytest.fixture
 def urgent(exact: Exact) -> Iterator[str]:
-    """A class of pods that go first and preempt nobody."""
+    """Create a priority class of pods that go first and preempt no other pod."""
     name = f"urgent-{exact.admin.namespace}"
     about = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
     exact.admin.create({**about, "value": 1000, "preemptionPolicy": "Never"})
@@ -82,7 +82,7 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     exact.gateways(idle=60)
     other.opens()
     exact.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
-    # How long that took is kept, and for whom it was held meanwhile.
+    # The status keeps the duration, and the workload that the accelerators were held for.
     other.reaches(
         "measured",
         lambda status: len(gate(status).get("acceleratorQueue", {}).get("recentWaitSeconds", ())) == 1,
@@ -94,7 +94,7 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     other.gateways(idle=60)
     exact.opens()
     other.reaches("asleep", lambda status: status.get("sleepDepth") == "Workers")
-    # Who waits and has no clients any more does not wait for its idle time.
+    # A queued model without clients does not wait for its idle time.
     other.gateways(held=1)
     other.reaches("in the queue", lambda status: gate(status).get("acceleratorQueue", {}).get("position"))
     other.gateways(idle=60)
@@ -173,7 +173,7 @@ def test_one_that_is_awake_and_loses_a_pod_is_not_left_with_half_of_what_it_need
 
 
 def test_models_of_a_new_service_do_not_wait_for_each_other(exact: Exact) -> None:
-    """Asked before KubeRay has called its Ray cluster active, which takes all that Serve is asked for."""
+    """The models receive requests before KubeRay marks the cluster active, which needs all deployments."""
     model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
     models = [{**model, "name": name, "replicas": {"min": 0, "initial": 0}} for name in ("one", "two")]
     manifest = service(NAME, *models)
@@ -195,7 +195,7 @@ def _open(status: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 def night(exact: Exact) -> Iterator[str]:
-    """A batch that needs the same GPU. Returns what stands for it in labels."""
+    """Create a batch that needs the same GPU. Returns its label value."""
     model = small(nodeSelector={NAME: "yes"}, tolerations=TOLERATED)
     batch = NIGHT.manifest(model=model, minRunDuration="1s")
     exact.admin.create(batch)
@@ -213,7 +213,7 @@ def test_a_batch_gives_its_gpu_to_a_service_that_wakes_and_goes_on_afterwards(
     exact.opens()
     placed(exact.admin, exact.name, 1)
     eventually("it is told", lambda: "WaitingForAccelerators" in _events(exact.admin, "night"))
-    # It stands in the queue again, and takes nothing from who is awake, idle or not.
+    # It is in the accelerator queue again, and takes nothing from an awake model, idle or not.
     exact.gateways(idle=60)
     exact.eventually("a new job", lambda: _new_job(exact.admin, before))
     time.sleep(2 * PATIENCE.total_seconds())

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator"
 
 
 def undisturbed(admin: Admin, name: str) -> Any:
-    """What must not change of a service because of another one."""
+    """Return the parts of a service that must not change because of another one."""
     ray_service = admin.get("RayService", name)["metadata"]
     return (
         ray_service["uid"],
@@ -24,7 +24,7 @@ def undisturbed(admin: Admin, name: str) -> Any:
 
 
 def waits(admin: Admin, name: str) -> bool:
-    """Whether the worker pod of a service was made, and waits for a node as an autoscaler wants to see it."""
+    """Return True if a service's worker pod exists, and waits for a node as an autoscaler expects it."""
     found = [pod for pod in pods(admin, name) if not node_of(pod)]
     return bool(found) and len(found) == len(pods(admin, name))
 
@@ -42,7 +42,7 @@ def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
     eventually("its pod waits", lambda: waits(admin, "one"))
     assert undisturbed(admin, "neighbour") == before
 
-    # A node that has them is added. Nobody touches the LLMService.
+    # A node that has them is added. The LLMService does not change.
     generation = admin.get("LLMService", "one")["metadata"]["generation"]
     nodes.add(h100("h100-big", 8))
     [worker] = placed(admin, "one", 1)

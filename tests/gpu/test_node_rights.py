@@ -1,4 +1,4 @@
-"""An operator that may not read nodes: it says so, and goes on without the fit check."""
+"""An operator that may not read nodes: it reports that, and continues without the fit check."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("gpu")
 
 
 def rights_without_nodes() -> str:
-    """The operator's rights, but for the one to read nodes."""
+    """Return the operator's rights, without the one to read nodes."""
     rights = installed.rights()
     [rules] = [
         each["rules"]
@@ -32,7 +32,7 @@ def rights_without_nodes() -> str:
 def blind(
     request: pytest.FixtureRequest, plane: ControlPlane, admin: Admin, tmp_path: Path
 ) -> Iterator[OperatorProcess]:
-    """An operator that sees no nodes: it lacks the right, or it is the operator of one namespace."""
+    """Yield an operator that cannot read nodes: it lacks the right, or watches one namespace only."""
     kubeconfig, settings = plane.kubeconfig, {"OPERATOR_NAMESPACE": NAMESPACE}
     if request.param == "without the right":
         plane.apply(rights_without_nodes())

@@ -1,4 +1,4 @@
-"""Where the samples' replicas go: real objects, a real scheduler, fake nodes (see `conftest.py`)."""
+"""Placement of the samples' replicas: real objects, a real scheduler, fake nodes (see `conftest.py`)."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ TENSOR, PIPELINE, TWO, SINGLE = (
 
 
 def claim(plane: ControlPlane, namespace: str, name: str) -> None:
-    """A claim, bound to a volume of its own. Nobody mounts it here."""
+    """Create a PVC, bound to a dedicated volume. No pod mounts it here."""
     volume = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -65,7 +65,7 @@ def claim(plane: ControlPlane, namespace: str, name: str) -> None:
 
 
 def groups(admin: Admin, name: str) -> dict[str, Any]:
-    """The worker groups of the service's one Ray cluster, by name."""
+    """Return the worker groups of the service's one Ray cluster, by name."""
     [cluster] = admin.list(
         "RayCluster", labelSelector=f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name}"
     )
@@ -73,7 +73,7 @@ def groups(admin: Admin, name: str) -> dict[str, Any]:
 
 
 def bounds(admin: Admin, name: str) -> dict[str, tuple[int, int]]:
-    """Fewest and most pods of each worker group, as KubeRay has them."""
+    """Return the minimum and maximum number of pods of each worker group, as KubeRay has them."""
     return {group: (spec["minReplicas"], spec["maxReplicas"]) for group, spec in groups(admin, name).items()}
 
 
@@ -126,7 +126,7 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
 def test_a_pipeline_has_a_pod_for_each_stage(admin: Admin, nodes: Nodes) -> None:
     nodes.add(h100("h100-big-0", 8))
     admin.create(sample(PIPELINE))
-    said(admin, "llama-405b", "Schedulable", "False", "needs 2 pods of", f"8 {GPU} each", "have room for 1")
+    said(admin, "llama-405b", "Schedulable", "False", "needs 2 pods of", f"8 {GPU} each", "capacity for 1")
     eventually("both stages asked for", lambda: len(pods(admin, "llama-405b")) == 2)
 
     nodes.add(h100("h100-big-1", 8))
@@ -195,7 +195,7 @@ def test_two_models_have_groups_and_bounds_of_their_own(admin: Admin, plane: Con
 
 
 def everything(plane: ControlPlane, namespace: str) -> list[str]:
-    """Names of all objects of every kind in a namespace, events aside."""
+    """Return the names of all objects of every kind in a namespace, events aside."""
     kinds = plane.kubectl("api-resources", "--namespaced", "--verbs=list", "-o", "name").split()
     lasting = ",".join(kind for kind in kinds if not kind.startswith("events"))
     return plane.kubectl("get", lasting, "-n", namespace, "-o", "name").split()
@@ -229,7 +229,7 @@ def test_a_taint_that_the_cluster_should_tolerate_by_itself(admin: Admin) -> Non
 
     In most managed clusters the admission plugin ExtendedResourceToleration adds the toleration, so the fit
     check lets it pass. This API server, like the plain one, runs without that plugin: then the pod waits, and
-    the scheduler's words say for what.
+    the scheduler's message names the missing toleration.
     """
     manifest = sample(SINGLE)
     manifest["spec"]["models"][0]["accelerator"] = {"nodeSelector": {PRODUCT: H100}}

@@ -1,6 +1,6 @@
 """Pods whose priority has the scheduler delete others': the gate of whom that meets is closed first.
 
-Played besides what `conftest.py` names: Ray's autoscaler, which takes pods of a group that is to have none.
+Simulated besides the parts that `conftest.py` names: Ray's autoscaler, which deletes pods of groups at zero.
 """
 
 import time
@@ -18,12 +18,12 @@ from tests.gpu.nodes import Nodes, h100
 pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gated")]
 
 PATIENT = {"afterIdle": "1h", "minAwake": "1s"}
-"""Nobody falls asleep by the clock."""
+"""Sleep settings of a model that no timer puts to sleep during a test."""
 
 
 @pytest.fixture
 def preempting(exact: Exact) -> Iterator[str]:
-    """A class of pods for which the scheduler deletes others."""
+    """Yield a class of pods for which the scheduler deletes others."""
     name = f"preempting-{exact.admin.namespace}"
     about = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
     exact.admin.create({**about, "value": 1000})
@@ -33,12 +33,12 @@ def preempting(exact: Exact) -> Iterator[str]:
 
 @pytest.fixture
 def other(exact: Exact, answers: Path, traffic: Path) -> Exact:
-    """A service that needs the same GPU."""
+    """Return a service that needs the same GPU."""
     return Exact(exact.admin, answers, traffic, "other")
 
 
 def urgently(priority_class: str) -> dict[str, Any]:
-    """A model whose pods are of a class."""
+    """Return a model whose pods have that priority class."""
     return {"podTemplate": {"spec": {"priorityClassName": priority_class}}}
 
 
@@ -57,7 +57,7 @@ def test_what_runs_is_finished_before_pods_of_a_higher_priority_come(
     time.sleep(3)
     assert [pod["metadata"]["uid"] for pod in pods(exact.admin, NAME)] == [worker["metadata"]["uid"]]
     assert pods(other.admin, other.name) == [], "the scheduler would preempt for them at once"
-    # It has been answered; somebody else asks meanwhile, and is held.
+    # It has been answered; then another client sends a request, which is held.
     exact.gateways(held=1)
     other.opens()
     placed(other.admin, other.name, 1)
@@ -84,5 +84,5 @@ def test_who_has_room_beside_it_takes_nothing_from_anybody(
 
 
 def preempted(admin: Admin) -> list[str]:
-    """Pods that the scheduler has deleted for others."""
+    """Return the pods that the scheduler has deleted for others."""
     return [each["regarding"]["name"] for each in admin.list("Event") if each["reason"] == "Preempted"]

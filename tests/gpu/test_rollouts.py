@@ -1,4 +1,4 @@
-"""Rollouts on exactly as many GPUs as one service needs: no pod beyond them, and what is asked for runs."""
+"""Rollouts on exactly as many GPUs as one service needs: no pod beyond them, and the desired spec runs."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ AWAKE = {"afterIdle": "1h"}
 
 
 def rollout(exact: Exact) -> dict[str, Any]:
-    """What the status says of the rollout."""
+    """Return the rollout in the status."""
     found: dict[str, Any] = (exact.admin.get("LLMService", NAME).get("status") or {}).get("rollout") or {}
     return found
 
 
 def runs(exact: Exact, image: str) -> Callable[[], bool]:
-    """Whether the service's one worker has an image, and requests are let through."""
+    """Return a check that the service's one worker has an image, and the gate admits requests."""
 
     def look() -> bool:
         assert _gpus_held(exact) <= 1, "no pod beyond the GPU that there is"
@@ -49,14 +49,14 @@ def edit(exact: Exact, **spec: Any) -> None:
 
 
 def reaches(exact: Exact, phase: str) -> dict[str, Any]:
-    """Wait until the rollout is in a phase; returns what is said of it."""
+    """Wait until the rollout is in a phase. Returns the rollout's status."""
     exact.reaches(phase, lambda status: (status.get("rollout") or {}).get("phase") == phase)
     return rollout(exact)
 
 
 @pytest.fixture
 def stranger(exact: Exact, nodes: Nodes) -> Iterator[None]:
-    """A second node, whose GPU a pod of somebody else holds."""
+    """Create a second node, and another owner's pod that uses its GPU."""
     nodes.add(h100("h100-exact-2", 1, **{NAME: "other"}))
     container = {"name": "c", "image": "other", "resources": {"limits": {GPU: 1}}}
     spec = {"nodeSelector": {NAME: "other"}, "tolerations": TOLERATED, "containers": [container]}
@@ -92,7 +92,7 @@ def test_where_nodes_do_not_tell_a_second_cluster_without_room_gives_way_to_a_re
     exact.eventually("the new one runs", runs(exact, NEW))
     said = reaches(exact, "Complete")
     assert said["strategy"] == "Replace"
-    assert "a second Ray cluster found no room" in said["reason"]
+    assert "a second Ray cluster found no capacity" in said["reason"]
     assert len(exact.admin.list("RayCluster")) == 1
 
 
@@ -159,23 +159,23 @@ def test_a_second_cluster_that_cannot_start_is_given_up(exact: Exact, nodes: Nod
 
 
 def said_of(exact: Exact) -> dict[str, Any]:
-    """The status."""
+    """Return the status."""
     status: dict[str, Any] = exact.admin.get("LLMService", NAME)["status"]
     return status
 
 
 def backends(status: dict[str, Any]) -> list[str]:
-    """The Ray clusters that gateways send requests to."""
+    """Return the Ray clusters that gateways send requests to."""
     return [backend["cluster"] for backend in status["gate"]["backends"]]
 
 
 @pytest.fixture
 def by_image(exact: Exact, serve: PlayedServe) -> Iterator[dict[str, tuple[int, str]]]:
-    """What models of an image say, where that is no answer; the operator asks over HTTP."""
+    """Yield answers of models by image, if they are errors; the operator probes over HTTP."""
     said: dict[str, tuple[int, str]] = {}
 
     def says(head: str) -> tuple[int, str]:
-        # An address of kwok's is given again as soon as a pod is asked to end: the newest pod has it.
+        # kwok reuses an address as soon as a pod is being deleted: the newest pod has it.
         every = exact.admin.list("Pod", labelSelector="ray.io/node-type=head")
         here = [pod["metadata"] for pod in every if pod["status"].get("podIP") == head]
         newest = max(here, key=lambda pod: (pod["creationTimestamp"], "deletionTimestamp" not in pod))
@@ -200,7 +200,7 @@ def beside(exact: Exact, nodes: Nodes, serve: PlayedServe) -> str:
 
 
 def serves(exact: Exact, first: str, status: dict[str, Any]) -> None:
-    """Requests are let through to the first Ray cluster, which is as it was; no GPU is held twice."""
+    """Check that requests go to the first, unchanged Ray cluster, and that no GPU is used twice."""
     assert gate(status)["state"] == "Open"
     assert backends(status) == [first]
     assert _gpus_held(exact) <= 2, "no pod beyond the GPUs that there are"

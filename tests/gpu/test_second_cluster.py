@@ -1,4 +1,4 @@
-"""A second Ray cluster beside one that has grown, made by the real KubeRay."""
+"""A second Ray cluster in addition to one that has grown, made by the real KubeRay."""
 
 import json
 import time
@@ -45,12 +45,12 @@ class Twice:
         eventually("traffic moved", lambda: self.backends() == [self.second])
 
     def backends(self) -> list[str]:
-        """The clusters that gateways are told of."""
+        """Return the clusters that gateways receive."""
         gate = (self.admin.get("LLMService", "one").get("status") or {}).get("gate") or {}
         return [each["cluster"] for each in gate.get("backends") or ()]
 
     def names(self) -> list[str]:
-        """The Ray clusters that are there, by their names."""
+        """Return the existing Ray clusters by name."""
         return [each["metadata"]["name"] for each in clusters(self.admin)]
 
 
@@ -79,12 +79,12 @@ def test_the_spec_says_for_how_long_at_most(twice: Twice) -> None:
 
 
 def clusters(admin: Admin) -> list[Any]:
-    """The Ray clusters, the older one first."""
+    """Return the Ray clusters, the older one first."""
     return sorted(admin.list("RayCluster"), key=lambda each: str(each["metadata"]["creationTimestamp"]))
 
 
 def running(admin: Admin, cluster: str) -> int:
-    """Worker pods of a Ray cluster that run."""
+    """Return the running worker pods of a Ray cluster."""
     found = [pod for pod in pods(admin, "one") if pod["metadata"]["labels"]["ray.io/cluster"] == cluster]
     return sum(pod["status"].get("phase") == "Running" for pod in found)
 

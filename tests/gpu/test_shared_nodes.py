@@ -1,6 +1,6 @@
 """Nodes of eight GPUs that Daybreak shares with pods of other teams.
 
-Played besides what `conftest.py` names: Ray's autoscaler, which takes pods of a group that is to have none.
+Simulated besides the parts that `conftest.py` names: Ray's autoscaler, which deletes pods of groups at zero.
 """
 
 import time
@@ -19,23 +19,23 @@ from tests.gpu.nodes import Nodes, h100
 pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gated", "serve_by_pods")]
 
 PATIENT = {"afterIdle": "1h", "minAwake": "1s"}
-"""Nobody falls asleep by the clock."""
+"""Sleep settings of a model that no timer puts to sleep during a test."""
 
 
 @pytest.fixture
 def both(admin: Admin, answers: Path, traffic: Path) -> tuple[Exact, Exact]:
-    """Two services of one GPU each."""
+    """Return two services of one GPU each."""
     one, two = (Exact(admin, answers, traffic, name) for name in ("one", "two"))
     return one, two
 
 
 def shared(name: str) -> Any:
-    """A node of eight GPUs on which only the pods of these tests stand."""
+    """Return a node of eight GPUs that only the pods of these tests use."""
     return h100(name, 8, **{NAME: "yes"})
 
 
 def notebook(name: str, gpus: int) -> dict[str, Any]:
-    """A pod of another team."""
+    """Return a pod of another team."""
     amounts = {GPU: str(gpus), "cpu": "1"}
     return {
         "apiVersion": "v1",
@@ -53,7 +53,7 @@ def notebook(name: str, gpus: int) -> dict[str, Any]:
 
 @pytest.fixture
 def notebooks(admin: Admin) -> Iterator[Callable[[str, int], None]]:
-    """Creates notebooks with so many GPUs, waits for their nodes, and deletes them after the test."""
+    """Create notebooks with a number of GPUs, wait for their nodes, and delete them after the test."""
     made: list[str] = []
 
     def create(name: str, gpus: int) -> None:
@@ -88,7 +88,7 @@ def test_an_idle_model_yields_on_a_node_that_notebooks_fill(
 def test_nobody_yields_on_the_node_where_that_is_not_enough(
     both: tuple[Exact, Exact], nodes: Nodes, notebooks: Callable[[str, int], None], admin: Admin
 ) -> None:
-    """A model of four GPUs, and an idle one of one GPU beside a notebook."""
+    """A model of four GPUs, and an idle one of one GPU next to a notebook."""
     nodes.add(shared("shared"))
     notebooks("notebook", 6)
     one, two = both

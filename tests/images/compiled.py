@@ -1,4 +1,4 @@
-"""Which lock of images/ray the CUDA tests have compiled with last."""
+"""Lock of images/ray that the last CUDA tests compiled with."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""images/ray compiles and links CUDA with what its lock installs. No GPU is needed for that, nor asked.
+"""images/ray compiles and links CUDA with the packages of its lock. The tests need no GPU.
 
 The compiler takes ten minutes of a core, so these tests run in `make test-long` only. The last of them writes
 the hash of the lock that it has compiled with; `test_compiled_lock.py`, which CI runs, compares it.
@@ -50,7 +50,7 @@ def run(*command: str | Path) -> str:
 
 
 def loads(library: Path) -> set[str]:
-    """What the loader is asked for."""
+    """Return the libraries that the loader must find."""
     return set(re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "--wide", "--dynamic", library)))
 
 

@@ -73,7 +73,7 @@ pod_states = st.sampled_from(
 
 @st.composite
 def statuses(draw: st.DrawFn, generation: int) -> Manifest:
-    """What KubeRay may say of a service."""
+    """Draw a status that KubeRay may write for a service."""
     app = draw(st.sampled_from([None, "RUNNING", "RUNNING", "DEPLOYING", "DEPLOY_FAILED", "UNHEALTHY"]))
     message = {
         "DEPLOY_FAILED": draw(
@@ -108,7 +108,7 @@ _BUILT: dict[str, Manifest] = {}
 
 
 def built(llm: Manifest) -> Manifest:
-    """The RayService of one of the specs, built once."""
+    """Return the RayService of one of the specs, built once."""
     key = json.dumps(llm["spec"])
     if key not in _BUILT:
         _BUILT[key] = ray_service(llm)

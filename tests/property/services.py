@@ -157,7 +157,7 @@ _templates: st.SearchStrategy[Any] = st.fixed_dictionaries(
         ),
     }
 )
-"""What a person may add to pods."""
+"""Fields that a user may add to pods."""
 _head_templates: st.SearchStrategy[Any] = _templates.filter(lambda one: "hostNetwork" not in one["spec"])
 
 
@@ -186,7 +186,7 @@ _runtime = st.fixed_dictionaries(
 
 @st.composite
 def manifests(draw: st.DrawFn) -> dict[str, Any]:
-    """An LLMService as a manifest; only its form is certain, rules across fields may refuse it."""
+    """Return an LLMService's manifest: its form is valid, but rules across fields may reject it."""
     kind = draw(st.sampled_from(["gpu", "cpu"]))
     spec: dict[str, Any] = {
         "models": draw(st.lists(_models(kind), min_size=1, max_size=3, unique_by=lambda one: one["name"])),
@@ -200,7 +200,7 @@ def manifests(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def services(draw: st.DrawFn) -> LLMService:
-    """An LLMService that can be built."""
+    """Return an LLMService that can be built."""
     manifest = draw(manifests())
     try:
         svc = LLMService.from_manifest(manifest)

@@ -14,7 +14,7 @@ from daybreak.gates.state_machine import FORCED_ASLEEP, UPDATE_PATIENCE
 from tests.property.sleepers import BEGIN, BROKEN, Gateway, Sleeper
 
 ROUNDS = 8
-"""More than any course needs to come to rest when nothing happens any more."""
+"""Number of rounds that every course needs at most to come to rest after the last event."""
 AFTER_IDLE = timedelta(minutes=10)
 sleeps = st.sampled_from(
     [
@@ -122,7 +122,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
     @rule(late=st.none() | numbers, asked=st.booleans(), silent=st.booleans())
     def it_falls_idle(self, late: int | None, asked: bool, silent: bool) -> None:
-        """Everybody has gone, and the gate closes; one gateway hears of it late, or not and falls silent."""
+        """All clients leave, and the gate closes; one gateway learns of it late, or falls silent instead."""
         it = self.it
         it.broken = False
         for _ in range(3):
@@ -168,7 +168,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
     @rule()
     def calm(self) -> None:
-        """Nothing happens any more but what was begun: it comes to rest, and in the right place."""
+        """Let only begun actions finish: the service comes to rest, in the right place."""
         it = self.it
         for _ in range(ROUNDS):
             it.round()
@@ -186,7 +186,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
     @rule()
     def nobody_asks_for_long(self) -> None:
-        """What may sleep does so; what was woken only to be looked at as well."""
+        """Leave the service idle: models that may sleep do so, also those woken only for a check."""
         it = self.it
         it.broken = False
         self.calm()
@@ -201,7 +201,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
     @rule(hindered=st.booleans())
     def an_update_hangs_and_nobody_asks(self, hindered: bool) -> None:
-        """It keeps nobody awake for ever, and without room for no longer than idleness does."""
+        """A hanging update keeps no service awake for ever, and without capacity only as long as idleness."""
         it = self.it
         it.broken = False
         self.calm()

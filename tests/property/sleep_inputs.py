@@ -49,7 +49,7 @@ courses = st.builds(
 def at_rest(
     sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> SleepState:
-    """Where it comes to rest when everything stays as it is, even the clock."""
+    """Return the state in which it comes to rest when everything stays as it is, even the clock."""
     for _ in range(ROUNDS):
         sleep_state = step(sleep_state, sleep_policy, traffic, health, BEGIN)
     return sleep_state

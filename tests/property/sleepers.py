@@ -43,7 +43,7 @@ class Gateway:
             self.last = now
 
     def leave(self, now: datetime) -> None:
-        """A client goes away while held."""
+        """Remove a held client."""
         if self.held:
             self.held -= 1
             self.last = now
@@ -75,16 +75,16 @@ class Sleeper:
     now: datetime = BEGIN
     sleep_state: SleepState = field(default_factory=lambda: start(BEGIN, SleepPolicy(None)))
     broken: bool = False
-    """Whether the models cannot start."""
+    """True if the models cannot start."""
     up: bool = False
-    """Whether they answer."""
+    """True if the models answer."""
     updating: bool = False
     hindered: bool = False
-    """Whether the update has no room."""
+    """True if the update lacks capacity."""
     wanted: bool = False
-    """Whether another one waits for its accelerators."""
+    """True if another workload waits for the accelerators."""
     replaces: bool = False
-    """True if its pods are to be replaced."""
+    """True if the pods must be replaced."""
     drain: timedelta = timedelta(minutes=2)
     """Time that requests in progress have when its pods are replaced."""
     heard: dict[int, tuple[datetime, Report]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Sleeper:
 
     @property
     def traffic(self) -> Traffic:
-        """What the operator takes the traffic for."""
+        """Return the traffic that the operator assumes."""
         rows = [self.heard.get(number) for number in range(len(self.gateways))]
         return together(
             (None if row is None else {"m": Seen(row[1], self.now - row[0])} for row in rows), "m"
@@ -105,7 +105,7 @@ class Sleeper:
 
     @property
     def health(self) -> Health:
-        """How the models are. They cannot be up while their objects are down."""
+        """Return the health of the models. They cannot be up while their objects are down."""
         failed = BROKEN if self.broken and not self.up else ""
         return Health(
             answers=self.up,
@@ -118,7 +118,7 @@ class Sleeper:
         )
 
     def look(self) -> SleepState:
-        """The operator looks, decides and writes; what it decided before is returned."""
+        """Let the operator observe, decide and write. Returns its previous decision."""
         before = self.sleep_state
         self.sleep_state = step(before, self.sleep_policy, self.traffic, self.health, self.now)
         if self.sleep_state.epoch != before.epoch:
@@ -128,32 +128,32 @@ class Sleeper:
         return before
 
     def look_again(self) -> timedelta | None:
-        """When it looks again by itself."""
+        """Return the time until the next requeue, or None."""
         found = decide(self.sleep_state, self.sleep_policy, self.traffic, self.health, self.now)
         return found.look_again
 
     def hear(self, number: int) -> None:
-        """A report reaches the operator."""
+        """Deliver a gateway's report to the operator."""
         self.heard[number] = (self.now, self.gateways[number].report(self.now))
 
     def carry_out(self, number: int, *, late: int = 0) -> None:
-        """A gateway learns of a gate: not always of the last, but never of one before that it knows."""
+        """Deliver a gate to a gateway: not always the latest, but never one older than it knows."""
         gateway = self.gateways[number]
         coming = [gate for gate in self.gates if gate[0] > gateway.epoch]
         if coming:
             gateway.carry_out(*coming[max(0, len(coming) - 1 - late)], self.now)
 
     def restart_gateway(self, number: int) -> None:
-        """Its requests are lost. It reads the gate before it takes any; the operator may not have noticed."""
+        """Lose the gateway's requests. It reads the gate before it accepts any; the operator may miss it."""
         self.gateways[number] = Gateway(*self.gates[-1], last=self.now)
 
     def restart_operator(self) -> None:
-        """Only what was written stays, and times are written in whole seconds."""
+        """Restart the operator: only written state stays, with times in whole seconds."""
         self.heard.clear()
         self.sleep_state = replace(self.sleep_state, since=self.sleep_state.since.replace(microsecond=0))
 
     def round(self) -> SleepState:
-        """Everybody does at once what he does sooner or later; no time passes. What was decided before."""
+        """Let every component act once, without time passing. Returns the previous state."""
         self.updating = False
         if self.sleep_state.asleep is None and not self.broken:
             self.up = True

@@ -18,7 +18,7 @@ FILES = [Entry("/in/a.jsonl", "a.jsonl", 1, "1")]
 
 
 def written(folder: Path) -> list[dict[str, Any]]:
-    """Every row of every part."""
+    """Return every row of every part."""
     parts = sorted(folder.glob("**/part-*.jsonl"))
     return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
 
@@ -30,7 +30,7 @@ STEPS: st.SearchStrategy[tuple[str, int, list[int]]] = st.one_of(
     st.tuples(st.just("flush"), st.integers(0, 1), st.just([])),
     st.tuples(st.just("begin"), st.integers(0, 1), st.just([])),
 )
-"""What one of two processes does. A process that begins takes over from all others, which may not know."""
+"""Actions of one of two processes. A process that begins takes over from all others, which may not know."""
 
 
 TAKEN_OVER: list[tuple[str, int, list[int]]] = [
@@ -41,7 +41,7 @@ TAKEN_OVER: list[tuple[str, int, list[int]]] = [
     ("flush", 1, []),
     ("flush", 0, []),
 ]
-"""One that was taken for dead writes what another has answered meanwhile."""
+"""A process assumed to be dead writes results that another process has already written."""
 
 
 @hypothesis.example(steps=TAKEN_OVER, kind="JSONL", bad=0)

@@ -1,4 +1,4 @@
-"""The search on curves that are made up: it ends, repeats nothing, and finds what there is to be found."""
+"""The search on synthetic curves: it ends, repeats nothing, and returns the best point."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def test_a_curve_with_one_peak_is_climbed_to_it(peak: int, size: int, slope: flo
     by_value = {2**n: 100 / slope ** abs(n - peak) for n in range(size)}
     tried = drive([Dimension("x", tuple(by_value))], lambda each: by_value[each["x"]] if each else 0.01, 1)
     assert max(tried, key=value).settings == {"x": 2**peak}
-    # Half of the way in jumps, and what lies beside the peak and beyond it.
+    # Half of the way in jumps, and the points around the peak and beyond it.
     assert len(tried) <= 1 + peak // 2 + 5
 
 

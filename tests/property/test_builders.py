@@ -1,4 +1,4 @@
-"""What holds for the objects of any service."""
+"""Properties of the objects of any service."""
 
 import copy
 import dataclasses
@@ -25,12 +25,12 @@ LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
 
 
 def ray_service(svc: LLMService) -> Any:
-    """Spec of the RayService."""
+    """Return the spec of the RayService."""
     return desired(svc, PLATFORM, None)[-1]["spec"]
 
 
 def groups(svc: LLMService) -> list[Any]:
-    """Worker groups of the Ray cluster."""
+    """Return the worker groups of the Ray cluster."""
     found: list[Any] = ray_service(svc)["rayClusterConfig"]["workerGroupSpecs"]
     return found
 
@@ -44,7 +44,7 @@ def llm_configs(svc: LLMService) -> list[Any]:
 
 
 def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value of a manifest that holds no other, with its path."""
+    """Yield every value of a manifest that holds no other, with its path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from leaves(inner, f"{path}.{key}")
@@ -65,7 +65,7 @@ def test_the_same_service_is_always_the_same_objects(svc: LLMService) -> None:
 def test_building_leaves_the_service_as_it_was(svc: LLMService) -> None:
     before = copy.deepcopy(svc)
     objects = desired(svc, PLATFORM, "a")
-    # Whoever gets the objects may write into them: nothing of the service, or of other objects, hangs on.
+    # The receiver may change the objects: this changes neither the service nor other objects.
     for manifest in objects:
         spoil(manifest)
     assert svc == before
@@ -230,7 +230,7 @@ def test_a_service_is_small(svc: LLMService, active: str | None) -> None:
 
 
 def templates(svc: LLMService) -> list[tuple[PodTemplate | None, Any]]:
-    """What a person adds to each group's pods, and the group."""
+    """Return the user's additions to each group's pods, and the group."""
     cluster = ray_service(svc)["rayClusterConfig"]
     of_models = [model.pod_template for model in svc.spec.models]
     return [
@@ -240,7 +240,7 @@ def templates(svc: LLMService) -> list[tuple[PodTemplate | None, Any]]:
 
 
 def without_templates(svc: LLMService) -> LLMService:
-    """The service with nothing added to its pods."""
+    """Return the service with nothing added to its pods."""
     head = svc.spec.runtime.head.model_copy(update={"pod_template": None})
     update = {
         "models": [model.model_copy(update={"pod_template": None}) for model in svc.spec.models],

@@ -26,7 +26,7 @@ class Event:
     """Part of the canary's answers."""
     slow: bool
     written: bool
-    """Whether the operator lives to write what it has decided."""
+    """True if the operator survives until it has written its decision."""
 
 
 EVENTS = st.builds(
@@ -42,14 +42,14 @@ STEPS = st.lists(st.integers(1, 100), min_size=1, max_size=6).map(sorted)
 
 
 def spec(weights: list[int], least: int, **limits: float) -> Canary:
-    """A canary."""
+    """Return a canary."""
     steps = [{"weight": weight, "duration": f"{5 * (at % 3 + 1)}m"} for at, weight in enumerate(weights)]
     analysis = {**(limits or {"errorRate": 0.05, "ttftP95": 2}), "minRequests": least}
     return Canary.model_validate({"service": "s", "model": "m", "steps": steps, "analysis": analysis})
 
 
 class History:
-    """What a canary has come through."""
+    """Course of a canary."""
 
     def __init__(self, canary: Canary) -> None:
         self.canary = canary
@@ -58,7 +58,7 @@ class History:
         self.status = move(canary, None, self.seen(), self.now).status
 
     def seen(self) -> Seen:
-        """What it is judged by."""
+        """Return the metrics that decide about the canary."""
         return Seen(self.mine, self.others, BackendState.OPEN)
 
     def live(self, event: Event) -> CanaryStatus:

@@ -58,7 +58,7 @@ def test_the_fit_check_always_has_an_answer(svc: LLMService, nodes: tuple[Node, 
 
 
 def _wanted_labels(svc: LLMService) -> Iterator[dict[str, str]]:
-    """The labels that the nodes of the head and of each model must have."""
+    """Yield the labels that the nodes of the head and of each model must have."""
     head = svc.spec.runtime.head
     for selector, template in (
         (head.node_selector, head.pod_template),

@@ -1,4 +1,4 @@
-"""`afterIdle: Auto` beside the fixed fifteen minutes, over traces of arrivals of many shapes."""
+"""`afterIdle: Auto` compared with the fixed fifteen minutes, over traces of arrivals of many shapes."""
 
 import random
 from functools import cache
@@ -24,7 +24,7 @@ PUBLISHED = 5
 
 
 def published() -> dict[str, Trace]:
-    """Traces of the published shapes, the same every time."""
+    """Return traces of the published shapes, the same every time."""
     dice = random.Random(7)  # noqa: S311 -- made up
     found = {f"functions {number}": functions(number, dice) for number in range(PUBLISHED)}
     return found | {f"language models {number}": language_models(dice) for number in range(PUBLISHED)}
@@ -35,7 +35,7 @@ TRACES = {**SYNTHETIC, **published()}
 
 @cache
 def costs(name: str, wake: float) -> tuple[Cost, Cost]:
-    """What a trace costs with the fixed time, and with Auto."""
+    """Return the costs of a trace with the fixed time, and with Auto."""
     arrivals = until(TRACES[name], seed=1, length=LENGTH)
     return replay(arrivals, FIXED, wake), replay(arrivals, AUTO, wake)
 

@@ -1,4 +1,4 @@
-"""What holds of every decision, whatever is seen and in whatever order it comes."""
+"""Invariants of every decision, for any observation in any order."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -51,7 +51,7 @@ def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataOb
 
 @given(st.data())
 def test_time_alone_changes_nothing(data: st.DataObject) -> None:
-    """Nor does deciding again: what was said is what would be said."""
+    """Nor does a second decision: the messages stay the same."""
     for _, decision, _, world in walk(data, 6):
         for later in (0.0, 1.0, 86_400.0):
             seen = replace(world.seen, now=world.seen.now + timedelta(seconds=later))

@@ -1,4 +1,4 @@
-"""What holds of sleep and wake, whatever happens, in whatever order, and however late it is told."""
+"""Invariants of sleep and wake, for all events in any order and with any delay of their reports."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -35,7 +35,7 @@ turn_wishes = st.builds(
 
 
 class TurnsAndReplacements(SleepAndWake):
-    """The same with models that take turns, and with pods that are replaced. Streams have any time to end."""
+    """Models that share accelerators, and pods that are replaced. Streams end at any time."""
 
     @initialize(sleep=turn_sleeps, gateways=st.integers(1, 3))
     def begin(self, sleep: Sleep | None, gateways: int) -> None:
@@ -60,7 +60,7 @@ class TurnsAndReplacements(SleepAndWake):
 
     @rule()
     def its_turn_ends_while_it_is_asked(self) -> None:
-        """It falls asleep with its held requests, and wakes for them when nobody else waits."""
+        """End its turn under load: the model sleeps with held requests, and wakes when no other one waits."""
         it = self.it
         it.broken = it.replaces = it.wanted = it.hindered = False
         sleep = Sleep(after_idle="10m", yields=Yield.ALWAYS, min_awake="1m")

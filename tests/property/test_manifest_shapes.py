@@ -32,7 +32,7 @@ JUNK = st.sampled_from([None, 0, -1, 3.5, True, "", "x", [], ["x"], [None], {}, 
 
 
 def everything() -> Manifest:
-    """A service in full swing, with every part that is read."""
+    """Return a fully active service, with every part that the operator reads."""
     llm = manifest(CPU_MODEL, OTHER_MODEL)
     status = ray_status(
         active=A, ready=True, app="RUNNING", models={"tiny": "HEALTHY", "other": ("UPDATING", ERROR)}
@@ -69,7 +69,7 @@ def everything() -> Manifest:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of every part of a manifest."""
+    """Yield the path of every part of a manifest."""
     if path:
         yield path
     inner = (

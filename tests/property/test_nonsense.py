@@ -1,5 +1,5 @@
-"""Whatever a second Ray cluster answers, and in whatever order things happen: what is open has answered where
-requests go, nobody who is held is refused, and what only errs is given up in time."""
+"""For any answers of a second Ray cluster, in any order of events: an open gate's cluster has answered, no
+held request is rejected, and a rollout that only fails is given up in time."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ from tests.unit.llmservice.decision import Decision
 
 RENAMED: Manifest = {**CPU_MODEL, "name": "small"}
 GOOD, NONSENSE, HALF, MUTE = "ray:good", "ray:nonsense", "ray:half", "ray:mute"
-"""What answers; what errs; of what one model errs; and what says nothing."""
+"""Answers of clusters: right, wrong, wrong for one model, and none."""
 IMAGES = ("ray:1", "ray:2", NONSENSE, HALF, MUTE)
 MODELS = ((CPU_MODEL,), (CPU_MODEL, OTHER_MODEL), (RENAMED, OTHER_MODEL))
 ROOMY, FULL = (node(cpu="64"),), (node(cpu="9"),)
@@ -57,7 +57,7 @@ class Cluster:
 
     @property
     def manifest(self) -> Manifest:
-        """The RayCluster."""
+        """Return the RayCluster."""
         made = self.made.strftime("%Y-%m-%dT%H:%M:%SZ")
         groups = [{"groupName": model.name} for model in self.models]
         metadata = {"name": self.name, "creationTimestamp": made, "annotations": self.annotations}
@@ -65,13 +65,13 @@ class Cluster:
 
     @property
     def pods(self) -> tuple[Manifest, ...]:
-        """Its pods."""
+        """Return the service's pods."""
         head = pod(f"{self.name}-head", cluster=self.name, model=None)
         every = self.models if self.workers else ()
         return (head, *(pod(f"{self.name}-{m.name}", cluster=self.name, model=m.name) for m in every))
 
     def answer(self, model: str) -> bool | str:
-        """What a model says when it is asked."""
+        """Return the answer of a model to a probe."""
         if self.image == HALF:
             return model != self.models[0].name or NO_ANSWER[NONSENSE]
         return NO_ANSWER.get(self.image, True)
@@ -89,14 +89,14 @@ class Nonsense(RuleBasedStateMachine):
     def begin(
         self, models: tuple[Manifest, ...], room: bool, image: str, others: tuple[Manifest, ...]
     ) -> None:
-        """It answers, and somebody has changed it."""
+        """Start with an answering service that a user has changed."""
         self.clusters: dict[str, Cluster] = {}
         self.active = self.pending = ""
         self.ray: Manifest | None = None
         self.observed, self.count = 0, 0
         self.has_answered: set[tuple[str, str]] = set()
         self.lost = False
-        """Whether KubeRay has deleted the cluster that requests went to, before another one had answered."""
+        """True if KubeRay has deleted the cluster in use before another one had answered."""
         self.image, self.models = "ray:1", models
         self.world = Rolling(*models, nodes=ROOMY, runtime={"image": "ray:1"})
         self.ask: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class Nonsense(RuleBasedStateMachine):
         return {**self.ray, "status": status}
 
     def _look(self, after: float = 1.0, answers: dict[str, bool | str] | None = None) -> Decision:
-        """One reconcile, and what comes of it."""
+        """Run one reconcile, and apply its results."""
         came = {model: said for model, said in (answers or {}).items() if model in self.ask}
         self.has_answered |= {(self.active, model) for model, said in came.items() if said is True}
         decision = self.world.step(
@@ -158,7 +158,7 @@ class Nonsense(RuleBasedStateMachine):
             self.lost = False
 
     def _carry_out(self) -> None:
-        """What a reconcile writes, when the status is written."""
+        """Apply the writes of a reconcile, when the status is written."""
         self.world._observe({})
         seen = self.world.seen
         assert seen.subject is not None
@@ -197,7 +197,7 @@ class Nonsense(RuleBasedStateMachine):
 
     @rule()
     def kuberay_looks(self) -> None:
-        """It makes a second cluster where another one is wanted, and switches to it when it runs."""
+        """Have KubeRay create a desired second cluster, and switch to it when it runs."""
         if self.ray is None:
             return
         self.observed = self.ray["metadata"]["generation"]
@@ -242,7 +242,7 @@ class Nonsense(RuleBasedStateMachine):
             self.who_is_asked_answers(LOOK / 2)
 
     def teardown(self) -> None:
-        """Nobody does anything any more."""
+        """Let all pending actions finish, with no further change."""
         if getattr(self, "ask", None) is None:
             return
         self.world.seen = replace(self.world.seen, nodes=ROOMY)

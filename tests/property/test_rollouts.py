@@ -1,4 +1,4 @@
-"""Whatever is asked for, in whatever order, and whatever cannot start: it ends with what can."""
+"""For any sequence of spec changes, including ones that cannot start: the last spec that works runs."""
 
 from datetime import datetime, timedelta
 
@@ -16,11 +16,11 @@ from tests.unit.rollouts.situations import START
 
 REVISIONS = ("one", "two", "three", "four", "five")
 BROKEN = ("three", "four")
-"""Those that cannot start."""
+"""Revisions that cannot start."""
 ERRING = ("five",)
-"""Those that start, and answer nonsense."""
+"""Revisions that start, and answer nonsense."""
 POD_CHANGES = {"one": 1, "two": 1, "three": 1, "four": 2, "five": 3}
-"""Those with the same number differ in place."""
+"""Pod template of each revision: revisions with the same number differ in place."""
 ROUNDS = 12
 
 revisions = st.sampled_from(REVISIONS)
@@ -37,9 +37,9 @@ class Rollouts(RuleBasedStateMachine):
         self.cluster: str | None = None
         """The revision of the Ray cluster that serves, or is to."""
         self.second: str | None = None
-        """The same of one that comes up beside it."""
+        """Revision of a second Ray cluster that is starting."""
         self.first: str | None = None
-        """The same of one that requests go to still, although KubeRay has switched to another one."""
+        """Revision of the Ray cluster that still receives requests after KubeRay has switched to another."""
         self.erring_since: datetime | None = None
         self.asleep = False
         self.held_open = False
@@ -77,12 +77,12 @@ class Rollouts(RuleBasedStateMachine):
 
     @property
     def answering(self) -> bool:
-        """Whether requests are answered."""
+        """Return True if requests are answered."""
         closed = self.state is not None and self.state.replaces
         return self._works(self.first or self.cluster) and not closed and not self.asleep
 
     def _carry_out(self) -> None:
-        """What KubeRay, Serve and the gates do of what was decided."""
+        """Apply the decision as KubeRay, Serve and the gates do."""
         assert self.state is not None
         if self.state.replaces:
             self.cluster = self.second = self.first = self.erring_since = None
@@ -153,7 +153,7 @@ class Rollouts(RuleBasedStateMachine):
             assert self.state.current_revision == self.state.last_successful_revision
 
     def teardown(self) -> None:
-        """Nothing happens any more: it comes to rest, and what can answer does."""
+        """With no further change, it comes to rest, and every spec that can answer does."""
         if getattr(self, "state", None) is None:
             return
         self.wish = Wish(self.wish.revision)

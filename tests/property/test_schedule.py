@@ -1,4 +1,4 @@
-"""What holds of every schedule, around the days on which clocks are changed and on any other."""
+"""Properties of every schedule, around the days on which clocks are changed and on any other."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,5 +1,5 @@
-"""A ModelServer whatever is changed of it, in whatever order, with its Deployment's controller played: what
-answers is kept until something else has answered, and it comes to rest with what can."""
+"""A ModelServer under any sequence of changes, with its Deployment's controller played: an answering pod is
+kept until another one has answered, and at the end the last working spec runs."""
 
 from datetime import timedelta
 
@@ -24,7 +24,7 @@ ROUNDS = 24
 
 
 class ServerRollouts(RuleBasedStateMachine):
-    """One pod, and at times a second one beside it."""
+    """One pod, and at times a second one in addition."""
 
     @initialize()
     def begin(self) -> None:
@@ -37,7 +37,7 @@ class ServerRollouts(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([1, 11, 700]))
     def time_passes(self, seconds: float) -> None:
-        """A reconcile, and what Kubernetes makes of it."""
+        """Run a reconcile, and the resulting steps of Kubernetes."""
         world = self.world
         before = world.look()
         served = self._serves() and not before.asleep
@@ -48,14 +48,14 @@ class ServerRollouts(RuleBasedStateMachine):
             assert self._serves(), "what answered is gone, and nothing else answers"
 
     def _serves(self) -> bool:
-        """Whether a pod is there that answers."""
+        """Return True if a pod answers."""
         return any(
             self.images.get(configuration(pod)) in WORKS and pod["status"].get("containerStatuses") is None
             for pod in self.world.pods
         )
 
     def _answers(self) -> tuple[Answer, ...]:
-        """What pods of the present configuration say when they are asked, by the Deployment of now."""
+        """Return answers of the current Deployment's pods with the current configuration."""
         there = {configuration(pod) for pod in self.world.pods}
         now = configuration(self.world.deployment) if self.world.deployment is not None else ""
         if now not in there:
@@ -63,7 +63,7 @@ class ServerRollouts(RuleBasedStateMachine):
         return ANSWERS if self.images.get(now) in WORKS else (Answer("tiny", False, "it says 500"),)
 
     def _play_deployment(self) -> None:
-        """One step of the Deployment's controller, and of the kubelet."""
+        """Run one step of the Deployment's controller, and of the kubelet."""
         world = self.world
         assert world.deployment is not None
         wanted, now = world.deployment["spec"]["replicas"], configuration(world.deployment)
@@ -91,7 +91,7 @@ class ServerRollouts(RuleBasedStateMachine):
         self.world.traffic = traffic
 
     def teardown(self) -> None:
-        """Nothing happens any more: it comes to rest, and what can answer does."""
+        """With no further change, it comes to rest, and every spec that can answer does."""
         if getattr(self, "world", None) is None:
             return
         world = self.world

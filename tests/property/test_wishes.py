@@ -1,4 +1,4 @@
-"""What of a spec needs new replicas or pods: told from the spec alone, and never missed."""
+"""Changes of a spec that need new replicas or pods: derived from the spec alone, and never missed."""
 
 import copy
 from typing import Any
@@ -47,7 +47,7 @@ CHANGES: list[tuple[tuple[Any, ...], Any]] = [
 
 
 def changed(spec: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[str, Any]:
-    """The spec with one field as said."""
+    """Return the spec with one field as said."""
     spec = copy.deepcopy(spec)
     part: Any = spec
     for step in path[:-1]:

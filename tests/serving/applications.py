@@ -88,7 +88,7 @@ class Evicted(Model):
 
 
 class Shouter(ChatModel):
-    """Repeats word by word; fails where it is told to."""
+    """Model that repeats word by word, and fails on request."""
 
     async def answer(self, chat: Chat) -> AsyncIterator[str]:
         for word in chat.text.split():
@@ -98,7 +98,7 @@ class Shouter(ChatModel):
 
 
 class Slow(Model):
-    """Takes as long as it is told; no time at all is an error."""
+    """Model that takes as long as the request sets; no time at all is an error."""
 
     async def predict(self, seconds: float) -> float:
         if seconds < 0:
@@ -141,7 +141,7 @@ def make_tiny(folder: str) -> str:
 
 
 class Said(BaseModel):
-    """What Ray Serve LLM's server gives for a chat that is no stream, and for one that fails."""
+    """Return value of Ray Serve LLM's server for a chat that is no stream, and for one that fails."""
 
     choices: list[dict[str, Any]] = []
     error: dict[str, Any] | None = None
@@ -176,7 +176,7 @@ class Asks(ChatModel):
 
 
 def asks(args: ChatArgs) -> serve.Application:
-    """As `spec.llms` would have it, with a played LLM in the place of a real one."""
+    """Build the application of `spec.llms`, with a simulated LLM in place of a real one."""
     played = serve.deployment(PlayedLLM).bind()
     return chat_application(Asks)(args.model_copy(update={"models": {"played": played}}))
 

@@ -1,8 +1,8 @@
 """Replicas' own ports, below uvicorn as in the Ray images, each of which is closed when its number is read.
 
 python closing_ports.py COUNT, with the packages of the Ray image. Says the ports first, as a list of JSON.
-For each number that is read, that port is left and closed at once; `closed` is said when it is. At the end of
-the input it says how often each request was begun, by its X-Request-Id.
+For each number that it reads, it leaves and closes that port at once, and then prints `closed`. At the end of
+the input it prints how often each request was begun, by its X-Request-Id.
 """
 
 import asyncio

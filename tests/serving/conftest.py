@@ -91,12 +91,12 @@ DOCS = paths.REPOSITORY / "docs" / "runtime.md"
 
 
 def block(language: str) -> str:
-    """The first block of a language in docs/runtime.md."""
+    """Return the first block of a language in docs/runtime.md."""
     return DOCS.read_text().split(f"```{language}\n")[1].split("```")[0]
 
 
 def stub_options() -> dict[str, Any]:
-    """Return what the operator tells Serve of the stub's deployment."""
+    """Return the configuration of the stub's deployment that the operator sends Serve."""
     manifest = {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
@@ -109,7 +109,7 @@ def stub_options() -> dict[str, Any]:
 
 @pytest.fixture(scope="package")
 def replica_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the stub replicas of `engines` write their process ids and ports."""
+    """Return the folder in which stub replicas of `engines` write their process ids and ports."""
     return tmp_path_factory.mktemp("replicas")
 
 
@@ -133,7 +133,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory, replica_folder: Path) -> I
 
 
 def post(url: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any]:
-    """Status and JSON of a POST; `body` is sent as it is when it is bytes."""
+    """Return the status and JSON of a POST; `body` is sent as it is when it is bytes."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     asked = urllib.request.Request(f"http://{url}", data, headers or {})
     try:

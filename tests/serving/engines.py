@@ -35,7 +35,7 @@ class Client:
 
     @property
     def errored(self) -> bool:
-        """Whether the process has ended."""
+        """Return True if the process has ended."""
         return self.process.poll() is not None
 
     def get_num_unfinished_requests(self) -> int:

@@ -1,4 +1,4 @@
-"""Makes small models of scikit-learn, ONNX and MLflow, and asks them through the loaders: one line of JSON.
+"""Make small models of scikit-learn, ONNX and MLflow, and call them through the loaders: one line of JSON.
 
 python load_models.py FOLDER, with the packages of requirements/loaders.txt and of the Ray image.
 """
@@ -25,7 +25,7 @@ ROWS = np.array([[0.0, 0.0], [1.0, 1.0]])
 
 
 def make(folder: Path) -> dict[str, tuple[type[Model], str, dict[str, Any]]]:
-    """Loader, source and inputs by name."""
+    """Return loader, source and inputs by name."""
     known = LogisticRegression().fit(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), ["no", "no", "yes", "yes"])
     joblib.dump(known, folder / "model.joblib")
 

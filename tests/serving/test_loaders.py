@@ -1,4 +1,4 @@
-"""Loaders of libraries that the Ray image does not have, real, in an environment of their own."""
+"""Loaders of libraries that the Ray image does not have, real, in a separate environment."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ OTHER = "LOADERS_VENV"
 
 
 def environment() -> Path:
-    """A Python with the lock's packages, and those of the Ray image behind them."""
+    """Return a Python with the lock's packages, and those of the Ray image behind them."""
     folder = Path(os.environ.get(OTHER) or FOLDER)
     made, digest = folder / ".made", hashlib.sha256(LOCK.read_bytes()).hexdigest()
     python = folder / "bin" / "python"

@@ -35,13 +35,13 @@ class Up:
 
     @property
     def url(self) -> str:
-        """Its completions."""
+        """Return the URL of the completions endpoint."""
         return f"http://127.0.0.1:{self.port}/v1/completions"
 
 
 @pytest.fixture
 async def session(serving: str) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client without a limit of connections, while Serve runs."""
+    """Yield a client without a limit of connections, while Serve runs."""
     connector = aiohttp.TCPConnector(limit=0, force_close=True)
     async with aiohttp.ClientSession(connector=connector) as opened:
         yield opened
@@ -80,7 +80,7 @@ async def until(what: str, holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 async def ask(session: aiohttp.ClientSession, url: str, tokens: int) -> int:
-    """Return the status of a completion of so many tokens."""
+    """Return the status of a completion of `tokens` tokens."""
     async with session.post(url, json={"model": "stub", "prompt": "a", "max_tokens": tokens}) as answer:
         await answer.read()
         return answer.status
@@ -88,7 +88,7 @@ async def ask(session: aiohttp.ClientSession, url: str, tokens: int) -> int:
 
 @asynccontextmanager
 async def clients(session: aiohttp.ClientSession, url: str, number: int) -> AsyncIterator[set[int]]:
-    """Keep so many requests in progress; yields the statuses of those that have ended."""
+    """Keep `number` requests in progress; yields the statuses of those that have ended."""
     statuses: set[int] = set()
     ended = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""What `Model` serves, asked by a public client of the Open Inference Protocol V2 on a real Ray Serve."""
+"""`Model` behind a public client of the Open Inference Protocol V2 on a real Ray Serve."""
 
 import time
 from collections import Counter
@@ -179,7 +179,7 @@ def test_the_sample_classifier_answers_for_each_row(serving: str) -> None:
 
 
 def changes(server: triton.InferenceServerClient, name: str) -> list[str]:
-    """What the replica has loaded (+) and unloaded (-) so far, by a model that is asked."""
+    """Return the models that the replica has loaded (+) and unloaded (-) so far, as a model reports it."""
     found = server.infer(name, [text("t")]).as_numpy("output")[0]
     return str(found.decode()).split()
 
@@ -188,7 +188,7 @@ def test_a_replica_keeps_the_models_that_were_used_last(serving: str) -> None:
     with client(serving, "evicted") as server:
         for name in ("m0", "m1", "m0", "m2"):
             changes(server, name)
-        # m1 was used longest ago. What is unloaded is told a moment later.
+        # m1 was used longest ago. An unload is reported a moment later.
         for _ in range(100):
             if "-m1" in (seen := changes(server, "m0")):
                 break

@@ -1,8 +1,8 @@
-"""A clock that a test turns on."""
+"""A clock that the test sets."""
 
 
 class Clock:
-    """Seconds, as `time.monotonic` tells them."""
+    """Seconds on the clock that replaces `time.monotonic`."""
 
     now = 1000.0
 

@@ -1,4 +1,4 @@
-"""Decide on a workload and describe it, with nothing applied between, as tests of decisions need it."""
+"""Decide on a workload and describe it without applying anything, for tests of decisions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ R = TypeVar("R", bound=GatedStatus)
 
 @dataclass(frozen=True)
 class Decision(Generic[R]):
-    """What was decided, and what the status says of it."""
+    """Decision on a workload and the status that describes it."""
 
     apply: bool
     ask: tuple[str, ...]
-    """Gates whose models are asked for an answer."""
+    """Gates whose models must be probed."""
     status: R
     sleep_states: Mapping[str, SleepState]
     requeue_after: timedelta | None
 
     @property
     def sleep_state(self) -> SleepState | None:
-        """The state of the only gate."""
+        """Return the state of the only gate."""
         return next(iter(self.sleep_states.values()), None)
 
 

@@ -1,4 +1,4 @@
-"""A program that `test_fork_server.py` starts."""
+"""Program that `test_fork_server.py` starts."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ import sys
 
 
 async def main() -> bool:
-    """Say what it is, and do what the environment asks for."""
+    """Print the word, a hash and the signal handler's state. Return True unless the word is `bad`."""
     print(os.environ["WORD"], hash("a word"), signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
     print("to the log", file=sys.stderr)
     await asyncio.sleep(float(os.environ.get("SECONDS", "0")))

@@ -1,4 +1,4 @@
-"""Objects of an owner as they are, for plans."""
+"""Live objects of an owner, for plans."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,12 +12,12 @@ from daybreak.manifests.resources import of
 def beside(
     wanted: Iterable[Manifest], *found: Manifest | None, labeled: Iterable[dict[str, Any]] = ()
 ) -> Live:
-    """Return live objects of which each stands where a wanted one of its kind is to be.
+    """Return live objects, each under the key of the desired object of the same kind.
 
     Args:
-        wanted: The owner's objects as they should be.
-        found: Objects that are there; None: nothing.
-        labeled: More objects that bear the owner's label.
+        wanted: The owner's desired objects.
+        found: Existing objects; None if one is missing.
+        labeled: More objects with the owner's label.
     """
     kinds = {each["kind"]: dict(each) for each in found if each is not None}
     named = {(of(each), key_of(each)): kinds[each["kind"]] for each in wanted if each["kind"] in kinds}

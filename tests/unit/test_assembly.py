@@ -1,4 +1,4 @@
-"""The parts of the operator, put together."""
+"""Assembly of the operator from its parts."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""No Python file has more than 400 lines, and no function more than 60."""
+"""Size limits of the code: 400 lines for a Python file and 60 lines for a function."""
 
 import ast
 import subprocess
@@ -12,7 +12,7 @@ FUNCTION_LINES = 60
 
 
 def long_functions(source: str) -> Iterator[str]:
-    """Yield the functions that are too long, with their lines, without decorators."""
+    """Yield the functions that are too long, with their number of lines without decorators."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -21,7 +21,7 @@ def long_functions(source: str) -> Iterator[str]:
 
 
 def sources() -> list[Path]:
-    """Return the project's Python files, those that are not committed yet included."""
+    """Return the project's Python files, including files that are not committed yet."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.py"],  # noqa: S607
         cwd=paths.REPOSITORY,

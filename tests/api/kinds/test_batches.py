@@ -1,6 +1,6 @@
-"""LLMBatch on the real API server, beside what holds for every kind with one job (`test_jobs.py`).
+"""LLMBatch on the real API server, in addition to the tests for every kind with one job (`test_jobs.py`).
 
-KubeRay is played by the test; the job's progress is told by the runtime's own program part, on loopback.
+The test plays KubeRay; the runtime's progress program reports the job's progress on loopback.
 """
 
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ from tests.api.operator_process import OperatorProcess
 
 @pytest.fixture
 def batch(admin: Admin, operator: OperatorProcess) -> Iterator[Any]:
-    """A batch with all its objects."""
+    """Yield a batch with all its objects."""
     with NIGHT.made(admin) as made:
         yield made
 
 
 @pytest.fixture
 def job(admin: Admin, batch: Any) -> Iterator[Progress]:
-    """What the batch's job tells, on the port of a head pod."""
+    """Yield the progress that the batch's job reports, on the port of a head pod."""
     with batch_speaks(admin, batch["metadata"]["uid"]) as progress:
         yield progress
 
@@ -84,7 +84,7 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     assert job.end(), "the job ends when its last word stands in the status"
     found = NIGHT.phase(admin, "Succeeded")
     assert (found["progress"], NIGHT.condition(admin, "Complete")["status"]) == ("10/10", "True")
-    # KubeRay takes the cluster away; what stands in the status stays.
+    # KubeRay deletes the cluster; the values in the status stay.
     kuberay_says(admin, jobDeploymentStatus="Complete", jobStatus="SUCCEEDED")
     admin.delete("Pod", "night-head")
     admin.delete("RayJob", "night")
@@ -142,7 +142,7 @@ def test_through_a_service_it_waits_for_the_service_and_its_model(
 def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
     admin: Admin, operator: OperatorProcess
 ) -> None:
-    """What Kueue writes is played: `suspend` of the RayJob, and at admission nodes for its pods."""
+    """The test plays Kueue's writes: `suspend` of the RayJob, and at admission nodes for its pods."""
     wanted = NIGHT.manifest()
     wanted["metadata"]["labels"] = {QUEUE_LABEL: "gpus"}
     admin.create(wanted)
@@ -152,7 +152,7 @@ def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
     assert group["replicas"] == group["minReplicas"] == group["maxReplicas"]
     admin.merge("RayJob", "night", {"spec": {"suspend": True}})
     eventually("queued", lambda: NIGHT.condition(admin, "Reconciling").get("reason") == "Queued")
-    # What may change of the batch reaches the RayJob, beside what Kueue has written.
+    # Fields of the batch that may change reach the RayJob, in addition to the values that Kueue has written.
     admin.merge("LLMBatch", "night", {"spec": {"ttlAfterFinished": "60s"}})
     eventually(
         "the RayJob's other time",
@@ -168,7 +168,7 @@ def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
     operator.kill()
     operator.start()
     operator.wait_ready()
-    # Its place is taken from it: it waits again, and is not made anew.
+    # Kueue takes its quota away: the batch waits again, and its RayJob is not recreated.
     admin.merge("RayJob", "night", {"spec": {"suspend": True}})
     eventually("queued again", lambda: NIGHT.condition(admin, "Reconciling").get("reason") == "Queued")
     found = admin.get("RayJob", "night")

@@ -11,7 +11,7 @@ from tests.unit.runtime.benchmark.steps import trial
 
 
 def service(**args: Any) -> dict[str, Any]:
-    """A service with one argument that is swept, and one that is not."""
+    """Return a service with one argument that is swept, and one that is not."""
     model = TUNE.spec["model"] | {"engine": {"args": {"max_num_seqs": 64, "max_model_len": 512} | args}}
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
@@ -22,13 +22,13 @@ def service(**args: Any) -> dict[str, Any]:
 
 
 def arguments(admin: Admin) -> dict[str, Any]:
-    """The service's."""
+    """Return the arguments of the service's engine."""
     found: dict[str, Any] = admin.get("LLMService", "chat")["spec"]["models"][0]["engine"]["args"]
     return found
 
 
 def measured(admin: Admin, best: float, *, certain: bool) -> None:
-    """A benchmark of the service runs, and ends with a best."""
+    """Run a benchmark of the service, which ends with a best."""
     made = admin.create(TUNE.manifest(model=None, serviceRef={"name": "chat"}, applyMode="Patch"))
     eventually("its objects", lambda: TUNE.everything(admin))
     with benchmark_speaks(admin, made["metadata"]["uid"]) as job:
@@ -38,7 +38,7 @@ def measured(admin: Admin, best: float, *, certain: bool) -> None:
 
 
 def state(admin: Admin, wanted: str) -> dict[str, Any]:
-    """What it says of the patch, once it has come so far."""
+    """Wait until the status of the patch has the desired state, and return that status."""
 
     def found() -> dict[str, Any] | None:
         patch: dict[str, Any] = TUNE.status(admin).get("patch") or {}

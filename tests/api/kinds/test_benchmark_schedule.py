@@ -21,23 +21,23 @@ def say(admin: Admin, **status: Any) -> None:
 
 
 def ago(**time: float) -> str:
-    """A time that has passed."""
+    """Return a past time."""
     return written(datetime.now(UTC) - timedelta(**time))
 
 
 def again(operator: OperatorProcess) -> None:
-    """Another operator."""
+    """Start another operator."""
     operator.start()
     operator.wait_ready()
 
 
 def job(admin: Admin) -> Any:
-    """Its Job."""
+    """Return the benchmark's Job."""
     return admin.get("Job", "tune-benchmark")
 
 
 def ends(admin: Admin, best: float) -> dict[str, Any]:
-    """Its job measures, and tells its end."""
+    """Have the benchmark's job measure and report its end."""
     uid = admin.get("LLMBenchmark", "tune")["metadata"]["uid"]
     with benchmark_speaks(admin, uid) as progress:
         course = Course([trial({}, 3.0), trial({"max_num_seqs": 2}, best)], stopped="its last was tried")
@@ -74,7 +74,7 @@ def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator
     [run] = found["runs"]
     assert (run["scheduleTime"], run["best"]["requestsPerSecond"], run["gain"]["ratio"]) == (come, 6.0, 2.0)
 
-    # The next one: what is left of the first goes before it is begun, its pod too.
+    # The next run: the operator deletes all objects of the first one before it starts, also the pod.
     come = ago(minutes=1)
     say(admin, nextScheduleTime=come)
     eventually("no Job", lambda: job(admin) is None)

@@ -1,6 +1,6 @@
-"""LLMBenchmark on the real API server, beside what holds for every kind with one job (`test_jobs.py`).
+"""LLMBenchmark on the real API server, in addition to the tests for every kind with one job (`test_jobs.py`).
 
-The kubelet is played by the test; how far the job is is told by the runtime's own program part, on loopback.
+The test plays the kubelet; the runtime's progress program reports the job's progress on loopback.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ SERVICE: dict[str, Any] = {
 
 @pytest.fixture
 def benchmark(admin: Admin, operator: OperatorProcess) -> Iterator[Any]:
-    """A benchmark with all its objects."""
+    """Yield a benchmark with all its objects."""
     with TUNE.made(admin) as made:
         yield made
 
 
 @pytest.fixture
 def job(admin: Admin, benchmark: Any) -> Iterator[Progress]:
-    """What the benchmark's job tells, on the port of its pod."""
+    """Yield the progress that the benchmark's job reports, on the port of its pod."""
     with benchmark_speaks(admin, benchmark["metadata"]["uid"]) as progress:
         yield progress
 
@@ -68,7 +68,7 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     assert (owner["kind"], owner["name"], owner["controller"]) == ("LLMBenchmark", "tune", True)
     assert found["report"]["configMap"] == "tune-report"
     assert found["report"]["files"] == ["report.html", "curve.png"]
-    # The Job goes by its own time; what stands in the status stays, and nothing is made anew.
+    # The Job expires by its TTL; the values in the status stay, and nothing is recreated.
     admin.delete("Pod", "tune-pod")
     admin.delete("Job", "tune-benchmark")
     eventually("its Job gone", lambda: admin.get("Job", "tune-benchmark") is None)
@@ -83,7 +83,7 @@ def test_a_report_whose_name_is_taken_does_not_hold_up_the_end(admin: Admin, job
     job.keep({"report.html": "<p>"})
     assert job.end()
     found = TUNE.phase(admin, "Succeeded")
-    assert found["report"]["message"] == "not kept: ConfigMap/tune-report belongs to somebody else"
+    assert found["report"]["message"] == "not kept: ConfigMap/tune-report is not managed by Daybreak"
     assert admin.get("ConfigMap", "tune-report")["data"] == {"a": "theirs"}
     admin.delete("ConfigMap", "tune-report")
 

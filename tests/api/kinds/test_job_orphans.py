@@ -1,4 +1,4 @@
-"""What `kubectl delete --cascade=orphan` leaves of an object with one job, and the next one of its name."""
+"""Objects that `kubectl delete --cascade=orphan` leaves of a job's owner, and the next owner of its name."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""An operator that is killed around each write for a job: whoever comes next ends at the same place."""
+"""An operator that is killed around each write for a job: the next operator reaches the same result."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What holds for every kind that becomes one job, on the real API server."""
+"""Properties of every kind that becomes one job, on the real API server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,20 +12,20 @@ from tests.api.operator_process import OperatorProcess
 
 @pytest.fixture(params=[BATCHES, BENCHMARKS], ids=lambda kind: kind.subject.kind)
 def kind(request: pytest.FixtureRequest) -> JobKind:
-    """Each of them."""
+    """Return each kind with one job."""
     found: JobKind = request.param
     return found
 
 
 @pytest.fixture
 def made(admin: Admin, operator: OperatorProcess, kind: JobKind) -> Iterator[Any]:
-    """An object with all its own."""
+    """Yield an object with all its owned objects."""
     with kind.subject.made(admin) as made:
         yield made
 
 
 def job_of(admin: Admin, kind: JobKind) -> Any:
-    """Its job."""
+    """Return the object's job."""
     return admin.get(kind.job, kind.subject.objects[kind.job])
 
 
@@ -65,7 +65,7 @@ def test_a_change_after_the_beginning_is_told_and_not_carried_out(
     subject, before = kind.subject, kind.told(admin)
     eventually("the digest of what it began with", lambda: subject.status(admin).get("jobHash"))
     admin.merge(subject.kind, subject.name, {"spec": dict(kind.change)})
-    assert f"make a new {subject.kind}" in subject.stalled(admin, "SpecChanged")
+    assert f"create a new {subject.kind}" in subject.stalled(admin, "SpecChanged")
     assert kind.told(admin) == before
     admin.merge(subject.kind, subject.name, {"spec": {name: subject.spec[name] for name in kind.change}})
     eventually("all well", lambda: subject.condition(admin, "Stalled").get("status") == "False")

@@ -30,7 +30,7 @@ NO_IMAGE = {
 
 
 def replicas(admin: Admin) -> int:
-    """Pods that the Deployment is to have."""
+    """Return the number of pods in the Deployment's spec."""
     return int(admin.get("Deployment", CHAT.objects["Deployment"])["spec"]["replicas"])
 
 
@@ -99,7 +99,7 @@ SEVERAL = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2, "pipelin
 
 @pytest.fixture
 def leader_worker_set(admin: Admin) -> Iterator[Callable[[], None]]:
-    """Installs LeaderWorkerSet's kind, for the rest of the test."""
+    """Install LeaderWorkerSet's kind, for the rest of the test."""
     yield lambda: admin.create(leader_worker_sets.crd())
     if admin.get("CustomResourceDefinition", leader_worker_sets.NAME):
         admin.delete("ModelServer", NAME)
@@ -109,18 +109,18 @@ def leader_worker_set(admin: Admin) -> Iterator[Callable[[], None]]:
 
 @pytest.fixture
 def group(admin: Admin) -> PlayedGroups:
-    """LeaderWorkerSet's controller, played where it is told to look."""
+    """Yield the simulated controller of LeaderWorkerSet, which acts when the test calls it."""
     return PlayedGroups(admin, SET)
 
 
 def ids(admin: Admin) -> dict[str, str]:
-    """The pods that are to stay, by name."""
+    """Return the ids of pods that are not being deleted, by name."""
     stay = [each["metadata"] for each in pods(admin) if not each["metadata"].get("deletionTimestamp")]
     return {each["name"]: each["uid"] for each in stay}
 
 
 def starts(group: PlayedGroups, admin: Admin) -> dict[str, str]:
-    """The pods of its one group come, run and are ready. Returns their ids by name."""
+    """Let the pods of the one group be created, run and be ready. Returns their ids by name."""
 
     def there() -> dict[str, str] | None:
         group.look()
@@ -137,7 +137,7 @@ def starts(group: PlayedGroups, admin: Admin) -> dict[str, str]:
 
 
 def written_to_group(admin: Admin) -> int:
-    """How often its LeaderWorkerSet was made or changed."""
+    """Return the generation of the server's LeaderWorkerSet."""
     return int(admin.get("LeaderWorkerSet", SET)["metadata"]["generation"])
 
 
@@ -191,7 +191,7 @@ def edit(admin: Admin, **spec: object) -> None:
 
 
 def images(admin: Admin) -> list[str]:
-    """Images of its pods."""
+    """Return the images of the service's pods."""
     return sorted(image_of(pod) for pod in pods(admin))
 
 
@@ -318,7 +318,7 @@ def test_what_only_the_operator_can_see_stalls(player: Player) -> None:
 
 
 def written(admin: Admin) -> dict[str, str]:
-    """Versions of its objects, without the Deployment, whose status is the controller's."""
+    """Return versions of the server's objects, without the Deployment: its controller writes the status."""
     found = CHAT.everything(admin)
     assert found
     return {kind: each["metadata"]["resourceVersion"] for kind, each in found.items() if kind != "Deployment"}

@@ -22,18 +22,18 @@ BY_THE_SERVER = sorted(BROKEN.keys() - {"an unknown field"})
 
 
 def written(name: str = "chat", **spec: Any) -> dict[str, Any]:
-    """A route as a person writes it."""
+    """Return a route's manifest as a user writes it."""
     return {**route(name, **spec), "metadata": {"name": name}}
 
 
 def status(admin: Admin, name: str = "chat") -> dict[str, Any]:
-    """What the operator says."""
+    """Return the status that the operator writes for a route."""
     found: dict[str, Any] = (admin.get("LLMRoute", name) or {}).get("status") or {}
     return found
 
 
 def condition(admin: Admin, kind: str, reason: str, name: str = "chat") -> dict[str, Any]:
-    """The condition, when it has that reason."""
+    """Return the condition once it has that reason."""
 
     def look() -> dict[str, Any] | None:
         found = {each["type"]: each for each in status(admin, name).get("conditions", ())}
@@ -44,7 +44,7 @@ def condition(admin: Admin, kind: str, reason: str, name: str = "chat") -> dict[
 
 @pytest.fixture
 def service(admin: Admin, gated: OperatorProcess) -> Iterator[None]:
-    """An LLMService with the model `tiny`."""
+    """Yield an LLMService with the model `tiny`."""
     admin.create(tiny("one"))
     eventually("its gate", lambda: (admin.get("LLMService", "one").get("status") or {}).get("gate"))
     yield
@@ -123,7 +123,7 @@ def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None
 
 
 def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
-    """Of the same name and model as a service: they are told apart in one status."""
+    """The model server has the same name and model as a service: one status distinguishes them."""
     server = {"engine": "vllm", "model": {"name": "m", "source": "file:///m"}, "accelerator": {"kind": "cpu"}}
     own = backend("own", "m", kind="ModelServer")
     admin.create(written(names=["chat", "m"], backends=[own], fallback=[backend("own", "m")]))
@@ -154,7 +154,7 @@ def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
 
 
 def tells(folder: Path, admin: Admin, **gateways: dict[str, Any]) -> None:
-    """What gateways say of the route `chat` from now on."""
+    """Set the gateways' reports about the route `chat` from now on."""
     write_whole(folder / f"{admin.namespace}.route.chat", json.dumps(gateways))
 
 
@@ -199,7 +199,7 @@ def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, tra
     def step(number: int) -> None:
         eventually(f"step {number}", lambda: status(admin)["canary"]["step"] == number)
 
-    # Nobody asks: it says what it waits for.
+    # Without requests, the status shows why the canary waits.
     eventually("why it waits", lambda: "waits for requests" in status(admin)["canary"]["message"])
     times = [{"10": 1000}, {"20": 1000}]
     few = {"one/tiny": [1000, 1000, 0, *times], "one/tiny-tuned": [99, 99, 0, {}, {}]}
@@ -234,9 +234,8 @@ def test_an_address_of_its_own(admin: Admin, service: None) -> None:
     somebodys = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "chat"}}
     admin.create({**somebodys, "spec": {"ports": [{"port": 80}]}})
     admin.create(written(backends=[backend("one", "tiny")], address="Dedicated"))
-    assert (
-        "Service/chat belongs to somebody else" in condition(admin, "Stalled", "AddressConflict")["message"]
-    )
+    message = condition(admin, "Stalled", "AddressConflict")["message"]
+    assert "Service/chat exists and is not managed by Daybreak" in message
     condition(admin, "Accepted", "Routed")
     assert "port" not in status(admin)
     # Of the gateway's own name, too.
@@ -255,7 +254,7 @@ def test_an_address_of_its_own(admin: Admin, service: None) -> None:
         f"http://chat.{admin.namespace}.svc/v1",
     )
     assert names.GATEWAY_ROUTE_PORTS[0] <= port["targetPort"] <= names.GATEWAY_ROUTE_PORTS[1]
-    # Written once, and then no more; and each route has a port of its own.
+    # Written once, and then no more; and each route has a dedicated port.
     versions = [admin.get(kind, "chat")["metadata"]["resourceVersion"] for kind in ("Service", "LLMRoute")]
     admin.create(written("young", backends=[backend("one", "tiny")], address="Dedicated"))
     condition(admin, "Ready", "Routed", "young")
@@ -263,7 +262,7 @@ def test_an_address_of_its_own(admin: Admin, service: None) -> None:
     assert versions == [
         admin.get(kind, "chat")["metadata"]["resourceVersion"] for kind in ("Service", "LLMRoute")
     ]
-    # It is repaired, and goes when it is not asked for any more.
+    # It is repaired, and deleted when it is no longer requested.
     admin.merge("Service", "chat", {"spec": {"selector": {"app.kubernetes.io/name": "other"}}})
     eventually(
         "repaired", lambda: admin.get("Service", "chat")["spec"]["selector"] == own["spec"]["selector"]
@@ -295,7 +294,7 @@ def test_a_batch_waits_for_a_route_and_asks_it(admin: Admin, service: None) -> N
     admin.merge("LLMRoute", "chat", {"spec": {"names": ["chat"]}})
     eventually("its objects", lambda: NIGHT.everything(admin))
     assert json.loads(told(admin))["service"]["url"] == f"http://llm.{admin.namespace}.svc/v1"
-    # A name that a model gets does not lead to the route any more: what it would answer is not asked for.
+    # If a model gets a route's name, the name no longer leads to the route; the batch does not use the model.
     admin.create(tiny("two", models=[model(name="chat")]))
     eventually("no RayJob", lambda: admin.get("RayJob", "night") is None)
     assert "the name chat is that of the model chat of LLMService two" in NIGHT.stalled(

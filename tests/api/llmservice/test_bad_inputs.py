@@ -1,4 +1,4 @@
-"""Bad input becomes a refusal or a condition with a clear message, and disturbs nobody."""
+"""Bad input becomes a rejection or a condition with a clear message, and disturbs no other object."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ STALLED: dict[str, tuple[dict[str, Any], str, list[str]]] = {
 
 @pytest.fixture(autouse=True)
 def neighbour(admin: Admin, operator: OperatorProcess) -> Any:
-    """A good service beside the bad one, whose objects must stay as they are."""
+    """Yield a good service next to the bad one; its objects must stay as they are."""
     admin.create(tiny("neighbour"))
     eventually("the neighbour", lambda: admin.get("RayService", "neighbour"))
     eventually("its status", lambda: settled(admin, "neighbour"))

@@ -1,4 +1,4 @@
-"""What the builders make, on the real API server and before the real KubeRay."""
+"""Objects that the builders create, on the real API server and before the real KubeRay."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 
 def written() -> list[Any]:
-    """Every LLMService of the samples, and the one that sets every field."""
+    """Return every LLMService of the samples, and the one that sets every field."""
     return [
         pytest.param(manifest, id=manifest["metadata"]["name"])
         for path in [EVERYTHING, *sorted(SAMPLES.glob("*.yaml"))]
@@ -45,7 +45,7 @@ def written() -> list[Any]:
 
 
 def read(manifest: dict[str, Any], namespace: str) -> LLMService:
-    """The service in a namespace. It exists nowhere, and a dry run does not ask."""
+    """Return the service in a namespace. It is not created: a dry run does not need it."""
     metadata = {**manifest["metadata"], "namespace": namespace, "uid": str(uuid.UUID(int=1))}
     return LLMService.from_manifest({**manifest, "metadata": metadata})
 
@@ -64,7 +64,7 @@ def apply(admin: Admin, manifest: dict[str, Any], **query: str) -> Any:
 
 
 def test_the_list_of_pod_fields_is_that_of_the_crd(plane: ControlPlane) -> None:
-    """What KubeRay's CRD does not know, the API server drops without a word: so the operator refuses it."""
+    """The API server silently drops fields that are not in KubeRay's CRD, so the operator rejects them."""
     name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayservices.ray.io"
     crd = Admin(plane.kubeconfig).request("GET", name)
     committed = paths.REPOSITORY / "operator" / "src" / "daybreak" / "api" / "pods" / "pod_schema.json"
@@ -72,7 +72,7 @@ def test_the_list_of_pod_fields_is_that_of_the_crd(plane: ControlPlane) -> None:
 
 
 def pod_of(group: dict[str, Any], namespace: str) -> dict[str, Any]:
-    """The pod of a group as its template says, without what KubeRay adds."""
+    """Return the pod of a group's template, without KubeRay's additions."""
     template = group["template"]
     metadata = {**template["metadata"], "name": "a-pod", "namespace": namespace}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
@@ -103,7 +103,7 @@ def accept(admin: Admin, svc: LLMService) -> None:
 
 @contextlib.contextmanager
 def namespace(plane: ControlPlane, labels: dict[str, str]) -> Iterator[Admin]:
-    """A namespace with these labels."""
+    """Yield a namespace with these labels."""
     everywhere = Admin(plane.kubeconfig)
     name = f"builders-{uuid.uuid4().hex[:8]}"
     metadata = {"name": name, "labels": labels}
@@ -116,20 +116,20 @@ def namespace(plane: ControlPlane, labels: dict[str, str]) -> Iterator[Admin]:
 
 @pytest.fixture(scope="module")
 def restricted(plane: ControlPlane) -> Iterator[Admin]:
-    """A namespace that takes restricted pods only."""
+    """Yield a namespace that takes restricted pods only."""
     with namespace(plane, RESTRICTED) as admin:
         yield admin
 
 
 @pytest.fixture(scope="module")
 def unrestricted(plane: ControlPlane) -> Iterator[Admin]:
-    """A namespace that takes any pod."""
+    """Yield a namespace that takes any pod."""
     with namespace(plane, {}) as admin:
         yield admin
 
 
 def more_than_restricted(svc: LLMService) -> bool:
-    """Whether a template asks for what the restricted standard forbids."""
+    """Return True if a template requests fields that the restricted standard forbids."""
     text = svc.spec.model_dump_json(by_alias=True, exclude_unset=True)
     return any(word in text for word in ('"hostNetwork":true', '"privileged":true', "IPC_LOCK"))
 
@@ -157,7 +157,7 @@ def test_any_service_is_accepted(svc: LLMService, restricted: Admin, unrestricte
 
 
 def test_a_restricted_namespace_refuses_what_a_template_asks_for(restricted: Admin) -> None:
-    """The namespace's own Pod Security decides, whoever wrote the LLMService."""
+    """The namespace's own Pod Security decides, regardless of the author of the LLMService."""
     ray = {"name": "ray", "securityContext": {"privileged": True}}
     model = {"name": "m", "source": "hf://o/m", "podTemplate": {"spec": {"containers": [ray]}}}
     svc = read({"metadata": {"name": "one"}, "spec": {"models": [model]}}, restricted.namespace)
@@ -182,7 +182,7 @@ def test_the_api_server_does_refuse_here(restricted: Admin) -> None:
 
 
 def _ours(manifest: dict[str, Any]) -> dict[str, Any]:
-    """All but what a controller may write in between, such as the status of a PodDisruptionBudget."""
+    """Return the object without fields that controllers write, such as a PodDisruptionBudget's status."""
     metadata = {
         k: v for k, v in manifest["metadata"].items() if k not in ("resourceVersion", "managedFields")
     }
@@ -249,7 +249,7 @@ def started(restricted: Admin, kuberay: Path) -> Iterator[Any]:
 
 
 def command_of(pod: Any) -> str:
-    """What KubeRay lets the Ray container run."""
+    """Return the command that KubeRay sets for the Ray container."""
     [command] = pod["spec"]["containers"][0]["args"]
     assert isinstance(command, str)
     return command

@@ -14,7 +14,7 @@ CLAIM = "tiny-tiny-weights"
 
 
 def cache(admin: Admin) -> dict[str, Any]:
-    """What the status says of the copy."""
+    """Return the status of the cache's copy."""
     status = admin.get("LLMService", "tiny").get("status") or {}
     models = status.get("models") or [{}]
     return models[0].get("cache") or {}

@@ -29,7 +29,7 @@ NAMESPACE = "crd"
 
 @pytest.fixture(scope="module")
 def admin(plane: ControlPlane) -> Admin:
-    """An administrator's hands in one namespace for all tests of this module: most of them write nothing."""
+    """Return an `Admin` in one namespace for all tests of this module: most of them write nothing."""
     everywhere = Admin(plane.kubeconfig)
     everywhere.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     return everywhere.within(NAMESPACE)
@@ -48,7 +48,7 @@ def post(admin: Admin, whole: Manifest, **query: str) -> Any:
 
 @pytest.fixture
 def stored(admin: Admin) -> Iterator[Any]:
-    """An LLMService that is there."""
+    """Create an LLMService."""
     yield post(admin, manifest("stored", replicas=1))
     admin.delete("LLMService", "stored")
 
@@ -82,7 +82,7 @@ def test_a_broken_bound_is_refused_with_its_field(admin: Admin, broken: Broken) 
 @pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
 def test_the_unusual_is_kept_as_it_is(admin: Admin, taken: Manifest) -> None:
     kept = post(admin, taken, dryRun="All")
-    # What the API server gives back means the same to the operator as what was sent.
+    # The manifest that the API server returns means the same to the operator as the one that was sent.
     assert LLMService.from_manifest(kept).spec == LLMService.from_manifest(taken).spec
     written = taken["spec"]["models"][0].get("engine", {})
     assert kept["spec"]["models"][0]["engine"] == written
@@ -162,7 +162,7 @@ def test_kubectl_scale_moves_the_replicas(plane: ControlPlane, admin: Admin, sto
 
 def test_kubectl_scale_sets_what_was_unset(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     admin.merge("LLMService", "stored", {"spec": {"replicas": None}})
-    # An autoscaler reads before it writes: docs/install.md says so. A default would be each model's number.
+    # An autoscaler reads before it writes (docs/install.md). A default would be each model's number.
     with pytest.raises(Refused, match="does not exist"):
         admin.request("GET", admin.path("LLMService", "stored") + "/scale")
     kubectl(plane, "scale", "llm/stored", "--replicas=2")

@@ -33,12 +33,12 @@ def operators(alone: Any, traffic: Path) -> Operators:
 
 
 def ray(admin: Admin) -> Any:
-    """The RayService."""
+    """Return the RayService."""
     return admin.get("RayService", NAME)
 
 
 def images(ray_service: Any) -> set[str]:
-    """Images of its pods."""
+    """Return the images of the service's pods."""
     config = ray_service["spec"]["rayClusterConfig"]
     groups = [config["headGroupSpec"], *config["workerGroupSpecs"]]
     return {group["template"]["spec"]["containers"][0]["image"] for group in groups}
@@ -74,7 +74,7 @@ def test_an_upgrade_moves_nothing_that_runs_and_new_defaults_come_with_sleep(
     admin.merge("LLMService", NAME, {"spec": {"replicas": None}})
     eventually("one replica", lambda: min_replicas(ray(admin)) == 1)
 
-    # What somebody else changes is put back, as it was.
+    # The operator reverts another client's change, to the previous value.
     admin.merge("RayService", NAME, {"spec": {"rayClusterConfig": {"rayVersion": "9.9.9"}}})
     eventually("it is put back", lambda: ray(admin)["spec"] == before["spec"])
 

@@ -1,4 +1,4 @@
-"""What a drain of nodes may take from a service, by real budgets and real evictions; pods are played."""
+"""Disruptions that a drain of nodes may cause, by real budgets and real evictions; pods are simulated."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ def evict(admin: Admin, pod: str) -> bool:
 
 
 def becomes_ready(admin: Admin, cluster: str, *, first_stage: bool) -> bool:
-    """Whether a worker pod becomes ready: KubeRay has it ask for a Serve proxy, unless it has a probe of its
-    own. There is a proxy only where a replica's actor is, which is with the first stage."""
+    """Return True if a worker pod becomes ready: KubeRay has it probe a Serve proxy, unless it has its own
+    probe. There is a proxy only on a pod with a replica's actor, which is so in the first stage."""
     [group] = admin.get("RayCluster", cluster)["spec"]["workerGroupSpecs"]
     container = group["template"]["spec"]["containers"][0]
     return first_stage or "readinessProbe" in container

@@ -29,7 +29,7 @@ QUIET_SECONDS = 3.0
 EVERYTHING = yaml.safe_load((paths.REPOSITORY / "tests" / "golden" / "everything.yaml").read_text())["spec"]
 OWN_ACCOUNT = EVERYTHING["runtime"]["serviceAccountName"]
 TOKEN = {"secretKeyRef": {"name": "hub", "key": "token"}}
-# Beside one that sleeps stands none that may sleep: once asleep it would stay so, until somebody asks.
+# No spec has a model that may sleep next to a sleeping one: once asleep, it would stay so until a request.
 SPECS: dict[str, dict[str, Any]] = {
     "plain": {},
     "all of it asleep": {"state": "Asleep", "sleep": {"depth": "Cluster"}},
@@ -89,7 +89,7 @@ def operator(
     tmp_path_factory: pytest.TempPathFactory,
     answers: Any,
 ) -> Iterator[OperatorProcess]:
-    """The operator, watching all namespaces, without gateways and with them."""
+    """Yield the operator, watching all namespaces, without gateways and with them."""
     folder = tmp_path_factory.mktemp("operator")
     with played_operator(plane.kubeconfig, folder, answers, **request.param) as process:
         yield process
@@ -97,7 +97,7 @@ def operator(
 
 @pytest.fixture(scope="module")
 def fresh(plane: ControlPlane, operator: OperatorProcess) -> Iterator[dict[str, Any]]:
-    """What a fresh service of each spec ends as."""
+    """Return the result of a fresh service of each spec."""
     everywhere = Admin(plane.kubeconfig)
     admins = {name: everywhere.within(f"fresh-{uuid.uuid4().hex[:8]}") for name in SPECS}
     for name, admin in admins.items():
@@ -122,7 +122,7 @@ def test_every_spec_ends_as_something_else(fresh: dict[str, Any]) -> None:
 
 @pytest.mark.timeout(900)
 def test_changing_ends_as_a_fresh_one(fresh: dict[str, Any], plane: ControlPlane) -> None:
-    """From the first of each pair to the second and back: all pairs at once, in namespaces of their own."""
+    """From the first of each pair to the second and back: all pairs at once, each in a separate namespace."""
     everywhere = Admin(plane.kubeconfig)
     with contextlib.ExitStack() as stack:
         admins = [stack.enter_context(own_namespace(everywhere, "pair")) for _ in PAIRS]
@@ -161,7 +161,7 @@ def _wait(what: str, fresh: dict[str, Any], pairs: dict[tuple[str, str], Admin],
 
 
 def _quiet(operator: OperatorProcess) -> bool:
-    """Whether nothing has been written for a while."""
+    """Return True if the operator has written nothing for a while."""
     written = operator.metric("daybreak_writes_total")
     time.sleep(QUIET_SECONDS)
     return operator.metric("daybreak_writes_total") == written

@@ -1,4 +1,4 @@
-"""Who the API server says manages the fields of owned objects, and that what is dropped goes away."""
+"""Managers of the fields of owned objects, as the API server reports them; dropped fields go away."""
 
 from typing import Any
 
@@ -57,6 +57,6 @@ def _worker(admin: Admin) -> Any:
 
 
 def _records(admin: Admin) -> set[str]:
-    """Operations under which the operator's fields are recorded."""
+    """Return the operations under which the operator's fields are recorded."""
     records = admin.get("RayService", "tiny")["metadata"]["managedFields"]
     return {each["operation"] for each in records if each["manager"] == "daybreak-operator"}

@@ -1,4 +1,4 @@
-"""What the operator makes of an LLMService on a real API server: objects, drift, names taken, deletion."""
+"""Objects of an LLMService on a real API server: creation, drift, names already in use, deletion."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.api.objects.llmservice import NAMES, condition, everything, model, se
 from tests.api.operator_process import OperatorProcess
 
 WRITES_MOST = 12
-"""Most writes of the operator for one service; `bench.operator.reconcile` has the API server count them."""
+"""Maximum number of the operator's writes for one service; `bench.operator.reconcile` counts them too."""
 
 
 def test_every_owned_object_is_made_and_owned(admin: Admin, operator: OperatorProcess) -> None:
@@ -93,7 +93,7 @@ def test_what_others_add_is_left_alone(admin: Admin, operator: OperatorProcess) 
 
 @pytest.fixture
 def by_kind(admin: Admin) -> Iterator[dict[str, Admin]]:
-    """A namespace for each owned kind: the operator looks again after 15 s, at all of them at once."""
+    """Yield a namespace for each owned kind: the operator requeues after 15 s, for all of them at once."""
     found = {kind: admin.within(f"{admin.namespace}-{kind.lower()}") for kind in OWNED}
     for hands in found.values():
         hands.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": hands.namespace}})
@@ -185,7 +185,7 @@ def test_a_service_made_again_at_once_gets_its_own_objects(admin: Admin, operato
 
 
 def _at_rest(operator: OperatorProcess) -> float:
-    """The number of writes, once nothing is written any more for the services of tests before."""
+    """Return the number of writes, once the services of previous tests cause no further writes."""
     last = -1.0
     until = time.monotonic() + 60
     while (now := _writes(operator)) != last:
@@ -196,7 +196,7 @@ def _at_rest(operator: OperatorProcess) -> float:
 
 
 def _writes(operator: OperatorProcess) -> float:
-    """Writes that the operator has sent, its lease aside."""
+    """Return the writes that the operator has sent, its lease aside."""
     verbs = ("apply", "create", "update", "patch", "delete")
     sent = sum(operator.metric("daybreak_api_requests_total", verb=verb) for verb in verbs)
     return sent - sum(

@@ -1,4 +1,4 @@
-"""An operator that is killed at any moment: whoever comes next ends at the same place."""
+"""An operator that is killed at any moment: the next operator reaches the same result."""
 
 import signal
 
@@ -21,7 +21,7 @@ def test_nothing_is_written_to_what_is_as_it_should_be(admin: Admin, alone: Star
     service = eventually("a status", lambda: settled(admin))
     assert first.stop() == 0
 
-    # Another process knows nothing of what the first has seen: it looks at everything anew.
+    # Another process has no state of the first one: it observes all objects again.
     second = alone(POD)
     second.start()
     second.wait_ready()
@@ -35,7 +35,8 @@ def test_nothing_is_written_to_what_is_as_it_should_be(admin: Admin, alone: Star
 def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
     """Each operator dies at its second write: before it is sent, once it is sent, or when it is answered.
 
-    So every state between two writes is somebody's start, and every write but the first is somebody's end.
+    Therefore every state between two writes is the start of one operator, and every write but the first the
+    end of another.
     """
     admin.create(tiny())
     work_is_done_in_spite_of_deaths(moment, alone, len(OWNED), lambda: settled(admin) and everything(admin))

@@ -13,14 +13,14 @@ from tests.api.playing.kuberay import PlayedKubeRay
 
 @pytest.fixture
 def played(admin: Admin, operator: OperatorProcess) -> PlayedKubeRay:
-    """A service `tiny` with its objects, and somebody who plays KubeRay."""
+    """Yield a simulated KubeRay for a service `tiny` with its objects."""
     admin.create(tiny())
     eventually("all objects", lambda: everything(admin))
     return PlayedKubeRay(admin)
 
 
 def ready(admin: Admin, status: str = "True") -> Any:
-    """The service, when its condition Ready has that status."""
+    """Return the service, when its condition Ready has that status."""
     service = settled(admin)
     return service if service and condition(service, "Ready").get("status") == status else None
 
@@ -31,7 +31,7 @@ def answer(answers: Path, admin: Admin, said: str = "") -> None:
 
 
 def selected(admin: Admin) -> str:
-    """The RayCluster that the front Service sends to."""
+    """Return the RayCluster that the front Service sends to."""
     return str(admin.get("Service", "tiny")["spec"]["selector"]["ray.io/cluster"])
 
 
@@ -41,7 +41,7 @@ def test_ready_comes_with_the_first_answer(admin: Admin, played: PlayedKubeRay, 
     played.worker("tiny", cluster, "tiny")
     played.status("tiny", cluster)
     eventually("the front Service sends there", lambda: selected(admin) == cluster)
-    # Everything is said to be well, but nobody answers.
+    # Every component reports healthy, but no model answers.
     service = eventually(
         "not answering", lambda: _with(admin, "Ready", "message", "nobody plays this service")
     )

@@ -56,26 +56,26 @@ class Player:
         self._traffic = traffic / f"{admin.namespace}.{OWNER}"
 
     def starts(self, suffix: str = "abcde") -> None:
-        """KubeRay brings up its Ray cluster, and the application runs."""
+        """Have KubeRay start the Ray cluster, and the application run."""
         self.comes_up(suffix)
         self.says("RUNNING")
 
     def comes_up(self, suffix: str = "abcde") -> None:
-        """KubeRay brings up its Ray cluster."""
+        """Have KubeRay start the Ray cluster."""
         eventually("a RayService", lambda: self.admin.get("RayService", NAME))
         self.cluster = self.kuberay.cluster(NAME, suffix)
         self.kuberay.head(NAME, self.cluster, OWNER)
         self.kuberay.worker(NAME, self.cluster, "cpu")
 
     def comes_beside(self, suffix: str, status: str, message: str = "") -> None:
-        """KubeRay brings a second Ray cluster up, of which Ray Serve says this."""
+        """Have KubeRay start a second Ray cluster, with this status in Ray Serve."""
         second = self.kuberay.cluster(NAME, suffix)
         self.kuberay.head(NAME, second, OWNER)
         self.kuberay.worker(NAME, second, "cpu")
         self.kuberay.pending(NAME, second, status, message)
 
     def rolls_out(self, phase: str) -> dict[str, Any]:
-        """Wait until its rollout is in that phase. Returns what is said of it."""
+        """Wait until the rollout is in that phase. Returns the rollout's status."""
 
         def there() -> dict[str, Any] | None:
             found: dict[str, Any] = PIPELINE.status(self.admin).get("rollout") or {}
@@ -84,12 +84,12 @@ class Player:
         return eventually(f"rollout {phase}", there)
 
     def says(self, status: str, message: str = "") -> None:
-        """Ray Serve says so of the application."""
+        """Have Ray Serve report this status of the application."""
         self.kuberay.status(NAME, self.cluster, status, message)
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """Fewest and most pods of the worker group of the Ray cluster that runs."""
+        """Return the minimum and maximum number of pods of the running Ray cluster's worker group."""
         [group] = self.admin.get("RayCluster", self.cluster)["spec"]["workerGroupSpecs"]
         return group["minReplicas"], group["maxReplicas"]
 
@@ -101,11 +101,11 @@ class Player:
             self.admin.delete("Pod", pod["metadata"]["name"])
 
     def traffic(self, **said: Any) -> None:
-        """What gateways say from now on."""
+        """Set the gateways' reports from now on."""
         write_whole(self._traffic, json.dumps(said))
 
     def idle(self) -> None:
-        """Nobody has come for long."""
+        """Report no requests for a long time."""
         self.traffic(idle=LONG_IDLE)
 
     def reaches(self, phase: str, gate: str) -> dict[str, Any]:

@@ -21,7 +21,7 @@ NIGHT = Subject(
 
 
 def kuberay_says(admin: Admin, **said: Any) -> None:
-    """What KubeRay writes into the status of the RayJob."""
+    """Write the values that KubeRay writes into the status of the RayJob."""
     admin.merge("RayJob", "night", {"status": said}, subresource="status")
 
 
@@ -37,7 +37,7 @@ def play_head(admin: Admin) -> None:
 
 
 def told(admin: Admin) -> str:
-    """The order in the head's environment."""
+    """Return the order in the head's environment."""
     job = admin.get("RayJob", "night")
     pod = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
     [found] = [each["value"] for each in pod["containers"][0]["env"] if each["name"] == "DAYBREAK_BATCH"]

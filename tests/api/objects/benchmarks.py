@@ -22,13 +22,13 @@ TUNE = Subject(
 
 
 def play_its_pod(admin: Admin) -> None:
-    """Its pod, at an address of this machine."""
+    """Create the benchmark's pod, at an address of this machine."""
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     play_pod(admin, "tune-pod", {**names.owner_labels("benchmark.tune")}, conditions=[ready])
 
 
 def told(admin: Admin) -> str:
-    """The order in the pod's environment."""
+    """Return the order in the pod's environment."""
     pod = admin.get("Job", "tune-benchmark")["spec"]["template"]["spec"]
     [found] = [each["value"] for each in pod["containers"][0]["env"] if each["name"] == "DAYBREAK_BENCHMARK"]
     return str(found)

@@ -24,20 +24,20 @@ class JobKind:
     job: str
     """Kind of the job."""
     told: Callable[[Admin], str]
-    """What the job is told."""
+    """Function that returns the configuration that the job receives."""
     speaks: Callable[[Admin, str], AbstractContextManager[ProgressPort]]
     """The job of the object with a uid runs and speaks."""
     change: Mapping[str, Any]
     """Another spec."""
     theirs: Mapping[str, Any]
-    """Spec of somebody else's job of the same name."""
+    """Spec of another owner's job of the same name."""
     broken: str
     """A reason with which its job ends."""
 
 
 @contextmanager
 def batch_speaks(admin: Admin, uid: str) -> Iterator[BatchProgress]:
-    """The job of a batch, on the port of a head pod."""
+    """Yield the job of a batch, on the port of a head pod."""
     progress = BatchProgress(uid)
     progress.listen(BATCH)
     batches.play_head(admin)
@@ -50,7 +50,7 @@ def batch_speaks(admin: Admin, uid: str) -> Iterator[BatchProgress]:
 
 @contextmanager
 def benchmark_speaks(admin: Admin, uid: str) -> Iterator[BenchmarkProgress]:
-    """The job of a benchmark, on the port of its pod."""
+    """Yield the job of a benchmark, on the port of its pod."""
     progress = BenchmarkProgress(uid)
     progress.listen(BATCH)
     benchmarks.play_its_pod(admin)

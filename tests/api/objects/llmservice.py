@@ -15,7 +15,7 @@ NAMES = {
 
 
 def tiny(name: str = "tiny", **spec: Any) -> dict[str, Any]:
-    """A small LLMService; `spec` is merged into its spec at the top."""
+    """Return a small LLMService; `spec` is merged into its spec at the top."""
     model = {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}}
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
@@ -27,12 +27,12 @@ def tiny(name: str = "tiny", **spec: Any) -> dict[str, Any]:
 
 
 def model(**fields: Any) -> dict[str, Any]:
-    """The model of `tiny` with some fields changed."""
+    """Return the model of `tiny` with some fields changed."""
     return {"name": "tiny", "source": "file:///models/tiny", "accelerator": {"kind": "cpu"}, **fields}
 
 
 def everything(admin: Admin) -> dict[str, Any] | None:
-    """The owned objects of `tiny`, when all are there."""
+    """Return the owned objects of `tiny`, when all are there."""
     found = {kind: admin.get(kind, name) for kind, name in NAMES.items()}
     return found if all(found.values()) else None
 
@@ -46,13 +46,13 @@ def counted(admin: Admin) -> dict[str, Any] | None:
 
 
 def settled(admin: Admin, name: str = "tiny") -> Any:
-    """The LLMService, when its status speaks of its present spec."""
+    """Return the LLMService once its status reflects the current spec, or None."""
     service = admin.get("LLMService", name)
     said = service.get("status") or {}
     return service if said.get("observedGeneration") == service["metadata"]["generation"] else None
 
 
 def condition(service: Any, kind: str) -> Any:
-    """A condition of an LLMService; empty when it has none of that kind."""
+    """Return a condition of an LLMService; empty when it has none of that kind."""
     conditions = (service.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each["type"] == kind), {})

@@ -22,7 +22,7 @@ OWN_ENGINES = {
         "protocol": "Any",
     }
 }
-"""What the installation adds to the engines that there are."""
+"""Engines that the installation adds to the built-in ones."""
 CHAT = Subject(
     "ModelServer",
     NAME,
@@ -53,18 +53,18 @@ CRASHED = {
         }
     ]
 }
-"""What is said of a pod whose engine has ended once, and was started again."""
+"""Status of a pod whose engine has ended once and was restarted."""
 _KUBELET = "tests.daybreak.dev/kubelet"
 
 
 def pods(admin: Admin) -> list[dict[str, Any]]:
-    """Its pods."""
+    """Return the server's pods."""
     found: list[dict[str, Any]] = admin.list("Pod", labelSelector=names.owner_selector(f"server.{NAME}"))
     return found
 
 
 def ready(pod: dict[str, Any]) -> bool:
-    """Whether a pod says that it is ready."""
+    """Return True if a pod reports that it is ready."""
     said = pod["status"].get("conditions", ())
     return any((each["type"], each["status"]) == ("Ready", "True") for each in said)
 
@@ -75,13 +75,13 @@ def stays_a_while(admin: Admin, pod: str) -> None:
 
 
 def is_gone(admin: Admin, pod: str) -> None:
-    """Its kubelet has ended a pod."""
+    """Have the kubelet end a pod."""
     found = admin.get("Pod", pod)["metadata"].get("finalizers", [])
     admin.merge("Pod", pod, {"metadata": {"finalizers": [each for each in found if each != _KUBELET]}})
 
 
 def image_of(pod: dict[str, Any]) -> str:
-    """The image of its engine."""
+    """Return the image of the server's engine."""
     return str(pod["spec"]["containers"][0]["image"])
 
 
@@ -99,7 +99,7 @@ class Player(PlayedWords):
         self.admin = admin
 
     def starts(self, image: str = "", **status: Any) -> str:
-        """Its pod (with several, the one with that image) runs and is ready, or what is said of it.
+        """Make the server's pod (with several, the one with that image) run and be ready, or set this status.
 
         Returns the pod's name.
         """
@@ -116,7 +116,7 @@ class Player(PlayedWords):
         return name
 
     def rolls(self, phase: str) -> dict[str, Any]:
-        """Wait until the last change is there. Returns what is said of it."""
+        """Wait until the last change is applied. Returns the rollout's status."""
 
         def there() -> dict[str, Any] | None:
             found: dict[str, Any] = CHAT.status(self.admin).get("rollout") or {}

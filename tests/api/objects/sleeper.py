@@ -47,7 +47,7 @@ class Sleeper(PlayedWords):
         return self.opened()
 
     def starts(self, suffix: str = "abcde") -> None:
-        """KubeRay brings up a Ray cluster, which serves."""
+        """Have KubeRay start a Ray cluster that serves."""
         eventually("a RayService", lambda: self.admin.get("RayService", NAME))
         self.cluster = self.kuberay.cluster(NAME, suffix)
         self.kuberay.head(NAME, self.cluster)
@@ -55,12 +55,12 @@ class Sleeper(PlayedWords):
         self.kuberay.status(NAME, self.cluster)
 
     def status(self) -> dict[str, Any]:
-        """Its status."""
+        """Return the service's status."""
         found: dict[str, Any] = self.admin.get("LLMService", NAME).get("status") or {}
         return found
 
     def gates(self) -> list[dict[str, Any]]:
-        """The gates of its models."""
+        """Return the gates of the service's models."""
         return list((self.status().get("gate") or {}).get("models") or ())
 
     def gate(self) -> str:
@@ -68,7 +68,7 @@ class Sleeper(PlayedWords):
         return str(next(iter(self.gates()), {}).get("state"))
 
     def wake(self) -> dict[str, Any]:
-        """The last wake of its first model; empty when there was none."""
+        """Return the last wake of the first model, or an empty mapping if there was none."""
         return dict(self.gates()[0].get("wake") or {})
 
     def opened(self) -> int:
@@ -91,7 +91,7 @@ class Sleeper(PlayedWords):
         return int(self.gates()[0]["epoch"])
 
     def falls_asleep(self, asleep: str = "Workers") -> int:
-        """Nobody has come for long: wait until it sleeps, and its objects are those of a sleeping one."""
+        """Report no requests for long: wait until the service sleeps, with the objects of a sleeping one."""
         self.idle()
         epoch = self.reaches("Asleep", "Closed", asleep)
         if asleep == "Workers":
@@ -101,7 +101,7 @@ class Sleeper(PlayedWords):
         return epoch
 
     def scaled(self, bounds: tuple[int, int]) -> None:
-        """Wait until Serve and KubeRay have been told of these numbers of replicas."""
+        """Wait until Serve and KubeRay have received these numbers of replicas."""
         eventually(
             f"Serve is told of at least {bounds[0]}", lambda: min_replicas(self._ray_service()) == bounds[0]
         )
@@ -116,7 +116,7 @@ class Sleeper(PlayedWords):
 
 
 def min_replicas(ray_service: Mapping[str, Any]) -> int:
-    """Fewest replicas of the model, as Serve is told."""
+    """Return the minimum number of replicas of the model in Serve's configuration."""
     config = yaml.safe_load(ray_service["spec"]["serveConfigV2"])
     name = names.serve_deployment(NAME)
     deployments = config["applications"][0]["deployments"]
@@ -126,5 +126,5 @@ def min_replicas(ray_service: Mapping[str, Any]) -> int:
 
 
 def group_bounds(ray_cluster: Mapping[str, Any]) -> set[tuple[int, int]]:
-    """Bounds of the worker groups, as KubeRay's autoscaler reads them."""
+    """Return the bounds of the worker groups, as KubeRay's autoscaler reads them."""
     return {(group["minReplicas"], group["maxReplicas"]) for group in ray_cluster["spec"]["workerGroupSpecs"]}

@@ -8,12 +8,12 @@ from tests.api.admin import Admin, Refused, eventually
 
 
 def jobs(admin: Admin) -> list[dict[str, Any]]:
-    """The Jobs that are there to stay."""
+    """Return the Jobs that are not being deleted."""
     return [each for each in admin.list("Job") if not each["metadata"].get("deletionTimestamp")]
 
 
 def one_job(admin: Admin) -> dict[str, Any]:
-    """The one Job, once it is there."""
+    """Return the one Job, once it is there."""
     found: list[dict[str, Any]] = eventually("a Job", lambda: jobs(admin))
     [job] = found
     return job
@@ -26,14 +26,14 @@ def kubelet_says(admin: Admin, job: dict[str, Any], phase: str, **container: Any
 
 
 def complete(admin: Admin, job: dict[str, Any], size: int = 42) -> None:
-    """The program succeeds, and the Job with it."""
+    """Let the program succeed, and the Job with it."""
     kubelet_says(admin, job, "Succeeded", state={"terminated": _ended(size)})
 
 
 def complete_all(admin: Admin) -> None:
-    """Every copy that is under way succeeds, as far as its pod is there.
+    """Let every running copy succeed if its pod exists.
 
-    Where it is not, its controller has not made it yet, or the operator has taken the Job away meanwhile.
+    Otherwise its controller has not created the pod yet, or the operator has deleted the Job since then.
     """
     for job in jobs(admin):
         if job.get("status", {}).get("succeeded"):

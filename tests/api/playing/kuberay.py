@@ -24,7 +24,7 @@ def play_pod(
 
 
 def head_labels(service: str, cluster: str) -> dict[str, str]:
-    """Labels of the head pod of a service's Ray cluster, those that Daybreak reads."""
+    """Return the labels of a Ray cluster's head pod that Daybreak reads."""
     return {
         **names.owner_labels(service),
         names.RAY_CLUSTER_LABEL: cluster,
@@ -69,7 +69,7 @@ class PlayedKubeRay:
         return name
 
     def head(self, service: str, cluster: str, owner: str = "") -> str:
-        """Make the head pod, running. Returns its name. `owner` stands for whose it is, if not a service."""
+        """Make the head pod, running. Returns its name. `owner` names the owner, if it is not a service."""
         name = f"{cluster}-head"
         labels = head_labels(owner or service, cluster) | {"ray.io/group": "headgroup"}
         conditions = [_condition("Ready", True), _condition("PodScheduled", True)]
@@ -96,7 +96,7 @@ class PlayedKubeRay:
         )
 
     def pending(self, service: str, cluster: str, application: str = "RUNNING", message: str = "") -> None:
-        """Say in the RayService's status that `cluster` comes up beside the one that is active."""
+        """Report in the RayService's status that `cluster` starts in addition to the active one."""
         generation = self._admin.get("RayService", service)["metadata"]["generation"]
         found = self._of_serve(service, cluster, application, message)
         said = {"observedGeneration": generation, "pendingServiceStatus": found}
@@ -168,7 +168,7 @@ def _condition(kind: str, holds: bool) -> dict[str, str]:
 
 
 def _deployments(config: str) -> list[str]:
-    """Names that Serve gives the deployments of the models in a Serve configuration."""
+    """Return Serve's names of the models' deployments in a Serve configuration."""
     application = yaml.safe_load(config)["applications"][0]
     if application["name"] != names.APPLICATION:
         return [each["name"] for each in application["deployments"]]

@@ -1,7 +1,7 @@
-"""LeaderWorkerSet's controller, played: what its v0.10.0 was seen to do with a server's groups.
+"""LeaderWorkerSet's controller, played: the observed behavior of its v0.10.0 for a server's groups.
 
-Its StatefulSets are real, and so is their controller: names and labels of pods, revisions and what goes with
-what are as they are in a cluster. Nobody rolls an update here: a server changes its group with no replicas.
+Its StatefulSets are real, and so is their controller: names and labels of pods, revisions and the deletion of
+dependents are as in a cluster. There is no rolling update here: a server changes its group with no replicas.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
 
 
 class PlayedGroups:
-    """Plays it for one LeaderWorkerSet, whenever it is told to look.
+    """Simulation of the controller for one LeaderWorkerSet, which acts when the test calls it.
 
     Args:
         admin: Hands in its namespace.
@@ -48,7 +48,7 @@ class PlayedGroups:
         return True
 
     def leaders(self) -> list[dict[str, Any]]:
-        """The leaders' pods."""
+        """Return the leaders' pods."""
         return self._pods(f"{WORKER}=0")
 
     def _pods(self, label: str) -> list[dict[str, Any]]:
@@ -102,5 +102,5 @@ class PlayedGroups:
 
 
 def _index(leader: dict[str, Any]) -> str:
-    """Which group's leader it is."""
+    """Return the index of the group that a pod leads."""
     return str(leader["metadata"]["name"].rpartition("-")[2])

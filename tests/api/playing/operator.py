@@ -1,20 +1,21 @@
 """The operator with some parts exchanged, as far as the environment asks for it.
 
-Models are not asked over a network that is not there: whether the service NAME of namespace NS answers is
-said by the file NS.NAME in the folder $DAYBREAK_PLAYED_ANSWERS. Absent, it does not answer; its text is what
-the service says instead of an answer. A URL there is of who answers for every Ray head, by HTTP, as it would:
-at its base URL for the head 10.0.0.1 under `/10.0.0.1`.
+Models are not probed over a network that does not exist: the file NS.NAME in the folder
+$DAYBREAK_PLAYED_ANSWERS decides whether the service NAME of namespace NS answers. If absent, it does not; the
+file's text is the error that the service returns instead. A URL there is that of a server which answers by
+HTTP for every Ray head: at its base URL for the head 10.0.0.1 under `/10.0.0.1`.
 
-Gateways are not listened to either. What they say of the requests to a service is in the file NS.NAME of the
-folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, standing still), `arrivals`,
-`known`, `clusters` (RayClusters that they use) and `acknowledged` (an epoch; absent: what the status says is
-carried out and told of at once). Without the file somebody has come just now.
+The operator does not listen to gateways either. Their reports of the requests to a service are in the file
+NS.NAME of the folder $DAYBREAK_PLAYED_TRAFFIC, as JSON: `held`, `in_flight`, `idle` (seconds, constant),
+`arrivals`, `known`, `clusters` (RayClusters that they use) and `acknowledged` (an epoch; absent: gateways
+apply and report the status at once). Without the file, a client has sent a request at that moment.
 
-What they say that a route NAME has sent to its backends is in the file NS.route.NAME: by the name of each, as
-it tells it, without `since`, which is that of the status; with `gone` where it has gone.
+The gateways' reports of the requests that a route NAME has sent to its backends are in the file
+NS.route.NAME: by the name of each backend, in the gateway's format, without `since`, which is that of the
+status; with `gone` if it has gone.
 
-Or they are real and run on this machine: $DAYBREAK_PLAYED_GATEWAYS is JSON with `first_port` and `slots`,
-their ports for services, and `states`: by a gateway pod's address, where it tells of its state.
+Alternatively they are real and run on this machine: $DAYBREAK_PLAYED_GATEWAYS is JSON with `first_port`
+and `slots`, their ports for services, and `states`: by a gateway pod's address, where it serves its state.
 
 $DAYBREAK_PLAYED_DEATH="N MOMENT" has the process kill itself at its Nth write (its lease aside): `before` the
 request, when it is `sent`, or `after` the answer has come and before anything is made of it.
@@ -85,7 +86,7 @@ class PlayedProber:
         path: str = "",
         task: Task | None = None,
     ) -> Answer:
-        """What the folder says."""
+        """Return the answer in the folder."""
         file = self._folder / f"{service.namespace}.{service.name}"
         if not file.exists():
             return Answer(model.name, False, "nobody plays this service")
@@ -139,14 +140,14 @@ class PlayedGateways(GatewayReports):
         self._reading = asyncio.create_task(self._read(enqueue))
 
     def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
-        """What its file says, of every model, or of each under `models`."""
+        """Return the reports in the workload's file, for every model, or for each under `models`."""
         file = self._folder / f"{workload.namespace}.{workload.label}" if self._folder else None
         said = json.loads(file.read_text()) if file and file.exists() else {}
         known = said.get("known", True)
         resource = {each.kind: each for each in WORKLOADS}.get(workload.kind, LLM_SERVICES)
         spec = (self._cache.get(resource, workload.key) or {}).get("spec") or {}
         written = spec.get("models") or ([spec["model"]] if "model" in spec else [])
-        # An application has one gate, of its own name.
+        # An application has one gate, with the application's name.
         one = workload.kind == SERVE_APPLICATIONS.kind
         models = [workload.name] if one else [model["name"] for model in written]
         carried_out = self._carried_out.get(workload, {})
@@ -155,7 +156,7 @@ class PlayedGateways(GatewayReports):
         return (heard,) if known else (heard, None)
 
     def told(self, namespace: str, route: str) -> tuple[Told, ...]:
-        """What the file of the route says."""
+        """Return the reports in the file of the route."""
         file = self._folder / f"{namespace}.{ROUTE}.{route}" if self._folder else None
         said = json.loads(file.read_text()) if file and file.exists() else {}
         status = (self._cache.get(LLM_ROUTES, Key(namespace, route)) or {}).get("status") or {}
@@ -203,7 +204,7 @@ class PlayedGateways(GatewayReports):
         return told
 
     def _changed(self) -> list[str]:
-        """Read the files anew; the names of those that have changed."""
+        """Read the files again and return the names of those that have changed."""
         if self._folder is None:
             return []
         # Not those with a dot in front: they are being written, and are gone before they can be read.
@@ -228,7 +229,7 @@ def _seen(said: dict[str, Any], epoch: int) -> Seen:
 
 
 def run_gateways_here(said: dict[str, Any]) -> None:
-    """Take gateways for what runs on this machine, where no two of them can have the ports of all."""
+    """Use this machine's gateways as the namespace's, because no two of them can have the ports of all."""
     first = said["first_port"]
     names.GATEWAY_PORTS = (first, first + said["slots"] - 1)
 
@@ -239,7 +240,7 @@ def run_gateways_here(said: dict[str, Any]) -> None:
 
 
 async def main() -> bool:
-    """The operator."""
+    """Run the operator."""
     settings = Settings.from_environment()
     logs.configure(settings.log_level)
     death = os.environ.get("DAYBREAK_PLAYED_DEATH", "").split()

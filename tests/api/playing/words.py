@@ -1,4 +1,4 @@
-"""What the played parts of an operator say of one object, by files; see `playing/operator.py`."""
+"""Files with the simulated answers and reports for one object; see `playing/operator.py`."""
 
 import json
 from datetime import timedelta
@@ -8,11 +8,11 @@ from typing import Any
 PATIENCE = timedelta(seconds=2)
 """How long the scheduler must have found no room for a pod before anything follows: tests wait for it."""
 LONG_IDLE = 3600.0
-"""Seconds since the last request, where nobody has come for long."""
+"""Seconds since the last request of a model that has been idle for long."""
 
 
 class PlayedWords:
-    """What a model answers, and what gateways say.
+    """Answers of a model and reports of gateways.
 
     Args:
         answer: File with the model's words.
@@ -28,20 +28,20 @@ class PlayedWords:
         write_whole(self._answer, words)
 
     def silent(self) -> None:
-        """From now on nobody answers."""
+        """Make the model unresponsive from now on."""
         self._answer.unlink(missing_ok=True)
 
     def traffic(self, **said: Any) -> None:
-        """What gateways say from now on."""
+        """Set the gateways' reports from now on."""
         write_whole(self._traffic, json.dumps(said))
 
     def idle(self) -> None:
-        """Nobody has come for long."""
+        """Report no requests for a long time."""
         self.traffic(idle=LONG_IDLE)
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file whole: who reads it at the same time sees the one text or the other."""
+    """Write a file atomically: a concurrent reader sees the old text or the new one."""
     new = file.parent / f".{file.name}"
     new.write_text(text)
     new.replace(file)

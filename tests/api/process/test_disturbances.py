@@ -1,4 +1,4 @@
-"""What befalls a whole cluster, on a control plane apart: no KubeRay yet, no nodes, no API server."""
+"""Disturbances of a whole cluster, on a separate control plane: no KubeRay yet, no nodes, no API server."""
 
 import time
 from collections.abc import Iterator
@@ -19,28 +19,28 @@ HEARTBEAT = {"type": "Ready", "status": "True", "reason": "KubeletReady", "messa
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
-    """A control plane without KubeRay's CRDs, garbage collector or nodes."""
+    """Yield a control plane without KubeRay's CRDs, garbage collector or nodes."""
     with start_plane("disturbed", kuberay=False) as plane:
         yield plane
 
 
 @pytest.fixture
 def hands(own_plane: ControlPlane) -> Iterator[Admin]:
-    """An administrator, and nothing left afterwards."""
+    """Yield an administrator's `Admin`, and clean up afterwards."""
     admin = Admin(own_plane.kubeconfig)
     yield admin
     admin.delete("LLMService", "tiny")
     for kind in OWNED:
         if admin.get(kind, NAMES[kind]):
             admin.delete(kind, NAMES[kind])
-    # Nobody collects garbage here, and the next service may have the same content.
+    # There is no garbage collector here, and the next service may have the same content.
     for revision in admin.list("ControllerRevision"):
         admin.delete("ControllerRevision", revision["metadata"]["name"])
 
 
 @pytest.fixture
 def process(own_plane: ControlPlane, tmp_path: Path) -> Iterator[OperatorProcess]:
-    """The operator."""
+    """Yield the operator."""
     with OperatorProcess(own_plane.kubeconfig, tmp_path / "log") as running:
         yield running
 
@@ -77,7 +77,7 @@ def test_nodes_decide_what_fits(own_plane: ControlPlane, hands: Admin, process: 
     _node(hands, "large", gpus=8)
     eventually("fits", lambda: _when(hands, "Schedulable", "NodesFit"))
 
-    # Nodes that make no difference to it have nobody looked at.
+    # Nodes that make no difference to a service cause no reconcile of it.
     before = process.at_rest()
     _node(hands, "third", gpus=8)
     hands.merge("Node", "small", {"spec": {"taints": [{"key": "a", "value": "b", "effect": "NoSchedule"}]}})
@@ -104,7 +104,7 @@ def test_an_api_server_that_is_away(own_plane: ControlPlane, hands: Admin, proce
         assert process.page("/healthz") == "ok"
         time.sleep(0.5)
     own_plane.start_apiserver()
-    # What happened to its objects meanwhile, or right afterwards, is seen again.
+    # The operator observes changes of its objects that happen during the outage or right afterwards.
     hands.delete("Service", "tiny")
     eventually("the Service made again", lambda: hands.get("Service", "tiny"))
     hands.merge("LLMService", "tiny", {"spec": {"models": [model(replicas={"min": 2})]}})

@@ -1,4 +1,4 @@
-"""Watches that are behind: what one of them has not told yet must not be undone."""
+"""Delayed watches: the operator must not undo a change that one of them has not reported yet."""
 
 import contextlib
 from typing import Any
@@ -58,7 +58,7 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
 
 
 async def test_what_went_with_its_service_is_not_made_again(plane: ControlPlane, admin: Admin) -> None:
-    """The watches of its objects tell that they are gone before the one of LLMServices tells that it is."""
+    """The watches of the objects report deletions before the watch of LLMServices reports its own."""
     key, cache = Key(admin.namespace, "tiny"), Cache()
     cache.put(LLM_SERVICES, admin.create(tiny()))
     api = await _connect(plane)
@@ -130,7 +130,7 @@ def _owner(manifest: dict[str, Any]) -> str | None:
 
 
 def _reconciler(api: Api, cache: Cache, namespace: str) -> Reconciler:
-    """A reconciler whose watches do not run: the test tells it what they would."""
+    """Return a reconciler without running watches: the test delivers their events."""
     watches = Watches(api, cache, namespaces=[namespace], nodes=False)
     watches.kuberay.installed = True
     prober = Prober(HttpModelClient(), lambda _: None)

@@ -1,4 +1,4 @@
-"""One operator acts, one only; whoever loses the lease ends."""
+"""One operator acts, one only; an operator that loses the lease ends."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,7 +12,7 @@ Start = Callable[..., OperatorProcess]
 
 
 def holder(admin: Admin) -> str:
-    """Who holds the lease."""
+    """Return the holder of the lease."""
     lease = admin.get("Lease", LEASE) or {}
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
@@ -72,7 +72,7 @@ def test_a_lost_lease_ends_the_operator(admin: Admin, alone: Start) -> None:
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     admin.merge("Lease", LEASE, {"spec": {"holderIdentity": "somebody-else", "renewTime": now}})
     assert first.wait(40) == 1
-    assert "lease lost" in first.log()
+    assert "Lost lease" in first.log()
     assert holder(admin) == "somebody-else"
 
 

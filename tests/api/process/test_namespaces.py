@@ -23,7 +23,7 @@ def second(admin: Admin) -> Admin:
 
 @pytest.fixture
 def third(admin: Admin) -> Admin:
-    """Hands in a namespace that nobody watches."""
+    """Yield an `Admin` in a namespace that no operator watches."""
     name = f"{admin.namespace}-third"
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return admin.within(name)

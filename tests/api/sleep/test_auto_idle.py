@@ -23,12 +23,12 @@ TWO_MINUTES = 120.0
 
 
 def idle(sleeper: Sleeper) -> dict[str, Any]:
-    """What the status says of its pauses."""
+    """Return the pauses in the service's status."""
     return dict(sleeper.gates()[0].get("idle") or {})
 
 
 def knows(sleeper: Sleeper, **gate: Any) -> None:
-    """Its status says this of its gate, which has been open for a month."""
+    """Write this into the status of the gate, which has been open for a month."""
     written = [{**sleeper.gates()[0], "phaseTransitionTime": "2026-01-01T00:00:00Z", **gate}]
     sleeper.admin.merge("LLMService", NAME, {"status": {"gate": {"models": written}}}, "status")
 
@@ -54,7 +54,7 @@ def test_it_sleeps_after_the_time_that_its_pauses_and_wakes_recommend(sleeper: S
 
 
 def test_without_what_it_has_learned_it_stays_awake(sleeper: Sleeper) -> None:
-    """The same traffic, with a long wake and short pauses."""
+    """The traffic of the test above, with a long wake and short pauses."""
     sleeper.traffic(idle=TWO_MINUTES, arrivals=5)
     sleeper.awake(sleep=AUTO)
     short = {**LEARNED, "pauses": [0.0, 0.0, 0.0, 0.0, 40.0]}

@@ -1,4 +1,4 @@
-"""What clients of a waking service notice when the API server or a gateway goes away.
+"""Effects on clients of a waking service when the API server or a gateway goes away.
 
 The operator, two gateways (agent and HAProxy) and the API server are real; Serve and KubeRay are played, and
 the test plays the kubelet: there are pods in name only.
@@ -33,12 +33,12 @@ GATE = f"{NAME}/{NAME}"
 """The gate of the service's one model, as gateways report it."""
 AWAY_SECONDS = 30.0
 PATIENCE = 180.0
-"""How long to wait for what comes by itself, in seconds."""
+"""Maximum wait for changes that come without an action of the test, in seconds."""
 
 
 @pytest.fixture(scope="module")
 def plane() -> Iterator[ControlPlane]:
-    """A control plane of their own: one test takes the API server away."""
+    """Yield a separate control plane: one test stops its API server."""
     with start_plane("faults") as own:
         yield own
 
@@ -69,7 +69,7 @@ class Town:
             await agent.until(GATE, lambda report: report.gate == "open" and report.servers_up == 1)
 
     async def asleep(self) -> None:
-        """The same, asleep: nobody has come, and the model does not answer any more."""
+        """Put the service to sleep: it is idle, and the model does not answer."""
         await self.awake()
         # Only now: awake for one second might be over before anybody has looked.
         spec = {"sleep": {"afterIdle": "1s"}}
@@ -103,7 +103,7 @@ class Town:
             return type(error)
 
     async def hold(self, gateway: int, *clients: str) -> list[asyncio.Task[Any]]:
-        """Clients that a gateway holds from now on, beside those that it holds already."""
+        """Start clients that a gateway holds from now on, in addition to those that it holds already."""
         asked = [asyncio.create_task(self.ask(gateway, name)) for name in clients]
         await self.agents[gateway].until(GATE, lambda report: report.held == len(clients))
         return asked
@@ -135,7 +135,7 @@ async def town(
 
 
 class Nearby(AgentProcess):
-    """A gateway with an address of its own, of which this machine has many."""
+    """A gateway with a separate address, of which this machine has many."""
 
     def __init__(self, kubeconfig: Path, namespace: str, folder: Path, serve_port: int, number: int) -> None:
         super().__init__(kubeconfig, namespace, folder, serve_port, drain_seconds=120)
@@ -143,7 +143,7 @@ class Nearby(AgentProcess):
 
     @property
     def state(self) -> str:
-        """Where it tells of its state."""
+        """Return the URL of the gateway's state."""
         return f"http://127.0.0.1:{self.http_port}/state"
 
     def takes_the_ports_of(self, other: AgentProcess) -> None:
@@ -175,9 +175,9 @@ async def test_the_api_server_is_away_while_requests_are_held(town: Town, plane:
 async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(town: Town) -> None:
     await town.awake()
     closed, late = town.agents
-    await asyncio.sleep(2)  # idle for longer than is asked for below
+    await asyncio.sleep(2)  # idle for longer than requested below
     epoch = town.sleeper.gates()[0]["epoch"]
-    # Its HAProxy goes on, with an open gate; its agent is not missed for some seconds.
+    # Its HAProxy continues with an open gate; its agent is not missed for some seconds.
     with stopped(late.agent):
         town.sleeper.admin.merge("LLMService", NAME, {"spec": {"sleep": {"afterIdle": "1s"}}})
         await closed.until(GATE, lambda report: report.epoch > epoch and report.gate == "closed")
@@ -225,7 +225,7 @@ def stopped(process: int) -> Iterator[None]:
 
 
 def _address(number: int) -> str:
-    """Address of a gateway."""
+    """Return the address of a gateway."""
     return f"127.0.0.{1 + number}"
 
 

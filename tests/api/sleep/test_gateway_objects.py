@@ -35,7 +35,7 @@ PLATFORM = Platform(
 
 @pytest.fixture
 async def api(plane: ControlPlane) -> AsyncIterator[Api]:
-    """The operator's client."""
+    """Yield the operator's client."""
     configuration = Configuration()
     await load_kube_config(  # type: ignore[no-untyped-call]
         str(plane.kubeconfig), client_configuration=configuration, persist_config=False
@@ -216,7 +216,7 @@ def test_every_object_and_the_pods_are_accepted_where_pods_are_restricted(plane:
 
 
 def _events(admin: Admin) -> list[Any]:
-    """Those about settings that are not taken."""
+    """Return events about rejected settings."""
     return [each for each in admin.list("Event") if each["reason"] == "InvalidGatewaySettings"]
 
 
@@ -234,7 +234,7 @@ def _has_looked(process: OperatorProcess) -> bool:
 
 
 def _knows_the_gateway_only(admin: Admin) -> Cache:
-    """A cache as a new operator may have it: one watch has told, the other has not."""
+    """Return a cache in the state of a new operator: one watch has delivered, the other has not."""
     cache = Cache()
     for manifest in gateway(admin.namespace, [LLM_SERVICES], PLATFORM):
         resource = resources.of(manifest)
@@ -248,7 +248,7 @@ def _path(manifest: Any) -> str:
 
 
 def _found(admin: Admin, manifest: Any) -> Any:
-    """An object as it is, or None."""
+    """Return the current object, or None."""
     try:
         return admin.request("GET", _path(manifest))
     except Refused as error:
@@ -258,7 +258,7 @@ def _found(admin: Admin, manifest: Any) -> Any:
 
 
 def _live(admin: Admin) -> dict[str, Any]:
-    """Each object of the namespace's gateway as it is, or None."""
+    """Return each current object of the namespace's gateway, or None."""
     return {
         f"{manifest['kind']}/{manifest['metadata']['name']}": _found(admin, manifest)
         for manifest in gateway(admin.namespace, [LLM_SERVICES], PLATFORM)
@@ -266,7 +266,7 @@ def _live(admin: Admin) -> dict[str, Any]:
 
 
 def _whole(admin: Admin) -> dict[str, Any] | None:
-    """The same when all are there."""
+    """Return the gateway's objects, or None if one is missing."""
     found = _live(admin)
     return found if all(found.values()) else None
 

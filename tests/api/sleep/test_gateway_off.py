@@ -1,4 +1,4 @@
-"""Gateways that an installation had and has no more: they go when nobody needs them, and not before."""
+"""Gateways of an installation that has turned them off: they go when no service needs them, not before."""
 
 import time
 from collections.abc import Callable
@@ -28,12 +28,12 @@ OBJECTS = {
 
 
 def there(admin: Admin) -> set[str]:
-    """Kinds of the gateway's objects that are there."""
+    """Return the kinds of the gateway's existing objects."""
     return {kind for kind, name in OBJECTS.items() if admin.get(kind, name)}
 
 
 def leads_to_gateway(admin: Admin, name: str = NAME) -> bool:
-    """Whether the service's address leads to the gateway."""
+    """Return True if the service's address leads to the gateway."""
     return bool(admin.get("Service", name)["spec"]["selector"] == names.gateway_selector())
 
 
@@ -48,7 +48,7 @@ def test_a_sleeping_service_is_woken_and_led_past_it_first(
         if depth == "Cluster":
             for each in admin.list("Pod"):
                 admin.delete("Pod", each["metadata"]["name"])
-        # What somebody else has made, with a name like the gateway's.
+        # An object of another owner, with a name like the gateway's.
         theirs = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "daybreak-gateways"}}
         admin.create(theirs)
         pod = f"{names.GATEWAY}-a"
@@ -56,7 +56,7 @@ def test_a_sleeping_service_is_woken_and_led_past_it_first(
     sleeper.silent()
 
     with alone(POD, PLAYED_TRAFFIC=str(traffic)) as operator:
-        # Nobody has asked for it, and nothing sleeps in an installation without gateways.
+        # The service receives no request, and nothing sleeps in an installation without gateways.
         sleeper.reaches("Waking", "Closed", None)
         if depth == "Cluster":
             sleeper.starts("fghij")
@@ -76,7 +76,7 @@ def test_a_sleeping_service_is_woken_and_led_past_it_first(
         selector = admin.get("Service", NAME)["spec"]["selector"]
         assert selector[names.RAY_CLUSTER_LABEL] == sleeper.cluster
         eventually("no new gateway pods", lambda: "Deployment" not in there(admin))
-        # Its pods finish what they stream: what they need for that stays, and so does what they are told.
+        # Its pods finish their streams: the objects that they need for that stay, and so do reports to them.
         time.sleep(3)
         assert there(admin) == {"ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"}
         assert sleeper.gate() == "Open"
@@ -107,7 +107,7 @@ def test_one_without_services_goes_at_once(admin: Admin, alone: Start) -> None:
 
 
 def _askers(ingress: list[dict[str, Any]], port: int) -> list[list[Any]]:
-    """Who may reach a port beside the service's own pods, rule by rule; empty: everybody."""
+    """Return clients that may reach a port, besides the service's pods, rule by rule; empty: all clients."""
     return [
         [peer for peer in rule.get("from", []) if "namespaceSelector" not in peer]
         for rule in ingress

@@ -20,7 +20,7 @@ POOL = {"pool": "gpu"}
 
 @pytest.fixture(scope="module")
 def own_plane() -> Iterator[ControlPlane]:
-    """A control plane with nodes of its own."""
+    """Yield a control plane with dedicated nodes."""
     with start_plane("pool", controllers=True) as plane:
         yield plane
 
@@ -62,7 +62,7 @@ class Autoscaler:
 
 
 def said(admin: Admin, kind: str) -> tuple[str, str]:
-    """Status and reason of a condition."""
+    """Return the status and reason of a condition."""
     found = condition(admin.get("LLMService", "tiny"), kind)
     return str(found.get("status")), str(found.get("reason"))
 

@@ -12,7 +12,7 @@ from tests.api.playing.words import LONG_IDLE
 
 pytestmark = pytest.mark.usefixtures("gated")
 SOON = {"afterIdle": "1s"}
-"""Falls asleep as soon as nobody comes."""
+"""Sleep settings of a model that sleeps as soon as it receives no requests."""
 
 
 def test_it_falls_asleep_and_a_held_request_wakes_it(sleeper: Sleeper) -> None:
@@ -63,7 +63,7 @@ def test_in_depth_cluster_the_ray_service_goes_and_comes(sleeper: Sleeper) -> No
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 def test_it_wakes_though_its_nodes_have_gone(depth: str, sleeper: Sleeper) -> None:
-    """There is no node here at all: as if somebody had taken them while nobody needed them."""
+    """There is no node here at all: as if they had been removed while no service needed them."""
     sleeper.awake(sleep=SOON | {"depth": depth})
     sleeper.falls_asleep(depth)
     if depth == "Cluster":
@@ -105,7 +105,7 @@ def test_a_request_while_it_drains_turns_it_round(sleeper: Sleeper) -> None:
     before = _generations(sleeper)
     sleeper.traffic(idle=LONG_IDLE, acknowledged=epoch)
     closed = sleeper.reaches("Draining", "Closed", None)
-    # The gateways have carried it out, and one of them holds somebody who came in the meantime.
+    # The gateways have applied it, and one of them holds a request that arrived in the meantime.
     sleeper.traffic(held=1, acknowledged=closed)
     assert sleeper.opened() > closed
     assert _generations(sleeper) == before, "nothing was scaled down"
@@ -129,7 +129,7 @@ def test_unknown_traffic_never_puts_it_to_sleep(sleeper: Sleeper) -> None:
     _looked_at_again(sleeper)
     assert sleeper.status()["phase"] == "Awake"
 
-    # And not half way either: a gateway that is lost while the service drains may have let somebody through.
+    # Nor half way: a gateway that is lost while the service drains may have admitted a request.
     sleeper.traffic(idle=LONG_IDLE, acknowledged=1)
     sleeper.reaches("Draining", "Closed", None)
     sleeper.traffic(known=False, idle=LONG_IDLE)
@@ -191,7 +191,7 @@ def test_a_service_that_begins_asleep_gets_no_workers(sleeper: Sleeper) -> None:
     sleeper.reaches("Asleep", "Failed", "Cluster")
     eventually("no RayService", lambda: sleeper.admin.get("RayService", NAME) is None)
     sleeper.admin.merge("LLMService", NAME, {"spec": {"state": None}})
-    # By force it slept, and nobody forces it any more: the next request wakes it.
+    # It slept by `sleep.force`, which is now unset: the next request wakes it.
     sleeper.reaches("Asleep", "Closed", "Cluster")
     sleeper.traffic(held=1)
     sleeper.starts()
@@ -300,7 +300,7 @@ def _annotate(sleeper: Sleeper, state: str | None) -> None:
 
 
 def test_each_model_sleeps_and_wakes_by_itself(sleeper: Sleeper) -> None:
-    """The one that nobody asks gives its workers back, and a request for it wakes nothing else."""
+    """An idle model releases its workers, and a request for it wakes nothing else."""
     sleeper.create(models=[model(), model(name="other")], sleep=SOON)
     sleeper.starts()
     sleeper.kuberay.worker(NAME, sleeper.cluster, worker_group("other"))

@@ -22,10 +22,10 @@ from tests.api.playing.words import LONG_IDLE
 
 Start = Callable[..., OperatorProcess]
 POD = "operator"
-"""One pod, whose container starts again: it need not wait for its own lease."""
+"""One pod that restarts its container: the new operator need not wait for its own lease."""
 MOST_STARTS = 40
 WRITES = 4
-"""Fewest writes of a sleep or a wake: two of the status, the RayService and the PodDisruptionBudget."""
+"""Minimum number of writes of a sleep or a wake: two of the status, RayService and PodDisruptionBudget."""
 MOST_WRITES = {"before": 1, "sent": 2}
 """How many of an operator's writes arrive that dies at its second one."""
 # Dozens of starts one after the other: a machine with nothing to spare needs minutes.
@@ -50,7 +50,7 @@ def test_killed_around_each_write(moment: str, depth: str, sleeper: Sleeper, sta
     """Sleep and wake once undisturbed, then with operators that all die at their second write.
 
     `before`: it is not sent. So every state between two writes is some operator's start. `sent`: it has just
-    been sent, so it may have reached the API server or not, and nobody has read the answer. What the API
+    been sent, so it may have reached the API server or not, and no client has read the answer. What the API
     server knows afterwards is what it knows after `before`, with one write more or not: so each moment is
     tried with one depth, `sent` with the one that makes and deletes objects: a write may then come twice.
     """
@@ -111,7 +111,7 @@ def _ask(sleeper: Sleeper) -> None:
 
 
 def _ends(sleeper: Sleeper, begin: Callable[[Sleeper], None]) -> dict[str, Any]:
-    """Where an operator that nobody disturbs ends."""
+    """Return the result of an undisturbed operator."""
     begin(sleeper)
     phase = "Asleep" if begin is _fall_asleep else "Awake"
 
@@ -171,14 +171,14 @@ def _generation_seen(ray_service: Any) -> Any:
 
 
 def _identities(sleeper: Sleeper) -> list[tuple[str, int]]:
-    """As what the objects that sleep takes are there."""
+    """Return the uid and generation of the RayService and the Ray cluster."""
     admin = sleeper.admin
     found = [admin.get("RayService", NAME), admin.get("RayCluster", sleeper.cluster)]
     return [(each["metadata"]["uid"], each["metadata"]["generation"]) for each in found]
 
 
 def _at_rest(sleeper: Sleeper) -> bool:
-    """Whether an operator has nothing more to say or do."""
+    """Return True if an operator has nothing more to report or do."""
     status = sleeper.status()
     conditions = {each["type"]: each for each in status["conditions"]}
     states = {model["state"] for model in status["models"]}
@@ -196,7 +196,7 @@ def _no_pods(sleeper: Sleeper) -> bool:
 
 
 def _ray_pods(sleeper: Sleeper) -> Any:
-    """The service's, not the gateway's."""
+    """Return the Ray pods of the service, without the gateway's."""
     return sleeper.admin.list("Pod", labelSelector=owner_selector(NAME))
 
 
@@ -249,7 +249,7 @@ class _Since:
         self._now = {kind: found["items"][0] for kind, found in listed.items()}
 
     def check(self) -> None:
-        """Whoever wrote, what must hold at every moment held."""
+        """Check the invariants that hold after every write."""
         # Each watch lasts its five seconds: all at once.
         with ThreadPoolExecutor(len(WATCHED)) as pool:
             every = itertools.chain.from_iterable(pool.map(self._events, WATCHED))

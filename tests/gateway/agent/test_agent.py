@@ -85,16 +85,16 @@ async def test_without_the_right_to_read(scene: Scene, plane: ControlPlane) -> N
     await scene.agent.until("other/tiny", lambda report: report.held == 1)
     binding = scene.admin.get("RoleBinding", "daybreak-gateway")
     scene.admin.delete("RoleBinding", "daybreak-gateway")
-    # A watch that has begun goes on without the right; the next one does not.
+    # A watch in progress continues without the right; the next one does not start.
     await asyncio.to_thread(plane.stop_apiserver)
     await asyncio.to_thread(plane.start_apiserver)
     async with asyncio.timeout(60):
-        while "no right to read" not in scene.agent.log():  # noqa: ASYNC110
+        while "No permission to read" not in scene.agent.log():  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     assert await scene.agent.page("/readyz") == (200, "ok")
     assert (await scene.agent.ask(0, "one"))[0] == 200
     await scene.agent.until("other/tiny", lambda report: report.held == 1)
-    # With the right it goes on where it was.
+    # With the right, the agent continues from its previous state.
     binding["metadata"] = {"name": "daybreak-gateway"}
     scene.admin.create(binding)
     scene.head("other", "other-abcde")
@@ -130,7 +130,7 @@ async def test_another_cluster(scene: Scene) -> None:
     scene.head(cluster="tiny-new")
     await scene.gate("Open", cluster="tiny-old")
     assert (await scene.agent.ask(0, "one"))[0] == 200
-    # A stream of the cluster before goes on beside the next one's.
+    # A stream of the previous cluster continues while the next one's runs.
     stream = asyncio.create_task(scene.agent.stream(0, "stream"))
     await scene.agent.until("tiny/tiny", lambda report: report.in_flight == 1)
     await scene.gate("Open", cluster="gone")

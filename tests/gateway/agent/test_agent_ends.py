@@ -1,4 +1,4 @@
-"""A gateway that is told to end, and one whose HAProxy hangs or dies."""
+"""A gateway that receives SIGTERM, and one whose HAProxy hangs or dies."""
 
 import asyncio
 import os
@@ -86,7 +86,7 @@ async def test_haproxy_hangs(scene: Scene) -> None:
         assert "has not answered" in await scene.agent.until_page("/readyz", 503)
         os.kill(scene.agent.haproxy, signal.SIGCONT)
         await scene.agent.until_page("/readyz", 200)
-        # What was said while it hung is little: old counts are not passed off as new ones.
+        # Few reports came while it hung: old counts are not reported as new ones.
         said = 0
         scene.write_gate("Failed")
         async for update in updates:
@@ -125,7 +125,7 @@ async def test_the_router_hangs(scene: Scene) -> None:
     assert await scene.agent.until_page("/healthz", 503) == "the router has not answered for 10 s"
     os.kill(scene.agent.router, signal.SIGCONT)
     await scene.agent.until_page("/readyz", 200)
-    # As the kubelet does it: one container is told to end, and waits for no router that will never finish.
+    # As the kubelet does: one container receives SIGTERM, and does not wait for a router that never finishes.
     os.kill(scene.agent.router, signal.SIGSTOP)
     await scene.agent.until_page("/healthz", 503)
     agent = scene.agent.agent
@@ -138,7 +138,7 @@ async def test_the_router_hangs(scene: Scene) -> None:
 
 
 async def test_a_pod_that_ends_before_it_has_begun(scene: Scene) -> None:
-    """Its agent waits for the HAProxies' container, which is not there and will not come any more."""
+    """The agent waits for the HAProxies' container, which does not exist and never will."""
     scene.goes_well = False
     agent = scene.agent.agent
     scene.agent.process.kill()

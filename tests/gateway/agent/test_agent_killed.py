@@ -110,7 +110,7 @@ async def test_what_has_changed_meanwhile(scene: Scene) -> None:
     for name in ("stays", "goes", "anew"):
         await scene.agent.until(f"{name}/tiny", lambda report: report.held == 1)
     agent = scene.agent.agent
-    os.kill(agent, signal.SIGSTOP)  # so that it sees nothing of what follows
+    os.kill(agent, signal.SIGSTOP)  # so that it sees none of the following changes
     scene.admin.delete("LLMService", "goes")
     scene.admin.delete("LLMService", "anew")
     scene.service("anew")
@@ -120,7 +120,7 @@ async def test_what_has_changed_meanwhile(scene: Scene) -> None:
     scene.write_gate("Open", "stays")
     scene.write_gate("Closed", "closes", slot=3)
     os.kill(agent, signal.SIGKILL)
-    # Nobody who was held for a service gets an answer of another one that has its name and its port.
+    # No held client gets an answer of another service that has the same name and port.
     assert [(await each)[0] for each in held] == [200, 404, 404]
     await scene.agent.replaced(agent)
     report = await scene.agent.until("closes/tiny", lambda report: report.epoch == scene.epoch)
@@ -140,7 +140,7 @@ async def test_the_agent_hangs(scene: Scene) -> None:
     agent = scene.agent.agent
     os.kill(agent, signal.SIGSTOP)
     await scene.agent.replaced(agent)
-    assert "the agent hangs" in scene.agent.log()
+    assert "Agent hung" in scene.agent.log()
     assert await scene.agent.page("/healthz") == (200, "ok")
     scene.serve.finish.set()
     assert b"[DONE]" in await stream
@@ -156,11 +156,11 @@ async def test_the_agent_is_killed_without_the_api_server(scene: Scene, plane: C
     try:
         os.kill(agent, signal.SIGKILL)
         async with asyncio.timeout(60):
-            while "HAProxy was found programmed" not in scene.agent.log():  # noqa: ASYNC110
+            while "Adopted the configuration of HAProxy" not in scene.agent.log():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert await scene.agent.page("/readyz") == (200, "ok")
         assert (await scene.agent.ask(0, "one"))[0] == 200
-        # What it does not know yet it does not tell: a service would look like one that nobody asks.
+        # The agent omits what it does not know yet: the service would look idle.
         assert (await scene.agent.page("/state"))[0] == 503
     finally:
         await asyncio.to_thread(plane.start_apiserver)
@@ -185,7 +185,7 @@ async def test_the_agent_is_killed_while_the_gateway_ends(scene: Scene) -> None:
     scene.write_gate("Open")
     assert (await held)[0] == 200
     await scene.agent.until("tiny/tiny", lambda report: report.in_flight == 1)
-    # It ends when the last one has finished, also where the agent that has told HAProxy to end is no more.
+    # It ends when the last one has finished, even if the agent that ordered HAProxy to end is gone.
     await asyncio.sleep(1.0)
     os.kill(scene.agent.agent, signal.SIGKILL)
     scene.serve.finish.set()

@@ -80,7 +80,7 @@ async def test_a_route_is_carried_out_as_its_status_says(scene: Scene) -> None:
     async with asyncio.timeout(60):
         while told not in (await scene.agent.page("/metrics"))[1]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-    # The operator is told what they got, since the status began to count.
+    # The operator receives the counts since the status began to count.
     async with asyncio.timeout(60), scene.agent.follow() as updates:
         async for update in updates:
             if update.routes is not None and "other/tiny" in update.routes["chat"].backends:

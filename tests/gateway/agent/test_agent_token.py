@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("gateway-agent")
 
 @pytest.fixture
 async def api(plane: ControlPlane) -> AsyncIterator[Api]:
-    """The operator's."""
+    """Yield the operator's API client."""
     configuration = Configuration()
     await load_kube_config(  # type: ignore[no-untyped-call]
         config_file=str(plane.kubeconfig), client_configuration=configuration, persist_config=False
@@ -43,7 +43,7 @@ def account(scene: Scene, name: str, pod: str) -> str:
 
 
 def token(scene: Scene, name: str, pod: str, uid: str, audience: str = names.OPERATOR_AUDIENCE) -> str:
-    """A token as the kubelet asks for one."""
+    """Return a token as the kubelet asks for one."""
     bound = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}
     spec = {"audiences": [audience], "expirationSeconds": 3600, "boundObjectRef": bound}
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
@@ -78,7 +78,7 @@ async def test_a_gateway_is_heard_once_it_has_shown_its_token(scene: Scene, api:
         return await identity.prove(scene.admin.namespace, uid, shown)
 
     def told(_: Any) -> None:
-        """Nobody minds."""
+        """Ignore the report."""
 
     url = f"http://127.0.0.1:{scene.agent.http_port}/state"
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
@@ -95,7 +95,7 @@ async def test_a_gateway_is_heard_once_it_has_shown_its_token(scene: Scene, api:
 
 
 def write_whole(file: Path, text: str) -> None:
-    """Write a file so that nobody reads half of it, as the kubelet does."""
+    """Write a file atomically, as the kubelet does: no reader sees half of it."""
     fresh = file.with_suffix(".new")
     fresh.write_text(text + "\n")
     fresh.rename(file)

@@ -52,7 +52,7 @@ async def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     parent.send_signal(signal.SIGKILL)
     await parent.wait()
     async with asyncio.timeout(60):
-        # A zombie has ended too: whoever adopts it may be in no hurry to collect it.
+        # A zombie has ended too: its new parent may be in no hurry to collect it.
         while haproxy.is_running() and haproxy.status() != psutil.STATUS_ZOMBIE:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 

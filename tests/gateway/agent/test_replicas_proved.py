@@ -32,7 +32,7 @@ class WithReplicas(AgentProcess):
 
 @pytest.fixture
 def programs() -> type[AgentProcess]:
-    """How the gateway's programs are started."""
+    """Return the class that starts the gateway's programs."""
     return WithReplicas
 
 

@@ -1,4 +1,4 @@
-"""Whoever programs a HAProxy that somebody else has programmed: nothing of it is lost, and nothing closes."""
+"""An agent that takes over an already programmed HAProxy: nothing of it is lost, and nothing closes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -111,7 +111,7 @@ async def test_models_that_go_meanwhile(tmp_path: Path) -> None:
 
         await takeover(town, go)
         assert (await held)[0] == 404
-        # It is told of until its last stream has ended, also by the one after next.
+        # It is reported until its last stream has ended, also by the agent after the next one.
         await town.until("b", lambda report: report.in_flight == 1)
         await takeover(town)
         assert (await town.until("b", lambda report: report.in_flight == 1)).gate == "closed"

@@ -1,4 +1,4 @@
-"""HAProxy and agent under users of their own with one group, as in a pod: all works, no secret is read."""
+"""HAProxy and agent under separate users with one group, as in a pod: all works, no secret is readable."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ rmdir "$kept"
 shift 2
 exec "$@"
 """
-"""Shows a folder ($2) to everybody, whose parent ($1) is closed: in a mount namespace of its own."""
+"""Makes a folder ($2) readable for all, below a closed parent ($1), in a separate mount namespace."""
 
 
 class TwoUsers(AgentProcess):
@@ -70,7 +70,7 @@ class TwoUsers(AgentProcess):
 
 
 def as_user(user: int) -> list[str]:
-    """What a command begins with that this user runs."""
+    """Return the start of a command that runs it as this user."""
     closed = [each for each in reversed(Path(sys.base_prefix).parents) if not each.stat().st_mode & 0o001]
     reachable = ["unshare", "--mount", "sh", "-c", REACHABLE, "sh", str(closed[0]), sys.base_prefix]
     return [
@@ -138,7 +138,7 @@ async def test_keys_hold_wake_kill_and_end(scene: Scene) -> None:
 
 
 def nothing_to_find(gateway: TwoUsers) -> None:
-    """What HAProxy's user sees: the shared folder, in which no key is, and nothing of the agent."""
+    """Check the view of HAProxy's user: the shared folder, which has no key, and no file of the agent."""
     command = ["cat", *map(str, gateway.shared.rglob("*.*"))]
     shown = subprocess.run([*as_user(USER_ID), *command], check=False, capture_output=True)  # noqa: S603
     assert b"daybreak" in shown.stdout

@@ -1,4 +1,4 @@
-"""Fields that the model must not get from a client, on their way through the gateway."""
+"""Fields that the model must not get from a client, in requests that pass the gateway."""
 
 import asyncio
 import json
@@ -15,12 +15,12 @@ FIELD = "chat_template_kwargs.chat_template"
 
 
 def large(size: int = 200_000) -> bytes:
-    """A body whose bad field comes long after its first bytes."""
+    """Return a body with the bad field long after its first bytes."""
     return json.dumps({"messages": [{"content": "x" * size}], **BAD}).encode()
 
 
 async def pieces(body: bytes, size: int = 5000) -> AsyncIterator[bytes]:
-    """The body without its length."""
+    """Yield the body without its length."""
     for at in range(0, len(body), size):
         yield body[at : at + size]
         await asyncio.sleep(0)

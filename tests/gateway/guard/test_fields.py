@@ -1,4 +1,4 @@
-"""What is rejected is a list: fields of the body, small or large, asleep or awake; and headers."""
+"""Fields on the list are rejected, in the body, small or large, asleep or awake; and so are headers."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ CHAT = "/v1/chat/completions"
 
 
 def body(size: int = 0, **more: Any) -> bytes:
-    """A body with the fields that matter before a text of that size."""
+    """Return a body with the fields that matter before a text of that size."""
     text = {"messages": [{"role": "user", "content": "x" * size}]}
     return json.dumps({"model": "big", **more, **text}).encode()
 
@@ -96,7 +96,7 @@ async def test_what_clients_usually_send_passes_without_lua(bench: Bench) -> Non
     assert (await bench.ask("one", body(**usual)))[0] == 200
     state = await bench.state()
     assert (state.arrivals, state.ends) == (1, {"passed": 1})
-    del usual["stop"]  # which may be a name, to who does not read JSON
+    del usual["stop"]  # which may be a name, for a client that does not read JSON
     assert (await bench.ask("two", body(**usual)))[0] == 200
     assert (await bench.state()).past_lua == 1
 

@@ -1,4 +1,4 @@
-"""A gateway that is nearly full says so, and has room for clients who have little."""
+"""A gateway that is nearly full reports it, and still has capacity for clients with few requests."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -17,12 +17,12 @@ LIMITED: dict[str, Any] = {"max_connections": 100}
 
 
 def watching(town: Town, folder: Path) -> FullnessWatch:
-    """A watch that is told what that control group has."""
+    """Return a watch that reads that control group."""
     return FullnessWatch(town.gateway, town.router, lambda: memory(folder))
 
 
 def group(folder: Path, used: int, limit: str = str(1024 * MIB), version: int = 2) -> Path:
-    """A control group's files, as the kernel has them."""
+    """Return a control group's files, as the kernel has them."""
     names = ("memory.current", "memory.max")
     if version == 1:
         names = ("memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes")

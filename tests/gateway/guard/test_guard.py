@@ -40,7 +40,7 @@ async def lua(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Runtime
 async def verdict(
     lua: RuntimeApi, body: bytes, cuts: Sequence[int] = (), path: str = CHAT, extra: str = "-"
 ) -> str | None:
-    """What the scanner says of a body cut at those places: the field that is refused, or None."""
+    """Return the field that the scanner rejects in a body cut at those places, or None."""
     places = sorted({min(cut, len(body)) for cut in cuts} | {0, len(body)})
     pieces = [body[here:there].hex() for here, there in itertools.pairwise(places) if here < there]
     answer = await lua.command(" ".join(["scan", path, extra, str(MAX_N), *pieces]))
@@ -55,7 +55,7 @@ class Pairs(list[tuple[str, Any]]):
 
 
 def expected(body: bytes) -> bool:
-    """Whether Python's parser finds a field that must be refused."""
+    """Return True if Python's parser detects a field that must be rejected."""
     whole = json.loads(body, object_pairs_hook=Pairs)
     if not isinstance(whole, Pairs):
         return False
@@ -78,7 +78,7 @@ def _is_number(value: Any) -> bool:
 
 @st.composite
 def written(draw: st.DrawFn, text: str) -> str:
-    """A string of JSON, with some of its characters escaped that need not be."""
+    """Return a JSON string in which some characters are escaped needlessly."""
     parts = []
     for char in text:
         way = draw(st.integers(0, 5))
@@ -112,7 +112,7 @@ scalars = st.sampled_from(
 
 @st.composite
 def documents(draw: st.DrawFn, depth: int = 3) -> str:
-    """JSON of any shape, with keys that matter at all depths."""
+    """Return JSON of any shape, with keys that matter at all depths."""
     kind = draw(st.integers(0, 9))
 
     def pad() -> str:
@@ -162,7 +162,7 @@ async def test_any_json_cut_anywhere_is_judged_as_a_parser_judges_it(
 
 
 def unusual(body: bytes, path: str = CHAT) -> bool:
-    """Whether a body has to be read as JSON: what HAProxy asks of a small one that is awaited awake."""
+    """Return True if a body must be read as JSON: HAProxy checks this for a small, complete body."""
     return re.search(fields.unusual(path).encode(), body) is not None
 
 

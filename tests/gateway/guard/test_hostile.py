@@ -1,4 +1,4 @@
-"""Clients who would fill the gateway, beside honest ones: awake and asleep."""
+"""Clients that would fill the gateway, together with honest ones: awake and asleep."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ LISTS = b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @pytest.fixture
 def settings() -> dict[str, Any]:
-    """What a test sets of its gateway."""
+    """Return the settings that a test overrides in its gateway."""
     return {}
 
 
@@ -32,7 +32,7 @@ async def bench(tmp_path: Path, settings: dict[str, Any]) -> AsyncIterator[Bench
 
 
 async def other_service(bench: Bench) -> str:
-    """A second service, awake, in slot 1. Returns its address."""
+    """Set up a second, awake service in slot 1. Returns its address."""
     await bench.gateway.set_servers("s1", [bench.serve.address])
     slot = Slot(service="other", gate=Gate.OPEN, epoch=1, models=("big",))
     await bench.gateway.set_gate("s1", slot)
@@ -111,7 +111,7 @@ async def test_held_requests_are_in_a_budget_of_bytes(bench: Bench, size: int) -
         state = await bench.until(lambda state: state.held + state.ends.get("hold_full", 0) == 400)
         assert 0 < state.held < 400
         assert resident(bench.gateway.pid) - before < 2 * 16 * MIB
-        # Another client has a share of its own.
+        # Another client has a separate share.
         honest = asyncio.create_task(bench.ask("honest", body))
         await bench.until(lambda now: now.held == state.held + 1)
         strangers.leave()
@@ -150,7 +150,7 @@ async def test_one_client_leaves_room_in_the_hold(bench: Bench) -> None:
         assert 10 <= state.held < 20
         honest = asyncio.create_task(bench.ask("honest", body))
         await bench.until(lambda now: now.held == state.held + 1)
-        # Who has left takes no room.
+        # A client that has left uses no memory.
         strangers.leave()
         await bench.until(lambda now: now.held == 1)
     await bench.wake(max_held=20)

@@ -1,4 +1,4 @@
-"""Clients who would fill the common address: what they send is theirs to wait for, and nobody else's."""
+"""Clients that would fill the common address: only they wait for their bodies, no other client does."""
 
 import asyncio
 import json
@@ -14,7 +14,7 @@ DECLARED = POST + b"Content-Length: %d\r\n\r\n" % (8 * MIB)
 
 
 def memory(town: Town) -> int:
-    """Bytes of the processes behind the common address."""
+    """Return the bytes of the processes behind the common address."""
     return resident(town.router.pid, town.router.late_pid)
 
 
@@ -47,7 +47,7 @@ async def test_a_client_has_a_share_of_what_is_kept(town: Town, length: bytes) -
     before = memory(town)
     async with crowd(town.router.config.port) as strangers:
         await strangers.all_join(12, POST + length + b'{"messages": "' + b"x" * 3 * MIB)
-        # Some were told to come again, and their room is free again.
+        # Some clients had to retry, and their memory is free again.
         assert await town.bytes_here(STRANGER) <= town.router.config.share_bytes
         assert await town.bytes_here() <= town.router.config.share_bytes
         assert memory(town) - before < 3 * town.router.config.budget_bytes

@@ -1,4 +1,4 @@
-"""What a key may do: until when, for which models, and how much."""
+"""Limits of a key: expiry, allowed models, and rates."""
 
 import asyncio
 import json
@@ -18,12 +18,12 @@ CHAT = "/v1/chat/completions"
 
 
 def bearer(key: str) -> dict[str, str]:
-    """A key's header."""
+    """Return a key's header."""
     return {"Authorization": f"Bearer {key}"}
 
 
 async def told(bench: Bench, body: bytes = BODY, key: str = "sk-one", path: str = CHAT) -> tuple[int, Any]:
-    """Ask, and return the status and what stands in the error's code."""
+    """Send a request, and return the status and the error's code."""
     status, _, answer = await bench.ask("r", body, path, **bearer(key))
     return status, answer.get("error", {}).get("code")
 
@@ -116,7 +116,7 @@ async def test_requests_that_are_held(bench: Bench) -> None:
     asking = [asyncio.create_task(told(bench)) for _ in range(2)]
     await bench.until(lambda state: state.held == 2)
     assert await told(bench) == (429, "hold_full")
-    # Who has no limit of his own leaves room for the next one.
+    # A client without a limit leaves capacity for the next one.
     many = [asyncio.create_task(told(bench, key="sk-two")) for _ in range(30)]
     await bench.until(lambda state: sum(task.done() for task in many) + state.held == 32)
     held = (await bench.state()).held - 2
@@ -135,8 +135,8 @@ async def test_who_guesses_is_told_no_more(bench: Bench) -> None:
     found = [await told(bench, key=f"sk-{number}") for number in range(ATTEMPTS + 5)]
     assert found[0] == (401, "invalid_api_key")
     assert found[-1] == (429, "too_many_attempts")
-    # A key that is right is not found out, and who has used his from there goes on.
+    # A guessing client cannot identify the right key, and a client that used its key from there continues.
     assert await told(bench, key="sk-two") == (429, "too_many_attempts")
     assert await told(bench) == (200, None)
-    # Who brings none is asked for one.
+    # A request without a key receives 401.
     assert (await bench.ask("r"))[0] == 401

@@ -1,4 +1,4 @@
-"""API keys: who has none that fits is turned away, and moves nothing."""
+"""API keys: a client without a valid key is rejected, and changes no state."""
 
 import asyncio
 import hashlib

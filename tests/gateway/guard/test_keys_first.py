@@ -1,4 +1,4 @@
-"""A key is looked at with the head: who has none that fits uses up nothing, and waits for nothing."""
+"""The key is checked with the head: a client without a valid key uses no quota, and waits for nothing."""
 
 import asyncio
 

@@ -19,25 +19,25 @@ from tests.gateway.router.test_router_keys import keyed
 from tests.gateway.town import Town
 
 KEYS = [replace(api_key(f"sk-{name}"), name=f"of-{name}") for name in ("one", "two")]
-"""Their names are told, and are no secret."""
+"""Keys whose names are logged, and are no secret."""
 PROMPT = "a-word-of-a-prompt"
 SECRETS = ["sk-one", "sk-two", "sk-wrong", PROMPT, *(key.digest for key in KEYS)]
 
 
 def nothing_told(words: str) -> None:
-    """None of what is secret, in small or capital letters."""
+    """Check that the text contains no secret, in small or capital letters."""
     assert not [secret for secret in SECRETS if secret.lower() in words.lower()]
 
 
 @pytest.fixture(autouse=True)
 def haproxys_words(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What the HAProxies say themselves, from their start on: the log has it at the level debug."""
+    """Return the HAProxies' own messages since their start: the log has them at the level debug."""
     caplog.set_level(logging.DEBUG, "daybreak.gateway")
     return lambda: [str(vars(record)["said"]) for record in caplog.records if "said" in vars(record)]
 
 
 def body(**more: object) -> bytes:
-    """A request with a prompt."""
+    """Return a request with a prompt."""
     return json.dumps({"model": "big", "messages": [{"role": "user", "content": PROMPT}], **more}).encode()
 
 
@@ -68,7 +68,7 @@ async def test_a_run_tells_no_secret(
         await asyncio.sleep(0.2)
         os.kill(bench.gateway.pid, signal.SIGKILL)
         await asyncio.wait([cut])
-        # The look at who has left, which comes by itself, finds nobody any more.
+        # The periodic check for clients that have left detects no more of them.
         async with asyncio.timeout(60):
             while not logs:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)

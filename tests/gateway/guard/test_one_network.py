@@ -1,4 +1,4 @@
-"""Who has one IPv6 address has 2^64 of them: those of one /64 are one client."""
+"""A client with one IPv6 address has 2^64 of them: those of one /64 count as one client."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,19 +27,19 @@ LISTS = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
 def told(text: str) -> str:
-    """The configuration, where each client says where it comes from, as a load balancer would."""
+    """Return the configuration with the PROXY protocol, as behind a load balancer."""
     assert " v4v6" in text
     text = text.replace(" v4v6", " v4v6 accept-proxy")
     return text.replace("tcp-request connection", "tcp-request session")
 
 
 def from_address(source: str, port: int) -> bytes:
-    """What says it."""
+    """Return the PROXY protocol header for this source address."""
     return f"PROXY TCP6 {source} ::1 4000 {port}\r\n".encode()
 
 
 def with_key(key: str) -> bytes:
-    """A request with a key."""
+    """Return a request with a key."""
     lines = [f"Authorization: Bearer {key}", "Connection: close", "Content-Length: 2", "", "{}"]
     return POST + "\r\n".join(lines).encode()
 
@@ -58,7 +58,7 @@ async def status(port: int, source: str, data: bytes) -> int:
 
 @asynccontextmanager
 async def hold(folder: Path, *keys: Any, **settings: Any) -> AsyncIterator[int]:
-    """A gateway with one service; yields its port."""
+    """Start a gateway with one service; yields its port."""
     port = free_ports(1)
     gateway = Gateway(GatewayConfig(folder=folder, address="::", first_port=port, slots=1, **settings))
     try:
@@ -72,7 +72,7 @@ async def hold(folder: Path, *keys: Any, **settings: Any) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def common(folder: Path) -> AsyncIterator[int]:
-    """A common address before nothing, with a key; yields its port."""
+    """Start a common address without services, with a key; yields its port."""
     port = free_ports(1)
     router = Router(RouterConfig(folder=folder, address="::", port=port))
     try:

@@ -1,4 +1,4 @@
-"""Where replicas look at bodies the gateway does not, and only they get what nobody has looked at."""
+"""If replicas check bodies, the gateway does not, and only such replicas get unchecked bodies."""
 
 import asyncio
 import json
@@ -22,19 +22,19 @@ GUARDED: dict[str, Any] = {"guarded": True, "check": fields.guard_path(), "repli
 
 
 def bad(size: int = 0, **more: Any) -> bytes:
-    """A body with a field that no engine gets, behind a text of that size."""
+    """Return a body with a field that no engine gets, after a text of that size."""
     return json.dumps({"model": "big", "messages": [{"content": "x" * size}], "priority": 1, **more}).encode()
 
 
 @pytest.fixture
 async def replica() -> AsyncIterator[FakeServe]:
-    """What is played of a replica that looks at bodies: it says that it does, and takes whatever comes."""
+    """Yield a simulated replica that checks bodies: it announces that, and accepts every request."""
     async with FakeServe(health=fields.guard_path()) as own:
         yield own
 
 
 async def awake(bench: Bench, *servers: Server, **more: Any) -> None:
-    """A service whose replicas look at bodies, that was asked just now."""
+    """Open the gate of a service whose replicas check bodies, as if it had just received a request."""
     await bench.gate(Gate.OPEN, **{**GUARDED, **more})
     await bench.gateway.set_servers("s0", servers)
     await bench.until(lambda state: state.servers_up == len(servers))
@@ -120,7 +120,7 @@ async def test_what_comes_back_is_looked_at_before_anybody_else_gets_it(
             (bad(size), json.dumps({"messages": [{"content": "x" * size}]}).encode())
         )
     ]
-    # What is small is refused at once, what is large on its way.
+    # A small body is rejected at once, a large one while it is forwarded.
     await bench.until(lambda state: state.held == 2 or state.held == state.ends.get("refused") == 1)
     # Those that come now do not look.
     await bench.gateway.set_servers("s0", [bench.serve.address])

@@ -42,5 +42,5 @@ async def test_bodies_are_left_to_a_replica_that_looks_at_them(tmp_path: Path) -
 
 async def test_serves_proxy_is_not_asked_and_not_waited_for() -> None:
     gate = WantedGate(Slot(service="check", gate=Gate.OPEN, epoch=1, models=("big",)), servers(1, [], 8))
-    # Twenty seconds are given to who is asked.
+    # The probed component has 20 s to answer.
     assert await asyncio.wait_for(with_proofs(gate), 10) == gate

@@ -25,7 +25,7 @@ OWNER = "application.tiny"
 
 @dataclass
 class Place:
-    """An application in slot 1, beside the service."""
+    """An application in slot 1, in addition to the service."""
 
     village: Village
     application: FakeApplication
@@ -91,7 +91,7 @@ class Place:
 
 @asynccontextmanager
 async def place(folder: Path, state: str = "Open", **spec: Any) -> AsyncIterator[Place]:
-    """The application, with its Ray head."""
+    """Yield the application, with its Ray head."""
     async with village(folder) as around, FakeApplication(HOST, around.port) as application:
         labels = {**names.owner_labels(OWNER), "ray.io/cluster": "app-1", "ray.io/node-type": "head"}
         metadata = {"namespace": "ns", "name": "head-of-it", "resourceVersion": "1", "labels": labels}

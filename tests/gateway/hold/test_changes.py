@@ -1,4 +1,4 @@
-"""What changed since one last asked: nothing is missed, and idle services cost nothing."""
+"""Changes since the last poll: none is missed, and idle services cost nothing."""
 
 import asyncio
 from dataclasses import replace
@@ -55,12 +55,12 @@ async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.in_flight == 1)
     since, told = await bench.gateway.changes(0)
-    for _ in range(3):  # nothing happens, and yet it is told: the end may come at any time
+    for _ in range(3):  # nothing happens, and yet it is reported: the end may come at any time
         since, told = await bench.gateway.changes(since)
         assert told.slots["s0"].in_flight == 1
     bench.serve.finish.set()
     await asking
-    # Somebody else sees the end before: it must be told all the same.
+    # Another follower observes the end first: this one must receive it too.
     await bench.until(lambda state: state.in_flight == 0)
     await bench.state()
     since, told = await bench.gateway.changes(since)

@@ -1,4 +1,4 @@
-"""The gateway's time goes on while HAProxy has no processor."""
+"""The gateway's time advances while HAProxy has no processor."""
 
 import asyncio
 import os
@@ -8,7 +8,7 @@ from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 
 RESOLUTION_MS = 10
-"""Of the system's clock that HAProxy is held to."""
+"""Resolution of the system clock that HAProxy is compared with."""
 
 
 async def stopped(bench: Bench, seconds: float) -> float:

@@ -13,14 +13,14 @@ CAP = 100_000
 
 
 def code(body: Any) -> str:
-    """The code of an error in OpenAI's shape."""
+    """Return the code of an error in OpenAI's shape."""
     assert set(body["error"]) == {"message", "type", "param", "code"}
     found: str = body["error"]["code"]
     return found
 
 
 async def chunks(size: int) -> AsyncIterator[bytes]:
-    """A body of that many bytes whose length is not told beforehand."""
+    """Yield a body of that many bytes, with a length that is not announced."""
     while size > 0:
         yield b"y" * min(size, 7000)
         size -= 7000

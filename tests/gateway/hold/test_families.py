@@ -21,7 +21,7 @@ BODY = b'{"model": "big"}'
 
 @pytest.fixture
 async def gateway(tmp_path: Path) -> AsyncIterator[tuple[Gateway, Router]]:
-    """A gateway and its router at the addresses that they have by themselves."""
+    """Yield a gateway and its router at the addresses that they have by themselves."""
     address = Settings.from_environment({"POD_NAMESPACE": "models"}).address
     port = free_ports(2)
     made = Gateway(GatewayConfig(folder=tmp_path / "gw", address=address, first_port=port + 1, slots=1))

@@ -1,4 +1,4 @@
-"""Each model of a service has a gate of its own: who asks for one that sleeps waits for that one only."""
+"""Each model of a service has a separate gate: a request for a sleeping model waits for that one only."""
 
 import asyncio
 import hashlib
@@ -24,13 +24,13 @@ async def scene(tmp_path: Path) -> AsyncIterator[Village]:
 
 
 def error(answer: tuple[int, Any]) -> tuple[int, str, str]:
-    """Status, code and message of an error."""
+    """Return the status, code and message of an error."""
     status, body = answer
     return status, body["error"]["code"], body["error"]["message"]
 
 
 async def until_unknown(scene: Village, body: bytes) -> None:
-    """Wait until a model that was taken away is not there any more; until then it answers."""
+    """Wait until a removed model is gone; until then it answers."""
     async with asyncio.timeout(20):
         while (answer := await scene.ask("none", body))[0] != 404:
             assert answer[0] == 200
@@ -66,7 +66,7 @@ class TestSeveral:
         assert error(await held) == (503, "model_failed", "no GPU fits")
         assert error(await scene.ask("more", SMALL)) == (503, "model_failed", "no GPU fits")
         assert (await scene.ask("one", BIG))[0] == 200
-        # A request whose model nobody can tell may be for the one that answers.
+        # A request without a recognizable model may be for the one that answers.
         assert (await scene.ask("both", BOTH))[0] == 200
         assert scene.proxy.seen == {"both": 1}
         await scene.gate(big={"state": "Failed", "reason": "no node"})
@@ -263,7 +263,7 @@ class TestSeveral:
 
 
 class TestOneBecomesTwo:
-    """A model is appended while the first one is asked."""
+    """A model is appended while the first one receives requests."""
 
     async def test_who_waits_for_the_first_waits_on_for_it_alone(self, scene: Village) -> None:
         await scene.gate(big="Closed")
@@ -365,7 +365,7 @@ async def test_a_cluster_gets_its_share(tmp_path: Path) -> None:
         replicas = scene.replicas["big"], await scene.replica("big", "next")
 
         async def weights(first: int, second: int) -> list[str]:
-            """Give the clusters these weights. Returns those of the replicas that are asked."""
+            """Give the clusters these weights. Returns the weights of the replicas that receive requests."""
             scene.backends = [{"cluster": "c", "weight": first}, {"cluster": "next", "weight": second}]
             await scene.gate(big="Open")
             count = 1 + bool(second)

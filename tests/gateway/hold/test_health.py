@@ -1,4 +1,4 @@
-"""Whether an address serves: the gateway says it itself, without a key and without a wake."""
+"""Health of an address: the gateway reports it itself, without a key and without a wake."""
 
 from dataclasses import replace
 

@@ -31,7 +31,7 @@ async def test_an_open_gate_without_a_server_holds(bench: Bench) -> None:
 
 
 async def test_who_waits_takes_no_more_memory_with_time(bench: Bench) -> None:
-    """HAProxy's Lua has 64 MiB; where they are used up, whoever is held is answered 500."""
+    """HAProxy's Lua has 64 MiB; if they are used up, held requests receive 500."""
 
     async def kept() -> int:
         return int((await bench.gateway._api.json("daybreak memory"))["lua_bytes"])

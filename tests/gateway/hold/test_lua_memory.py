@@ -1,4 +1,4 @@
-"""What a gateway keeps in Lua for a service of which nothing is asked: there may be a thousand."""
+"""Lua memory that a gateway uses for an idle service: there may be a thousand."""
 
 from pathlib import Path
 

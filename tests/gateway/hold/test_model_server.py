@@ -83,7 +83,7 @@ async def ask(place: Village, name: str) -> int:
 
 
 async def test_a_held_request_goes_to_the_engine_when_it_is_well(tmp_path: Path) -> None:
-    """Beside a service of the same name, whose servers are asked as ever."""
+    """Runs next to a service of the same name, which continues to use its own servers."""
     async with village(tmp_path, "big") as place, FakeServe("127.0.0.200", health=ENGINE) as engine:
         await place.gate(big="Open")
         write(place, "Closed", engine.address.port)

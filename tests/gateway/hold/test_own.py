@@ -1,4 +1,4 @@
-"""What the gateway answers itself, in every state of the model: it wakes nothing and keeps nothing awake."""
+"""Answers of the gateway itself, in every state of the model: they wake nothing and keep nothing awake."""
 
 import asyncio
 import socket
@@ -31,14 +31,14 @@ async def set_gate(bench: Bench, gate: Gate, **more: Any) -> None:
 
 
 def cors(headers: Any) -> dict[str, str]:
-    """What they say to a browser of pages of other sites."""
+    """Return the headers that allow a browser to use pages of other sites."""
     return {
         name.lower(): value for name, value in headers.items() if name.lower().startswith("access-control-")
     }
 
 
 async def nothing_moved(bench: Bench) -> None:
-    """Nobody has asked the model for anything."""
+    """Check that the model has received no request."""
     state = await bench.state()
     assert (state.arrivals, state.past_lua, state.held, state.in_flight) == (0, 0, 0, 0)
     assert not bench.serve.seen
@@ -96,7 +96,7 @@ async def test_who_does_not_read_the_list_keeps_nothing_awake(bench: Bench) -> N
     slow.connect(("127.0.0.1", bench.gateway.config.first_port))
     slow.setblocking(False)
     reader, writer = await asyncio.open_connection(sock=slow, limit=4096)
-    # The answers are more than the sockets take, so one of them is always on its way.
+    # The answers exceed the sockets' buffers, so one of them is always in transit.
     writer.write(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n" * 50_000)
     assert (await reader.readline()).startswith(b"HTTP/1.1 200")
     for _ in range(20):

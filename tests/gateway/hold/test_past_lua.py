@@ -1,4 +1,4 @@
-"""Small requests to a service that is awake do not come to Lua: they are counted and stopped all the same."""
+"""Small requests to an awake service bypass Lua: they are counted and stopped like all others."""
 
 import asyncio
 import json

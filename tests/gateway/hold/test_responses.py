@@ -1,4 +1,4 @@
-"""What Lua makes of the table of responses is what Python makes of it."""
+"""Lua and Python read the table of responses in the same way."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

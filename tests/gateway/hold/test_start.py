@@ -1,4 +1,4 @@
-"""A gateway that has just started: what it has not been told of yet is waited for, not denied."""
+"""A gateway that has just started: it waits for missing configuration instead of rejecting requests."""
 
 import asyncio
 from pathlib import Path

@@ -52,7 +52,7 @@ async def test_1000_requests_across_many_gates_none_lost_none_doubled(bench: Ben
 
 
 class Completions(FakeServe):
-    """A fake Serve that gives prompts back, as a model does with `echo`."""
+    """A fake Serve that echoes prompts, as a model does with `echo`."""
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
         self.seen[request.headers["X-Request-Id"]] += 1
@@ -66,7 +66,7 @@ class Completions(FakeServe):
 
 
 async def test_the_end_to_end_storm_goes_through_a_gate_on_the_same_connections(bench: Bench) -> None:
-    """Its requests keep their numbers on the way, and those that lack their last byte have not arrived."""
+    """The storm's requests keep their numbers, and those that lack their last byte have not arrived."""
     async with Completions() as bench.serve:
         await bench.wake()
         client = Storm(f"{bench.url}/v1", "big")

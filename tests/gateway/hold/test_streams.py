@@ -1,4 +1,4 @@
-"""Streams pass unbuffered and are waited for; a stop cuts nobody."""
+"""Streams pass unbuffered and are waited for; a stop cuts no client off."""
 
 import asyncio
 import signal
@@ -14,7 +14,7 @@ from tests.gateway.conftest import BODY, Bench
 async def test_a_stream_passes_event_by_event_and_counts_as_in_flight(bench: Bench) -> None:
     await bench.wake()
     async with bench.clients.post(bench.url + "/v1/completions", data=b"{}") as answer:
-        # The fake waits with the end until it is told: what is here now was not buffered.
+        # The fake delays the end until the test releases it: the data received by now was not buffered.
         assert await answer.content.readuntil(b"\n\n") == b"data: first\n\n"
         await bench.gate(Gate.CLOSED)
         assert (await bench.state()).in_flight == 1
@@ -169,7 +169,7 @@ async def test_a_silent_stream_is_no_idle_connection(bench: Bench) -> None:
         assert (await bench.state()).in_flight == 1
         bench.serve.finish.set()
         assert await answer.content.read() == b"data: [DONE]\n\n"
-    # It is the same timer that ends a connection on which nothing is asked.
+    # The same timer ends a connection without requests.
     reader, writer = await bench.connect()
     writer.write(b"GET /v1/models HTTP/1.1\r\nHost: x\r\n\r\n")
     async with asyncio.timeout(60):

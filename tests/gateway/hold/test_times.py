@@ -1,4 +1,4 @@
-"""What the gateway measures: how long requests were held, how long needlessly, and how often it opened."""
+"""Measurements of the gateway: hold times, needless hold times, and the number of gate openings."""
 
 import asyncio
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from tests.gateway.conftest import Bench
 
 
 def series(state: SlotState) -> dict[tuple[str, str], float]:
-    """The series of that state: by name and bucket."""
+    """Return the series of that state: by name and bucket."""
     metrics = ServiceMetrics(cast("Any", SimpleNamespace(states={state.name: state})))
     return {
         (sample.name.removeprefix("daybreak_gateway_"), sample.labels.get("le", "")): sample.value

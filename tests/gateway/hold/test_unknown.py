@@ -1,4 +1,4 @@
-"""A model that the service does not have wakes nothing: who names it hears so before he is held."""
+"""A model that the service does not have wakes nothing: its client receives an error before the hold."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ LONG = json.dumps({"model": "none", "messages": [{"content": "x" * 100_000}]}).e
 
 
 async def nobody_came(bench: Bench) -> None:
-    """Nothing was asked of the model; one request was turned away."""
+    """Check that the model received no request and one request was rejected."""
     state = await bench.state()
     assert (state.arrivals, state.held, state.ends) == (0, 0, {"unknown_model": 1})
     assert not bench.serve.seen
@@ -92,7 +92,7 @@ async def test_while_the_model_is_awake_too(bench: Bench) -> None:
 
 
 async def tail() -> AsyncIterator[bytes]:
-    """A body in which the name comes long after its first bytes, and whose length nobody has told."""
+    """Yield a body with the name long after its first bytes, and without an announced length."""
     yield b'{"messages": "' + b"x" * 100_000
     yield b'", "model": "none"}'
 

@@ -52,14 +52,14 @@ class Replica:
 
 @pytest.fixture
 async def good() -> AsyncIterator[Replica]:
-    """A replica that works."""
+    """Yield a replica that works."""
     async with Replica() as made:
         yield made
 
 
 @pytest.fixture
 async def bad() -> AsyncIterator[Replica]:
-    """A replica whose engine fails at once."""
+    """Yield a replica whose engine fails at once."""
     async with Replica(500, delay=0) as made:
         yield made
 
@@ -72,7 +72,7 @@ async def serve(bench: Bench, *replicas: Replica) -> None:
 
 
 async def load(bench: Bench, requests: int = 300, at_once: int = 10) -> Counter[int]:
-    """Send requests, so many at a time. Returns the statuses."""
+    """Send requests, `at_once` at a time. Returns the statuses."""
     found: Counter[int] = Counter()
     names = iter(range(requests))
 
@@ -90,7 +90,7 @@ async def test_replica_whose_engine_fails_gets_no_more_requests(
     await serve(bench, good, bad)
     bad.health = 503
     found = await load(bench)
-    # Some were on their way when the last of the row was answered.
+    # Some were in flight when the last of the row was answered.
     assert found[500] <= bench.gateway.config.errors_in_a_row + 10
     assert found[200] + found[500] == 300
     assert (await bench.state()).servers_up == 1
@@ -106,7 +106,7 @@ async def test_failing_replica_that_says_it_is_well_gets_few_requests(
 ) -> None:
     await serve(bench, good, bad)
     found = await load(bench)
-    # It is asked again each time that a check finds it well, every quarter of a second.
+    # It receives a request after each successful check, every quarter of a second.
     assert found[500] < 300 / 3
 
 

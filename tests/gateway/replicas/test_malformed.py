@@ -20,7 +20,7 @@ few = settings(max_examples=20, deadline=None, suppress_health_check=[HealthChec
 
 
 def error(answer: bytes) -> tuple[int, Any]:
-    """Status and code of an answer in OpenAI's error shape."""
+    """Return the status and code of an answer in OpenAI's error shape."""
     head, _, body = answer.partition(b"\r\n\r\n")
     assert b"content-type: application/json" in head.lower()
     found = json.loads(body)["error"]
@@ -46,7 +46,7 @@ async def test_a_slow_head_is_cut(bench: Bench) -> None:
     ],
 )
 async def test_malformed_http_is_refused(bench: Bench, noise: bytes) -> None:
-    # HAProxy answers these before there is a request: in its own words, which 2.8 lets nobody change.
+    # HAProxy answers these before there is a request: with its built-in texts, which are fixed in 2.8.
     await bench.wake()
     assert (await bench.send(noise)).startswith(b"HTTP/1.1 400")
     assert (await bench.ask("after"))[0] == 200
@@ -67,7 +67,7 @@ async def test_a_malformed_chunk_is_refused_in_openais_shape(bench: Bench) -> No
 @pytest.mark.parametrize("stream_timeout", [1])
 async def test_a_body_that_stays_out_is_told_in_openais_shape(bench: Bench) -> None:
     await bench.wake()
-    # A small one was waited for, a large one is on its way to the model already.
+    # The gateway waited for the small body, and has begun to forward the large one to the model.
     assert error(await bench.send(REQUEST[:-1])) == (408, "request_timeout")
     assert not bench.serve.seen
     large = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nContent-Length: 40000\r\n\r\n{"
@@ -107,7 +107,7 @@ async def test_an_answer_that_breaks_off_is_cut_and_asked_once(bench: Bench) -> 
 
 @st.composite
 def noise(draw: st.DrawFn) -> bytes:
-    """A good request with some bytes taken out, put in or exchanged; or just bytes."""
+    """Return a good request with some bytes taken out, put in or exchanged; or just bytes."""
     if draw(st.booleans()):
         return draw(st.binary(min_size=1, max_size=200))
     data = bytearray(REQUEST)
@@ -126,7 +126,7 @@ async def test_whatever_comes_is_answered_or_refused(bench: Bench, data: bytes) 
     await bench.wake()
     try:
         answer = await bench.send(data, seconds=2)
-    except TimeoutError:  # the body is shorter than was said: the client may still send it
+    except TimeoutError:  # the body is shorter than announced: the client may still send the rest
         answer = b""
     assert not answer or answer.split(b" ", 2)[1] in (b"200", b"400", b"404", b"405", b"408", b"413", b"501")
     assert (await bench.ask("after"))[0] == 200

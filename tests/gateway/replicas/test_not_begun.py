@@ -1,4 +1,4 @@
-"""What a replica has not begun goes to another one; what an engine has begun is never sent again."""
+"""A request that a replica has not begun moves to another one; one that an engine has begun is not resent."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ LOADING_ANSWER = why_missing(cast("Adapters", SimpleNamespace(missing=lambda _: 
 
 
 class Scene:
-    """A service with replicas, Serve's proxy behind them, and somebody else who uses the replicas too."""
+    """A service with replicas, Serve's proxy behind them, and another client that uses the replicas too."""
 
     def __init__(self, bench: Bench, stack: AsyncExitStack) -> None:
         self.bench = bench
@@ -60,7 +60,7 @@ class Scene:
                 await asyncio.sleep(0.01)
 
     def begun(self, name: str) -> list[int]:
-        """How often each replica's engine has begun a request."""
+        """Return how often each replica's engine has begun a request."""
         return [replica.begun[name] for replica in self.replicas]
 
 

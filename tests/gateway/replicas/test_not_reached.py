@@ -16,13 +16,13 @@ from tests.gateway.wire import Wire
 
 LARGE = b'{"model": "big", "messages": [{"content": "%s"}]}' % (b"x" * 200_000)
 PURGED = 1.0
-"""Seconds in which nobody asks."""
+"""Seconds without any request."""
 LOOK = 6
 """Seconds in which a request that is not held has long been answered 503."""
 
 
 class Cluster:
-    """A service, and the wires to what answers for it."""
+    """A service, and the wires to the servers that answer for it."""
 
     def __init__(self, bench: Bench, wires: list[Wire], serves: list[FakeServe], *, proxy: bool) -> None:
         self.bench = bench
@@ -48,20 +48,20 @@ class Cluster:
 
     @property
     def seen(self) -> dict[str, int]:
-        """How often each request has arrived at any of them."""
+        """Return how often each request has arrived at any of them."""
         found = self.serves[0].seen.copy()
         for serve in self.serves[1:]:
             found += serve.seen
         return dict(found)
 
     async def answered(self, *asking: "asyncio.Task[Any]") -> list[int]:
-        """The statuses of these requests."""
+        """Return the statuses of these requests."""
         async with asyncio.timeout(60):
             return [status for status, _, _ in await asyncio.gather(*asking)]
 
 
 def loss(name: str) -> tuple[Callable[[Wire], Any], Callable[[Wire], Any]]:
-    """How a wire is lost, and found again."""
+    """Return the functions that cut a wire, and restore it."""
     return (Wire.cut, Wire.mend) if name == "cut" else (Wire.silence, Wire.speak)
 
 
@@ -125,7 +125,7 @@ async def test_another_replica_takes_what_one_does_not(make: Make, how: str) -> 
 
 
 async def test_serves_proxy_comes_before_the_hold(bench: Bench, make: Make) -> None:
-    """What replicas cannot take is Serve's proxy's while one is up."""
+    """Serve's proxy gets requests that replicas cannot accept, while one proxy is up."""
     cluster = await make(1)
     await cluster.bench.gateway.set_servers("s0", [replace(bench.serve.address, backup=True)])
     scene = Replicas(bench, [])
@@ -187,7 +187,7 @@ async def test_who_leaves_meanwhile_never_reaches_the_model(make: Make) -> None:
 
 
 async def test_a_gate_that_closes_meanwhile_counts_them_as_held(make: Make) -> None:
-    """The cluster is replaced: nothing is on its way to the old one."""
+    """The cluster is replaced: no request is in flight to the old one."""
     cluster = await make(2)
     await cluster.open()
     await cluster.bench.gateway.set_servers("s0", [cluster.wires[0].address])

@@ -1,4 +1,4 @@
-"""Requests that wait for a replica while the service is awake: so many, for so long, and clear ends."""
+"""Requests that wait for a replica of an awake service: limits of number and time, and clear ends."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ QUEUE_TIMEOUT = 2
 
 @pytest.fixture
 def queue_timeout() -> int:
-    """Seconds for which a request may wait for a replica."""
+    """Return the seconds for which a request may wait for a replica."""
     return QUEUE_TIMEOUT
 
 
@@ -34,14 +34,14 @@ async def bench(tmp_path: Path, queue_timeout: int) -> AsyncIterator[Bench]:
 
 @pytest.fixture(params=[True, False], ids=["replica", "proxy"])
 def direct(request: pytest.FixtureRequest) -> bool:
-    """Whether replicas are asked, or Serve's proxy is."""
+    """Return True if the gateway addresses replicas directly, False for Serve's proxy."""
     return bool(request.param)
 
 
 def read(
     bench: Bench, state: str = "Open", keys: tuple[ApiKey, ...] = (), *, direct: bool = True, **serve: Any
 ) -> WantedGate:
-    """What the gateway makes of a service with one replica that takes one request at a time."""
+    """Return the gateway's gate of a service with one replica that accepts one request at a time."""
     bench.epoch += 1
     model = {"name": "big", "serve": {"maxOngoingRequests": 1, **serve}}
     gate = {

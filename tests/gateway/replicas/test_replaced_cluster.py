@@ -1,4 +1,4 @@
-"""A second Ray cluster has taken over: gateways tell of the first one while it has requests."""
+"""A second Ray cluster has taken over: gateways report the first one while it has requests."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Replicas are asked at their own port; Serve's proxy is the backup for what they cannot take."""
+"""The gateway sends requests to replicas' direct ports; Serve's proxy is the backup for the rest."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ ADAPTER = b'{"model": "polite"}'
 
 
 class Replicas:
-    """A service whose replicas listen, beside the bench's fake Serve proxy."""
+    """A service whose replicas listen, in addition to the bench's fake Serve proxy."""
 
     def __init__(self, bench: Bench, replicas: list[FakeServe]) -> None:
         self.bench = bench
@@ -28,7 +28,7 @@ class Replicas:
 
     @property
     def proxy(self) -> Server:
-        """The Serve proxy, as a backup server."""
+        """Return the Serve proxy, as a backup server."""
         return replace(self.bench.serve.address, backup=True)
 
     async def gate(self, gate: Gate = Gate.OPEN, **more: Any) -> None:
@@ -44,7 +44,7 @@ class Replicas:
         await self.bench.gateway.set_gate("s0", slot)
 
     async def servers(self, *replicas: FakeServe, limit: int = 0) -> None:
-        """Say which replicas there are, beside the proxy."""
+        """Set the replicas, in addition to the proxy."""
         own = [replace(replica.address, max_connections=limit) for replica in replicas]
         await self.bench.gateway.set_servers("s0", [*own, self.proxy])
         await self.bench.until(lambda state: state.servers_up == max(1, len(own)))
@@ -98,7 +98,7 @@ async def test_the_proxy_takes_what_comes_while_no_replica_is_up(scene: Replicas
 
 
 async def test_a_replica_that_has_gone_costs_no_request(scene: Replicas) -> None:
-    """Its port refuses: the request goes to another one, or to the proxy, and nothing was sent before."""
+    """If the replica's port refuses, the request goes to another one or the proxy: none was sent before."""
     first, second = scene.replicas
     await scene.gate()
     await scene.servers(first, second)
@@ -122,7 +122,7 @@ async def test_a_replica_gets_no_more_than_it_takes(scene: Replicas) -> None:
     await scene.bench.until(lambda state: state.in_flight == 5)
     await asyncio.sleep(0.3)
     assert first.seen.total() == 2
-    # A change of the limit needs no new server: streams go on.
+    # A change of the limit needs no new server: streams continue.
     await scene.servers(first, limit=4)
     first.finish.set()
     assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 5
@@ -178,7 +178,7 @@ async def test_the_key_of_anthropics_clients(scene: Replicas) -> None:
 
 
 class TestSeveralModels:
-    """Each model has a backend of its own, which the body's `model` chooses."""
+    """Each model has a separate backend, which the body's `model` chooses."""
 
     async def open(self, scene: Replicas, gate: Gate = Gate.OPEN) -> tuple[FakeServe, FakeServe]:
         big, small = scene.replicas
@@ -202,7 +202,7 @@ class TestSeveralModels:
         await scene.gate(gate, models=(), adapters=(), listed=("big", "org/small", "polite"), waits=True)
 
     async def states(self, scene: Replicas, good: Callable[..., bool]) -> list[SlotState]:
-        """The states of the front and of both models, once they are good."""
+        """Return the states of the front and of both models, once they match."""
         async with asyncio.timeout(60):
             while True:
                 slots = (await scene.bench.gateway.snapshot()).slots

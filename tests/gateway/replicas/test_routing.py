@@ -1,4 +1,4 @@
-"""Which replica gets a request: `models[].routing` where the gateway asks replicas itself."""
+"""Choice of a request's replica: `models[].routing` when the gateway addresses replicas directly."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ class Town:
         self.epoch = 0
 
     def wanted(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> WantedGate:
-        """What the gateway makes of the LLMService and its pods."""
+        """Return the gateway's gate for the LLMService and its pods."""
         self.epoch += 1
         model: dict[str, Any] = {"name": "big", "serve": {"maxOngoingRequests": limit}}
         if routing is not None:
@@ -47,7 +47,7 @@ class Town:
     async def open(
         self, routing: dict[str, Any] | None, *, limit: int = 256, replicas: int = REPLICAS
     ) -> None:
-        """Program the service with so many of its replicas, and wait until they are up."""
+        """Program the service with that number of its replicas, and wait until they are up."""
         claim = self.wanted(sorted(self.replicas)[:replicas], routing, limit)
         await self.bench.gateway.set_servers("s0", claim.servers)
         await self.bench.gateway.set_gate("s0", claim.slot)
@@ -66,11 +66,11 @@ class Town:
         return host
 
     async def homes(self) -> dict[str, str]:
-        """The replica of each session."""
+        """Return the replica of each session."""
         return {session: await self.ask(session) for session in SESSIONS}
 
     def totals(self) -> Counter[str]:
-        """Requests that each replica has had."""
+        """Return the requests that each replica has had."""
         return Counter({host: replica.seen.total() for host, replica in self.replicas.items()})
 
     @asynccontextmanager
@@ -97,19 +97,19 @@ class Town:
 
 
 def open_gate(model: str, epoch: int, state: str = "Open") -> dict[str, Any]:
-    """A model's entry in the status."""
+    """Return a model's entry in the status."""
     return {"name": model, "state": state, "epoch": epoch, "holdSeconds": 300}
 
 
 def alone(found: Wanted) -> WantedGate:
-    """The one gate of a service, as the programmer has it in the service's own backend."""
+    """Return the one gate of a service, in the service's own backend."""
     (gate,) = found.gates
     prefix = gate.slot.choice is not None and gate.slot.choice.policy is Policy.PREFIX
     return replace(gate, slot=replace(gate.slot, port=0, front=True, waits=prefix))
 
 
 def worker(host: str) -> dict[str, Any]:
-    """A worker pod."""
+    """Return a worker pod."""
     labels = {
         "ray.io/cluster": "c",
         "ray.io/node-type": "worker",
@@ -119,13 +119,13 @@ def worker(host: str) -> dict[str, Any]:
 
 
 def head(host: str) -> dict[str, Any]:
-    """A head pod."""
+    """Return a head pod."""
     labels = {"ray.io/cluster": "c", "ray.io/node-type": "head"}
     return {"metadata": {"labels": labels}, "status": {"podIP": host, "phase": "Running"}}
 
 
 async def until_servers_up(bench: Bench, backend: str, count: int) -> None:
-    """Wait until so many replicas have answered a check; those back to the hold and the router are none."""
+    """Wait until `count` replicas have passed a check, without the servers for the hold and the router."""
     async with asyncio.timeout(60):
         while True:
             stat = await bench.gateway._api.command(f"show servers state {backend}")
@@ -150,7 +150,7 @@ async def town(bench: Bench) -> AsyncIterator[Town]:
 
 
 class TestSession:
-    """The same `x-session-id`, the same replica."""
+    """Requests with the same `x-session-id` reach the same replica."""
 
     async def test_a_session_stays_where_it_was(self, town: Town) -> None:
         await town.open({"policy": "Session"})
@@ -276,14 +276,14 @@ async def test_otherwise_the_least_busy(town: Town, routing: dict[str, Any] | No
 
 
 def chat(*words: str, **more: Any) -> bytes:
-    """A conversation: the system's words, then user and assistant by turns."""
+    """Return a conversation: a system message, then user and assistant by turns."""
     roles = ["system", *["user", "assistant"] * 20]
     messages = [{"role": role, "content": said} for role, said in zip(roles, words, strict=False)]
     return json.dumps({"model": "big", "messages": messages, **more}).encode()
 
 
 class TestPrefix:
-    """The same beginning of the prompt, the same replica."""
+    """Requests with the same prompt prefix reach the same replica."""
 
     async def test_a_conversation_stays_where_it_was(self, town: Town) -> None:
         await town.open({"policy": "Prefix"})

@@ -1,4 +1,4 @@
-"""A model outside of the cluster gets what nobody else takes: real HAProxies, and a real TLS server."""
+"""A model outside of the cluster gets requests that no backend accepts: real HAProxies, a real TLS server."""
 
 import datetime
 import json
@@ -59,7 +59,7 @@ class Authority:
 
 
 class FakeOpenAi:
-    """Somebody else's API, behind TLS."""
+    """An external API, behind TLS."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, dict[str, str], bytes]] = []
@@ -156,7 +156,7 @@ async def test_what_nobody_takes_goes_out_without_what_is_the_clients(
 
 
 async def test_a_large_body_goes_out_too(town: Town, openai: FakeOpenAi, authority: Authority) -> None:
-    """Where the model's name stands behind what the first HAProxy sees, the other one sends it."""
+    """If the model's name is beyond the part that the first HAProxy reads, the other one sends it."""
     await town.gate(0, Gate.FAILED)
     await route(town, openai, authority.pem)
     text = "x" * 200_000
@@ -185,10 +185,10 @@ async def test_who_is_taken_stays_and_who_waits_too_long_goes_out(
 async def test_only_what_a_backend_has_refused_goes_out(
     town: Town, openai: FakeOpenAi, authority: Authority
 ) -> None:
-    """Nobody has looked at the API key of a request that no backend has seen."""
+    """No backend has checked the API key of a request that none has received."""
     await route(town, openai, authority.pem, first=False)
     assert await ask(town, "direct") == 503
-    # Nor where nobody is known out there.
+    # The request is also rejected if no external model is configured.
     await town.gate(0, Gate.FAILED, reason="no")
     await route(town, openai, authority.pem)
     await town.router.set_externals([])

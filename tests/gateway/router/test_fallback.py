@@ -31,7 +31,7 @@ async def route(town: Town, *, held_ms: int = 0, first: bool = True) -> None:
 
 
 async def answered(town: Town, number: int) -> dict[str, Tally]:
-    """What both got, once so many requests have ended."""
+    """Return the counts of both backends, once that number of requests has ended."""
     return await counted(town, lambda found: sum(each.answered for each in found.values()) == number)
 
 
@@ -125,7 +125,7 @@ async def test_a_model_that_goes_lets_its_requests_go_on(town: Town) -> None:
 
 
 async def test_the_last_ones_answer_is_the_clients(town: Town) -> None:
-    """And each is asked once: a fallback that is the first one too is no second try."""
+    """Each backend receives the request once: a fallback that is also the first backend is no second try."""
     await town.gate(0, Gate.FAILED, reason="no GPU fits")
     await town.gate(1, Gate.FAILED, reason="the image cannot be pulled")
     shares = [Share("r:1", ("chat",), (way(town, 0),), fallback=(way(town, 0, 0), way(town, 1, 0)))]

@@ -22,7 +22,7 @@ HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nC
 
 
 def chat(size: int) -> bytes:
-    """Return a chat with an image of that size, whose model comes last."""
+    """Return a chat with an image of that size, with the model as its last field."""
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * size}}
     return json.dumps({"messages": [{"role": "user", "content": [image]}], "model": "big"}).encode()
 

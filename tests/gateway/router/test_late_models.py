@@ -1,4 +1,4 @@
-"""A model that stands behind a long conversation, as OpenAI's Python client sends it: the router finds it."""
+"""A model after a long conversation in the body, as OpenAI's Python client sends it: the router reads it."""
 
 import asyncio
 import io
@@ -21,7 +21,7 @@ MAX_BODY = 2**20
 
 
 def late(model: str = "org/small", size: int = 100_000) -> bytes:
-    """A body whose model comes last."""
+    """Return a body with the model as its last field."""
     return json.dumps({"messages": [{"content": "x" * size}], "model": model}).encode()
 
 
@@ -64,7 +64,7 @@ async def town(tmp_path: Path) -> AsyncIterator[Late]:
 
 
 async def pieces(body: bytes) -> AsyncIterator[bytes]:
-    """A body in chunks, whose length nobody has told."""
+    """Yield a body in chunks, with no announced length."""
     for at in range(0, len(body), 7000):
         yield body[at : at + 7000]
 

@@ -24,7 +24,7 @@ async def match(town: Town, *matches: Match) -> None:
 
 
 async def went(town: Town, *, path: str = CHAT, body: Any = None, **headers: str) -> int:
-    """Which service one request came to."""
+    """Return the number of the service that received one request."""
     before = got(town)
     data = json.dumps({"model": "chat", **(body or {})}).encode()
     async with town.clients.post(town.url + path, data=io.BytesIO(data), headers=headers) as answer:

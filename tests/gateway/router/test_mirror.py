@@ -25,7 +25,7 @@ async def mirror(town: Town, percent: int = 100) -> None:
 
 
 async def copied(town: Town, number: int) -> None:
-    """Wait until so many copies have come."""
+    """Wait until that number of copies has arrived."""
     async with asyncio.timeout(30):
         while town.serves[1].whole.total() < number:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -91,7 +91,7 @@ async def test_no_more_than_a_few_are_on_their_way(town: Town) -> None:
 
 
 async def test_a_key_that_the_mirror_does_not_know_is_no_wrong_try_of_the_clients(town: Town) -> None:
-    """Else who is copied often would be told no more whether a key is right."""
+    """Otherwise a client with many copies would be locked out as if it guessed keys."""
     key = ApiKey("team", hashlib.sha256(b"right").hexdigest())
     await town.wake(1)
     await town.gate(1, Gate.OPEN, keys=(key,))

@@ -1,4 +1,4 @@
-"""Own addresses of routes, with real HAProxies: their names and no others, whatever stands in a request."""
+"""Dedicated addresses of routes, with real HAProxies: they serve their names only, for any request."""
 
 import hashlib
 import io
@@ -18,7 +18,7 @@ CHAT = "/v1/chat/completions"
 
 @pytest.fixture
 async def routes(town: Town) -> Town:
-    """Two routes: `chat` to the first service, at an address of its own, and `other` to the second one."""
+    """Program two routes: `chat` to the first service, at a dedicated address, and `other` to the second."""
     await town.wake(0)
     await town.wake(1)
     first, second = town.router.config.route_ports
@@ -83,7 +83,7 @@ async def test_keys_open_its_names(routes: Town) -> None:
     assert (await ask(routes, 0, "chat"))[0] == 401
     assert (await ask(routes, 0, "chat", Authorization="Bearer other"))[0] == 401
     assert (await ask(routes, 0, "chat", Authorization="Bearer secret"))[0] == 200
-    # Somebody may ask another service without a key: that one's address says nothing of this route's names.
+    # A client may use another service without a key: that service's address reveals no names of this route.
     await routes.router.set_routes({**keyed, "open": Route(1, "open")}, [own])
     status, answer = await ask(routes, 0, "nobody")
     assert (status, "require an API key" in answer["error"]["message"]) == (404, True)

@@ -1,4 +1,4 @@
-"""What backends of routes have got, counted by real HAProxies: requests, answers, errors, times."""
+"""Tallies of routes' backends, counted by real HAProxies: requests, answers, errors, times."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ async def share(town: Town, first: int, second: int, since: str = "2026-01-01T00
 
 
 async def counted(town: Town, good: Callable[[dict[str, Tally]], bool]) -> dict[str, Tally]:
-    """Wait until the ends of requests are counted as they should be: a client hears of them first."""
+    """Wait until the ends of requests are counted as expected: a client sees them first."""
     async with asyncio.timeout(60):
         while not good(found := dict((await town.router.tallies())["r:1"].backends)):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -56,7 +56,7 @@ async def test_what_cannot_be_routed_is_refused(town: Town) -> None:
         "param": "model",
         "code": "model_not_found",
     }
-    # An adapter is asked for by the name that the list has, and by no other.
+    # Clients request an adapter by the name in the list, and by no other.
     assert (await town.ask("suffix", {"model": "tiny:7b:lora"}))[0] == 404
     missing = [
         {"messages": []},
@@ -88,7 +88,7 @@ async def test_what_cannot_be_routed_is_refused(town: Town) -> None:
 
 @pytest.mark.parametrize("part", [b'{"a":""},', b'"\\"\\"\\"\\"",'], ids=["objects", "escapes"])
 async def test_a_search_that_would_take_long_is_given_up(town: Town, part: bytes) -> None:
-    """While one body is searched nobody else is served."""
+    """While one body is searched, the router serves no other client."""
     body = b'{"messages": [' + part * (MIB // 2) + b'0], "model": "tiny"}'
     status, answer = await town.ask("long", body)
     assert (status, answer["error"]["param"]) == (400, "model")

@@ -1,4 +1,4 @@
-"""API keys at the common address: models are named only to who may use them."""
+"""API keys at the common address: models are named only to clients that may use them."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the common address refuses before a service hears of it, and forms."""
+"""Requests that the common address rejects before they reach a service, and forms."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ BODY = b'{"model": "big"}'
 
 
 def whole(extra: bytes = b"", path: bytes = b"/v1/chat/completions") -> bytes:
-    """A request for the model big, with more headers."""
+    """Return a request for the model big, with more headers."""
     head = HEAD.replace(b"/v1/chat/completions", path)
     return head + extra + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 

@@ -1,4 +1,4 @@
-"""Pages of other sites at the common address: what a browser is told of who may read answers."""
+"""Pages of other sites at the common address: headers by which a browser decides who may read answers."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ async def opened(town: Town, *origins: tuple[str, ...]) -> None:
 
 
 async def asked(town: Town, method: str, path: str, origin: str, **more: Any) -> tuple[int, Any]:
-    """Status and headers of an answer to a page of that origin."""
+    """Return the status and headers of an answer to a page of that origin."""
     headers = {"Origin": origin, "X-Request-Id": "one"}
     async with town.clients.request(method, town.url + path, headers=headers, **more) as answer:
         await answer.read()

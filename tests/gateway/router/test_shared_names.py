@@ -20,7 +20,7 @@ LONG = "m" * 96
 
 
 def way(town: Town, slot: int, weight: int = 1, model: str = "") -> Way:
-    """A way to a service of the town."""
+    """Return a backend entry for a service of the town."""
     port = town.gateway.config.first_port + slot
     return Way(f"service-{slot}", model or ("big", "tiny")[slot], port, weight)
 
@@ -48,7 +48,7 @@ async def ask(town: Town, name: str, **headers: str) -> int:
 
 
 async def ask_many(town: Town, number: int, at_once: int = 32, name: str = "r") -> Counter[int]:
-    """Send so many requests. Returns how many had each status."""
+    """Send `number` requests. Returns the count of each status."""
     numbers, statuses = iter(range(number)), Counter[int]()
 
     async def client() -> None:
@@ -60,7 +60,7 @@ async def ask_many(town: Town, number: int, at_once: int = 32, name: str = "r") 
 
 
 def got(town: Town) -> list[int]:
-    """How many requests each fake Serve has got."""
+    """Return the number of requests of each fake Serve."""
     return [serve.whole.total() for serve in town.serves]
 
 
@@ -202,7 +202,7 @@ async def test_odd_bodies_are_renamed_too(town: Town) -> None:
 
 
 async def test_two_requests_on_one_connection(town: Town) -> None:
-    """The length that is told is that of the body as it is sent on: nothing of one is taken for the next."""
+    """The length header is that of the forwarded body: no byte of one request counts for the next."""
     bodies = await wake(town, LONG)
     await share(town, way(town, 0, model=LONG))
     reader, writer = await asyncio.open_connection("127.0.0.1", town.router.config.port)

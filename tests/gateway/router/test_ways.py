@@ -48,7 +48,7 @@ async def test_each_way_has_its_share_after_any_number_of_requests(
     total, got = sum(weights), Counter[int]()
     for at, way in enumerate(found, 1):
         got[way] += 1
-        # A whole round would be exact; in between nobody is further from his share than the number of ways.
+        # A whole round would be exact; before its end, each share deviates by less than the number of ways.
         assert abs(got[way] - at * weights[way] / total) < len(weights)
     assert sum(got.values()) == number
     for way, weight in enumerate(weights):

@@ -1,4 +1,4 @@
-"""The CRD as a document: what the API server needs to find in it. tests/api asks the API server itself."""
+"""The CRD as a document that the API server can read. tests/api tests it with a real API server."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ Schema = dict[str, Any]
 
 
 def nodes(schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Every node of the schema, with its path."""
+    """Yield every node of the schema with its path."""
     yield path, schema
     for name, field in schema.get("properties", {}).items():
         yield from nodes(field, f"{path}.{name}")

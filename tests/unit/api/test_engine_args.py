@@ -1,4 +1,4 @@
-"""Engine arguments against the pinned vLLM's own list."""
+"""Engine arguments, checked against the list of the pinned vLLM version."""
 
 import json
 from importlib import resources
@@ -15,7 +15,7 @@ KNOWN = engine_args.catalogue()
 
 
 def said(name: str, value: Any = 1, *, other_vllm: bool = False) -> str:
-    """What is said about one argument, empty when nothing is."""
+    """Return the problem of one argument, or an empty string."""
     found = dict(engine_args.problems({name: value}, other_vllm=other_vllm))
     return found.get(name, "")
 
@@ -52,7 +52,7 @@ def test_what_has_a_field_is_refused_with_the_field(name: str) -> None:
     part: Any = Model
     for step in field.split("."):
         found = {f.alias: f.annotation for f in part.model_fields.values()}[step]
-        # A part that may be left out is written as `Part | None`.
+        # An optional part has the annotation `Part | None`.
         part = next((one for one in get_args(found) if one is not type(None)), found)
 
 
@@ -141,7 +141,7 @@ def test_the_list_is_of_the_pinned_versions() -> None:
 
 
 def test_a_similar_name_is_looked_for_a_few_times_only() -> None:
-    """Each look takes milliseconds, and meanwhile the operator looks at no other service."""
+    """Each search for a similar name takes milliseconds and blocks all other reconciles."""
     near = {f"max_model_len{number}": 1 for number in range(engine_args.SUGGESTIONS + 5)}
     found = [wrong for _, wrong in engine_args.problems(near, other_vllm=False)]
     assert len(found) == len(near)

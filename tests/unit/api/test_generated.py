@@ -1,4 +1,4 @@
-"""Generated files: up to date, and with nothing left unsaid."""
+"""Generated files: up to date, and with a description of every field."""
 
 import re
 from pathlib import Path

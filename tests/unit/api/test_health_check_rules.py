@@ -1,4 +1,4 @@
-"""Health checks of clients name API keys that the workload has."""
+"""API keys in `healthChecks`: each key must exist in the workload."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ SECRET = {"name": "keys", "key": "one"}
 
 
 def said(keys: list[str], *api_keys: dict[str, Any]) -> list[str]:
-    """Return what is wrong with these names, if the service has these keys."""
+    """Return the problems of these key names in a service that has these API keys."""
     sleep = Sleep.model_validate({"healthChecks": {"keys": keys}})
     access = Access.model_validate({"apiKeys": list(api_keys)}) if api_keys else None
     return list(problems(sleep, access))

@@ -1,4 +1,4 @@
-"""A status that another version or a person has written is kept as far as it can be read."""
+"""A status that another version or a person wrote: its readable parts are kept."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is wrong with LoRA settings."""
+"""Problems of LoRA settings."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Names of models that other servers' clients send: with a tag, or as a path."""
+"""Model names that clients of other servers send: with a tag, or as a path."""
 
 from collections.abc import Callable
 from typing import Any
@@ -54,14 +54,14 @@ def test_names_that_differ_in_a_colon_are_different_groups() -> None:
 
 
 def ingress_class(*chosen: str, **runtime: Any) -> Any:
-    """Return the ingress's class in Serve's configuration."""
+    """Return the ingress class in the Serve configuration."""
     svc = service(*(model(name=name) for name in chosen), runtime=runtime)
     [application] = yaml.safe_load(serve_config(svc.workload))["applications"]
     return application["args"].get("ingress_cls_config")
 
 
 def test_ingress_that_knows_colons_is_used_only_for_them() -> None:
-    """Other services keep their configuration, so that they are not restarted."""
+    """Other services keep their configuration, so that they do not restart."""
     assert ingress_class("a", "org/b") is None
     assert ingress_class("a", "coder:7b") == {"ingress_cls": INGRESS_CLASS}
 

@@ -1,4 +1,4 @@
-"""Names: within Kubernetes' limits, and different for different models."""
+"""Object names: within the limits of Kubernetes, and different for different models."""
 
 import re
 

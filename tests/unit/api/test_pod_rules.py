@@ -1,4 +1,4 @@
-"""What a podTemplate may say, and what is refused: by its field's path, with what to do instead."""
+"""Allowed and rejected fields of `podTemplate`: each problem has the field's path and an alternative."""
 
 from typing import Any
 
@@ -18,27 +18,27 @@ LOGS = {"name": "logs", "image": "logs:1"}
 
 
 def said(whole: dict[str, Any]) -> tuple[str, ...]:
-    """Every problem of a manifest."""
+    """Return every problem of a manifest."""
     return problems(LLMService.from_manifest(whole))
 
 
 def of_worker(template: dict[str, Any], spec: dict[str, Any] | None = None, **model: Any) -> tuple[str, ...]:
-    """Problems of a worker's template."""
+    """Return the problems of a worker's template."""
     return said(manifest(model={"podTemplate": template, **model}, **(spec or {})))
 
 
 def of_pod(**spec: Any) -> tuple[str, ...]:
-    """Problems of the pod in a worker's template."""
+    """Return the problems of the pod in a worker's template."""
     return of_worker({"spec": spec})
 
 
 def of_ray(**fields: Any) -> tuple[str, ...]:
-    """Problems of what a worker's template says of the Ray container."""
+    """Return the problems of the Ray container in a worker's template."""
     return of_pod(containers=[{"name": "ray", **fields}])
 
 
 def of_head(**spec: Any) -> tuple[str, ...]:
-    """Problems of the head's template."""
+    """Return the problems of the head's template."""
     return said(with_runtime(head={"podTemplate": {"spec": spec}}))
 
 
@@ -362,5 +362,5 @@ def test_a_models_volumes_and_the_services_are_told_apart() -> None:
 
 def test_the_list_is_of_the_pinned_kuberay() -> None:
     assert pod_schema.kuberay() == versions.KUBERAY, (
-        "make operator/src/daybreak/api/pods/pod_schema.json anew"
+        "regenerate operator/src/daybreak/api/pods/pod_schema.json"
     )

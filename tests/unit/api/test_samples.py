@@ -1,4 +1,4 @@
-"""The published samples: each can be built as it stands, and says at its top what it needs and shows."""
+"""The published samples: each is valid as it is, and its first lines name its requirements and purpose."""
 
 import ast
 from pathlib import Path
@@ -40,7 +40,7 @@ FILES = [path for path in EVERY if path not in OTHERS]
 
 
 def read(path: Path) -> dict[str, Any]:
-    # What it needs, such as a ConfigMap, stands before it.
+    # The objects that a sample requires, such as a ConfigMap, precede it.
     whole: dict[str, Any] = [*yaml.safe_load_all(path.read_text())][-1]
     return whole
 

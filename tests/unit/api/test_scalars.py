@@ -1,4 +1,4 @@
-"""Durations and quantities: what is read is what Kubernetes reads."""
+"""Durations and quantities: they are read as Kubernetes reads them."""
 
 from datetime import timedelta
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""What is wrong with a schedule, each one sentence with path and nearest fix."""
+"""Problems of a schedule: one sentence each, with the path and the nearest fix."""
 
 import pytest
 

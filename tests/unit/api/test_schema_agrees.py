@@ -1,4 +1,4 @@
-"""The schema and the models say the same: what one takes the other takes, but for the rules across fields."""
+"""The schema and the models accept the same values, except for the rules across fields."""
 
 import copy
 import json
@@ -46,7 +46,7 @@ SETTINGS = hypothesis.settings(
 
 
 def values(schema: Schema) -> st.SearchStrategy[Any]:
-    """What the schema allows."""
+    """Return values that the schema allows."""
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     match schema.get("type"):
@@ -76,7 +76,7 @@ def values(schema: Schema) -> st.SearchStrategy[Any]:
 
 
 def objects(schema: Schema) -> st.SearchStrategy[Any]:
-    """Objects with the needed properties and some others."""
+    """Return objects with the required properties and some others."""
     if "properties" not in schema:
         keys = st.from_regex(r"\A[a-z]{1,8}\Z")
         return st.dictionaries(keys, values(schema["additionalProperties"]), max_size=3)
@@ -89,7 +89,7 @@ def objects(schema: Schema) -> st.SearchStrategy[Any]:
 
 
 def texts(schema: Schema) -> st.SearchStrategy[str]:
-    """Texts of the pattern and the length."""
+    """Return texts with the pattern and the length of the schema."""
     pattern, least, most = schema.get("pattern"), schema.get("minLength", 0), schema["maxLength"]
     if pattern is None:
         return st.text(min_size=least, max_size=min(most, least + 20))
@@ -102,7 +102,7 @@ def texts(schema: Schema) -> st.SearchStrategy[str]:
 
 
 def own_words(error: ValidationError) -> bool:
-    """Whether only rules that JSON Schema cannot say were broken."""
+    """Return True if the error breaks only rules that JSON Schema cannot express."""
     return all(detail["type"] == "value_error" for detail in error.errors())
 
 
@@ -125,7 +125,7 @@ def test_what_the_schema_takes_the_models_take(kind: str, data: st.DataObject) -
 
 
 def places(value: Any, schema: Schema, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Schema]]:
-    """Every value whose schema says a type, with its path."""
+    """Return the path and schema of every value with a type."""
     if "type" not in schema:
         return []
     found = [(path, schema)]
@@ -141,7 +141,7 @@ def places(value: Any, schema: Schema, path: tuple[Any, ...] = ()) -> list[tuple
 
 
 def spoilt(schema: Schema) -> st.SearchStrategy[Any]:
-    """A value that the schema forbids."""
+    """Return values that the schema forbids."""
     wrong: list[Any] = [[1], {"no-such-field-here": 1}]
     match schema["type"]:
         case "object":

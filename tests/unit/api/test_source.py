@@ -1,4 +1,4 @@
-"""Model sources: one URL, read into its parts."""
+"""Model sources: one URL and its parts."""
 
 import contextlib
 import string

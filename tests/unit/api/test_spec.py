@@ -1,4 +1,4 @@
-"""The form of an LLMService: defaults, rules, and messages that a person can act on."""
+"""The form of an LLMService: defaults, rules, and messages with a fix."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -59,7 +59,7 @@ def test_the_unusual_is_taken(taken: dict[str, Any]) -> None:
 def test_every_rule_has_a_manifest_that_breaks_it() -> None:
     def models(model: type[ApiModel]) -> Iterator[type[ApiModel]]:
         for child in model.__subclasses__():
-            # Those of other kinds are in test_spec.py of their folders.
+            # The file test_spec.py of each other kind tests its models.
             if not child.__module__.startswith(OTHERS):
                 yield child
                 yield from models(child)

@@ -1,4 +1,4 @@
-"""Problems and notices: rules across fields, each one sentence with path, numbers and the nearest fix."""
+"""Problems and notices of rules across fields: one sentence each, with path, numbers and nearest fix."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def test_accelerators_that_ray_knows(kind: str) -> None:
     [
         ("H1000", "did you mean H100?"),
         ("nvidia-h100", "leave it out"),
-        # Ray has these names, and another resource than GPU for them (Apple's: no Linux): no pod would fit.
+        # Ray knows these names, but with another resource than GPU (Apple has no Linux). No pod would fit.
         ("TPU-V5P", "leave it out"),
         ("Intel-GAUDI", "leave it out"),
         ("aws-neuron-core", "leave it out"),
@@ -178,7 +178,7 @@ def test_every_volume_of_kubernetes(source: str) -> None:
 def test_every_problem_is_said_at_once() -> None:
     whole = with_model(engine={"args": {"zzzzzz": 1, "port": 80}}, resources={"cpu": 0})
     whole["spec"]["runtime"] = {"rayVersion": "2.9.0"}
-    assert len(said(whole)) == 3  # another Ray knows whether it has zzzzzz
+    assert len(said(whole)) == 3  # another Ray may know `zzzzzz`
 
 
 def test_what_does_nothing_without_a_gateway_is_noticed() -> None:

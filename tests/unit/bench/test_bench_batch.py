@@ -1,4 +1,4 @@
-"""The benchmark of a batch: its rows, and what its runs come to."""
+"""The benchmark of a batch: its rows, and the summary of its runs."""
 
 import inspect
 import json

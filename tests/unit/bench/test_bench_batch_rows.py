@@ -1,4 +1,4 @@
-"""What the benchmark of many rows hears of a batch, when it kills it, and what its runs come to."""
+"""The benchmark of many rows: the progress of a batch, the moment to kill it, and the summary of its runs."""
 
 import json
 import sys
@@ -57,7 +57,7 @@ class TestFollower:
 
 
 def attempts(**resumed: float) -> dict[str, Attempt]:
-    """200 s of work, of which 104 were done when it was killed."""
+    """Return attempts with 200 s of work, of which 104 s were done at the kill."""
     figures = {"seconds": 130.0, "start_seconds": 30.0, "rss_mib": 705.0, "own_mib": 605.0} | resumed
     return {
         "few": Attempt(10_000, 50, 30, 690.0, 590.0, 10_000),

@@ -1,4 +1,4 @@
-"""What the cross-check of the load makes of its runs."""
+"""Summary of the runs that cross-check the load client."""
 
 from typing import Any
 

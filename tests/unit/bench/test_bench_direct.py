@@ -1,4 +1,4 @@
-"""The benchmark of the direct path: its stand-in for an engine, its settings, and what runs come to."""
+"""The benchmark of the direct path: its stub engine, its settings, and its summary."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ def test_a_worker_for_several_replicas_differs_in_nothing_else(tmp_path: Path) -
 
 
 def paced(path: str, pace: int, replicas: int, tokens: float, **used: float) -> dict[str, Any]:
-    """A run with the stand-in."""
+    """Return a run with the stub engine."""
     return {
         "round": 1,
         "path": path,
@@ -82,7 +82,7 @@ def paced(path: str, pace: int, replicas: int, tokens: float, **used: float) -> 
 
 
 def tiny(path: str, number: int, requests: float) -> dict[str, Any]:
-    """A run with vLLM."""
+    """Return a run with vLLM."""
     figures = {"requests_per_second": requests, "tokens_per_second": 60 * requests, "ttft_p50_ms": 40.0}
     return {"round": number, "engine": "vllm", "path": path, **figures}
 
@@ -95,7 +95,7 @@ def runs() -> list[Mapping[str, Any]]:
     for pace in CLIENTS:
         for replicas in (1, 8):
             served = pace * replicas
-            # 630 ms against 130 ms for 1,000 tokens, of which the stand-in takes 30.
+            # 630 ms or 130 ms for 1,000 tokens, of which the stub engine takes 30.
             found.append(
                 paced(
                     "today",

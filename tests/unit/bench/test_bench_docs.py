@@ -1,4 +1,4 @@
-"""The page of benchmarks, made from their results."""
+"""The benchmarks page, generated from the results."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""An update without spare room beside KubeRay's own: what is wanted of both."""
+"""An update without spare capacity, compared with an upgrade of KubeRay: the goals of both."""
 
 from bench import report
 from bench.cluster import replace

@@ -1,4 +1,4 @@
-"""The benchmark of turns: its hour, the schedule it is compared with, and what runs are taken for."""
+"""The benchmark of shared accelerators: its hour, its reference schedule, and the summary of its runs."""
 
 from collections import Counter
 

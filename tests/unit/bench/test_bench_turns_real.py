@@ -1,4 +1,4 @@
-"""Three models that take turns on the embedded cluster: models yield and come back, as often as is wanted."""
+"""Three models that share accelerators in the embedded cluster: they yield and wake often enough."""
 
 from collections import deque
 from typing import Any
@@ -69,7 +69,7 @@ def _pod(kind: str, model: str) -> dict[str, Any]:
 
 
 def _turns(order: list[str], clients: int) -> int:
-    """Turns, where each ends when every client waits for another model, and who waits longest is next."""
+    """Return the number of turns. A turn ends when all clients wait for other models; longest wait first."""
     left = deque(order)
     held = deque(left.popleft() for _ in range(clients))
     turns = 0

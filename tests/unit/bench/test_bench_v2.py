@@ -1,4 +1,4 @@
-"""What is made of the runs of bench.serving.v2."""
+"""Summary of the runs of bench.serving.v2."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from bench.serving.v2 import GOALS, WAYS, measures
 
 
 def runs(**requests: float) -> list[dict[str, float | str]]:
-    """Three runs of each way, one of them on a busy machine; by default all are alike."""
+    """Return three runs of each path, one on a busy machine. By default all paths are equally fast."""
     each = {way: requests.get(way, 100.0) for way in WAYS}
     return [
         {"way": way, "requests_per_second": figure * part, "p99_ms": 1000 / figure / part}

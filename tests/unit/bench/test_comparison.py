@@ -1,4 +1,4 @@
-"""What docs/comparison.md says was measured."""
+"""Measured numbers in docs/comparison.md."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the measurement of the steady path makes of what it saw."""
+"""Measurements of the steady path, and their summary."""
 
 import json
 from typing import Any
@@ -11,7 +11,7 @@ from bench.gateway.steady_programs import Failed, Load, module_version, parse
 
 
 def printed(**more: Any) -> str:
-    """What the load client prints."""
+    """Return the output of the load client."""
     answers = {"req1xx": 0, "req2xx": 500, "req3xx": 0, "req4xx": 0, "req5xx": 0, "others": 0}
     latency = {"mean": 90.0, "percentiles": {"50": 64, "99": 214}}
     return json.dumps({"result": {**answers, "timeTakenSeconds": 2.5, "latency": latency, **more}})
@@ -37,7 +37,7 @@ def test_versions_are_those_that_are_built() -> None:
 
 
 def run(number: int, path: str, p50_ms: float, **cpu_us: float) -> list[dict[str, Any]]:
-    """A path's two runs in a round."""
+    """Return the two runs of a path in a round."""
     row = {"round": number, "path": path, "p50_ms": p50_ms, "requests_per_second": 1000}
     return [row | {"clients": clients, "cpu_us_per_request": cpu_us} for clients in (1, 32)]
 

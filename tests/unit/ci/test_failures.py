@@ -1,4 +1,4 @@
-"""The excerpt of a failed run names the check, its assertion, and what the logs say of it."""
+"""The excerpt of a failed run: the failed check, its assertion, and the lines of the logs about it."""
 
 from scripts.ci.failures import excerpt
 

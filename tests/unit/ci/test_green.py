@@ -1,4 +1,4 @@
-"""Only a commit that was tested as it is gets recorded as green."""
+"""Green commits: a commit is recorded only if exactly its content was tested."""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ def git(folder: Path, *arguments: str) -> None:
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
-    """A repository with one commit."""
+    """Return a repository with one commit."""
     folder = tmp_path / "clone"
     folder.mkdir()
     git(folder, "init", "--initial-branch=main")

@@ -1,4 +1,4 @@
-"""Phases run in lanes; the first that fails ends the others, and what they have started."""
+"""Phases in lanes: the first failure ends the others and the processes that they started."""
 
 import sys
 import threading
@@ -13,7 +13,7 @@ from scripts.ci.phases import Phase, Run
 
 @pytest.fixture
 def lines() -> list[str]:
-    """What the run reports."""
+    """Return the lines that the run reports."""
     return []
 
 
@@ -23,12 +23,12 @@ def run(tmp_path: Path, lines: list[str]) -> Run:
 
 
 def python(name: str, code: str) -> Phase:
-    """A phase that runs a few lines of Python."""
+    """Return a phase that runs a few lines of Python."""
     return Phase(name, [sys.executable, "-c", code])
 
 
 def test_lanes_run_beside_each_other(run: Run, tmp_path: Path) -> None:
-    """Each lane waits for a file that the other one makes."""
+    """Each lane waits for a file that the other lane creates."""
     meet = (
         "import pathlib, time\n"
         "pathlib.Path({own!r}).touch()\n"
@@ -98,7 +98,7 @@ def test_cancelled_run_is_not_green_and_has_no_failure(run: Run, tmp_path: Path)
 
 
 def alive(pid: int) -> bool:
-    """Return True if the process runs; a zombie does not."""
+    """Return True if the process runs. A zombie does not run."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

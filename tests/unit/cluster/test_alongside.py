@@ -1,4 +1,4 @@
-"""Work in a second thread: what it runs ends with the first one's error, its children too."""
+"""Work in a second thread: its programs and their children end with the first error."""
 
 import sys
 import threading
@@ -14,7 +14,7 @@ from cluster.tools.alongside import alongside
 from cluster.tools.programs import run
 
 PATIENCE = 20.0
-"""Seconds in which what is ended has ended; the programs would run for ten minutes."""
+"""Timeout in seconds for the end of the programs, which would run for 10 minutes."""
 CHILD = "import sys, time; open(sys.argv[1], 'w').write('here'); time.sleep(600)"
 PARENT = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}, sys.argv[1]])"
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{CHILD}"

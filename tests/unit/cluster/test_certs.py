@@ -1,4 +1,4 @@
-"""Certificates: checked by the TLS library that uses them."""
+"""Certificates, verified by the TLS library that uses them."""
 
 import datetime
 import ssl
@@ -87,5 +87,5 @@ def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
     for key in (pair.key, accounts.key, tmp_path / "ca.key"):
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert accounts.certificate.read_bytes().startswith(b"-----BEGIN PUBLIC KEY-----")
-    # OpenSSL, too, must take the pair.
+    # OpenSSL must accept the pair too.
     ssl.create_default_context().load_cert_chain(pair.certificate, pair.key)

@@ -51,7 +51,7 @@ def test_containerd_writes_only_into_our_folders(restricted: bool) -> None:
     ):
         assert Path(value).is_relative_to(paths.DAYBREAK) or Path(value).is_relative_to(paths.RUN), value
     assert plugins["io.containerd.cri.v1.runtime"]["restrict_oom_score_adj"] is restricted
-    # containerd refuses a longer folder for its shims' sockets.
+    # containerd rejects a longer folder for the sockets of its shims.
     assert len(str(paths.SHIM_SOCKETS)) <= 42
 
 

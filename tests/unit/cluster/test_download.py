@@ -1,4 +1,4 @@
-"""A machine without network: one line says what cannot be had, whichever program wanted it."""
+"""A machine without a network: one line names the missing item, regardless of the program that needs it."""
 
 import os
 import shutil
@@ -50,7 +50,7 @@ TELLING = {
 
 
 def failing(folder: Path, name: str, said: str) -> Path:
-    """A program that says something on stderr and fails."""
+    """Return a program that writes a text to stderr and fails."""
     program = folder / name
     program.write_text(f"#!/bin/sh\ncat >&2 <<'EOF'\n{said}EOF\nexit 1\n")
     program.chmod(0o755)
@@ -132,7 +132,7 @@ def test_make_says_it_before_its_own_environment_is_there(tmp_path: Path) -> Non
         capture_output=True,
         text=True,
         check=False,
-        # As a person calls it, also where the tests were started by make.
+        # The environment of a direct call, even if make started the tests.
         env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
     )
     assert done.returncode

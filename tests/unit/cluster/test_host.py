@@ -1,4 +1,4 @@
-"""The kernel's parameters get their values back; a folder stands in for /proc/sys."""
+"""Kernel parameters: the program restores their values. A folder replaces /proc/sys."""
 
 from pathlib import Path
 

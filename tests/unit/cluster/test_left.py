@@ -1,4 +1,4 @@
-"""What `make down` must not leave, on a machine that is a folder."""
+"""Leftovers that `make down` must not leave, on a machine that is a folder."""
 
 import json
 import socket
@@ -20,7 +20,7 @@ SOCKETS = left.run_directory(REPOSITORY)
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Path:
-    """A machine on which nothing of ours is."""
+    """Return a machine without anything of Daybreak."""
     route(tmp_path, "eth0", "192.0.2.0")
     mounts(tmp_path, "proc /proc", "cgroup2 /sys/fs/cgroup", "ext4 /somewhere/daybreak-other")
     (tmp_path / "sys/class/net/eth0").mkdir(parents=True)
@@ -129,7 +129,7 @@ def test_names_are_those_of_the_cluster() -> None:
 
 
 def test_it_needs_no_library_and_fails_when_something_is_left() -> None:
-    """These tests run with the Python in .daybreak, so this checkout has left something."""
+    """The tests run with the Python in .daybreak, so this checkout always has leftovers."""
     program = [sys.executable, "-I", "-S", str(Path(left.__file__))]
     done = subprocess.run(program, capture_output=True, text=True, check=False)  # noqa: S603
     if paths.DAYBREAK.exists():

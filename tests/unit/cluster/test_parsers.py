@@ -1,4 +1,4 @@
-"""What the program reads from the machine: texts of /proc and of programs, as they look on real machines."""
+"""Parsers of /proc and of the output of programs, with texts of real machines."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_a_machine_without_control_groups_has_no_tree() -> None:
 @pytest.mark.parametrize("name", ["sh", "a) R 1 (b", "with space"])
 def test_start_time_is_found_whatever_the_program_is_called(name: str) -> None:
     numbers = " ".join(str(number) for number in range(1, 45))
-    # Field 22 of the line is the twentieth after the name; the state is the first of them.
+    # Field 22 of the line is the 20th after the name; the state is the first of them.
     assert parse_stat(f"4711 ({name}) S {numbers}") == ("S", 19)
 
 

@@ -1,4 +1,4 @@
-"""Ports: nobody gets a port that somebody holds or uses."""
+"""Ports: no process gets a port that another process reserves or uses."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -58,11 +58,11 @@ def test_checkouts_begin_at_different_places(tmp_path: Path) -> None:
         holder = tmp_path / str(number)
         holder.mkdir()
         found.update(ports.reserve(holder / "ports", holder, 1))
-    # Each has its own file, and none of them listens: from one beginning all would get the same port.
+    # Each holder has its own file, and none listens. With one common start all would get the same port.
     assert len(found) > 1
 
 
 def test_a_holder_keeps_its_ports_before_it_has_written_anything(tmp_path: Path) -> None:
-    """Two that start at the same moment would get the same ones, and the second would find them in use."""
+    """Otherwise two holders that start together get the same ports, and the second finds them in use."""
     first = ports.reserve(tmp_path / "ports", tmp_path / "one", 3)
     assert not set(first) & set(ports.reserve(tmp_path / "ports", tmp_path / "two", 3))

@@ -1,4 +1,4 @@
-"""Processes are real here: started, found again by another instance, stopped, never mistaken for another."""
+"""Real processes: started, found by another instance, stopped, and never confused with another process."""
 
 import dataclasses
 import json
@@ -64,7 +64,7 @@ def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
 
 
 def test_what_was_stopped_leaves_no_zombie(tmp_path: Path) -> None:
-    """Whenever in between it ends: the program would complain of it at its own end."""
+    """The process can end at any moment of the stop. The program would warn of a zombie at its own exit."""
     processes = Processes(tmp_path)
     for _ in range(30):
         record = processes.start("one", ["/bin/sleep", "600"])
@@ -73,7 +73,7 @@ def test_what_was_stopped_leaves_no_zombie(tmp_path: Path) -> None:
 
 
 def test_what_ends_thread_by_thread_leaves_no_zombie(tmp_path: Path) -> None:
-    """As large programs do: the first thread is gone, and the process is there for as long as the others."""
+    """Large programs end this way: the first thread is gone, and the process remains until the others end."""
     processes = Processes(tmp_path)
     record = processes.start("one", [sys.executable, "-c", FIRST_THREAD_ENDS])
     deadline = time.monotonic() + 20

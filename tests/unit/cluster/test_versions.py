@@ -1,4 +1,4 @@
-"""The Go modules name the versions of `versions.py`, the one place for them, and share all others."""
+"""The Go modules name the versions of `versions.py`, their only source, and share all other versions."""
 
 import re
 from pathlib import Path
@@ -31,16 +31,16 @@ OWN = {
         "sigs.k8s.io/controller-runtime",
     },
 }
-"""What these programs need in another version than the rest: docs/decisions/0021-one-go-module.md."""
+"""Modules that these programs need in another version: docs/decisions/0021-one-go-module.md."""
 
 
 def required(go_mod: Path) -> dict[str, str]:
-    """Version of each module that a go.mod requires."""
+    """Return the version of each module that a go.mod requires."""
     return dict(re.findall(r"^\t(\S+) (v\S+)(?: // indirect)?$", go_mod.read_text(), re.MULTILINE))
 
 
 def replaced(go_mod: Path) -> dict[str, str]:
-    """Version of each module that a go.mod sets whatever is required."""
+    """Return the version of each module that a go.mod replaces."""
     found = re.findall(r"^(?:\t|replace )(\S+) => (\S+) (v\S+)$", go_mod.read_text(), re.MULTILINE)
     assert all(module == target for module, target, _ in found)
     return {module: version for module, _, version in found}
@@ -66,7 +66,7 @@ def test_every_staging_module_has_kubernetes_own_minor_and_patch() -> None:
 
 @pytest.mark.parametrize("go_mod", sorted(OWN), ids=lambda go_mod: go_mod.parent.name)
 def test_a_module_of_its_own_has_the_others_versions_wherever_it_can(go_mod: Path) -> None:
-    """Each module in a second version is downloaded and compiled a second time."""
+    """Each module in a second version needs a second download and a second compilation."""
     others, here = required(GO_MOD) | replaced(GO_MOD), required(go_mod) | replaced(go_mod)
     differ = {module for module, version in here.items() if others.get(module, version) != version}
     assert differ == OWN[go_mod]

@@ -1,4 +1,4 @@
-"""The order of a first run: everything that can be missing is seen to before anything is built."""
+"""The order of a first run: every check of a requirement precedes the first build."""
 
 import socket
 from pathlib import Path
@@ -27,7 +27,7 @@ NAMES = [name for _, name in CHECKS]
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is called, in order; nothing is done to the machine."""
+    """Return the calls in order. The stubs do not change the machine."""
     called: list[str] = []
 
     def record(module: object, name: str, shown: str) -> None:
@@ -44,7 +44,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_images_are_built_only_when_their_builder_is_installed(calls: list[str]) -> None:
     with_images.up(Report(), then=lambda: calls.append("then"))
     assert calls[: len(NAMES)] == NAMES
-    # The two run side by side.
+    # Both run in parallel.
     assert sorted(calls[len(NAMES) : -3]) == ["build images", "start"]
     assert calls[-3:] == ["load images", "then", "load images"]
 
@@ -76,7 +76,7 @@ def test_images_that_cannot_be_built_are_not_tried_again(
     monkeypatch.setattr(catalog, "build", fail)
     with pytest.raises(ClusterError, match="no package"):
         with_images.up(Report(), then=lambda: calls.append("then"))
-    # Unless it failed after the cluster had started, when loading them waited for it.
+    # If the build fails after the cluster's start, the load of the images already waits for it.
     assert calls[len(NAMES) :] in (["start"], ["start", "load images", "then"])
 
 
@@ -106,7 +106,7 @@ def test_go_is_asked_for_only_when_something_is_to_be_built(monkeypatch: pytest.
 
 
 def test_a_containerd_that_was_killed_has_no_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its socket's file is still there."""
+    """The file of the socket still exists."""
     file = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(file))

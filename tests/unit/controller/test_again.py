@@ -1,4 +1,4 @@
-"""When an object is looked at again."""
+"""Delay until the next reconcile of an object."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Which changes of a status are worth an event."""
+"""Status changes that cause an event."""
 
 from itertools import pairwise
 from typing import Any
@@ -9,7 +9,7 @@ from daybreak.problems.events import transitions
 
 
 def status(**conditions: str) -> dict[str, Any]:
-    """A status with conditions given as `Type="True Reason"`."""
+    """Return a status with conditions given as `Type="True Reason"`."""
     split = {kind: text.split() for kind, text in conditions.items()}
     return {
         "conditions": [
@@ -23,7 +23,7 @@ NONE: list[tuple[str, str, bool]] = []
 
 
 def gates(*models: dict[str, Any]) -> Any:
-    """A status with these gates."""
+    """Return a status with these gates."""
     return {"gate": {"models": [{"name": f"m{number}", **model} for number, model in enumerate(models)]}}
 
 
@@ -93,7 +93,7 @@ def test_one_of_several_models_is_named() -> None:
 
 
 def rollout(phase: str, revision: str, **more: str) -> Any:
-    """A status with a rollout."""
+    """Return a status with a rollout."""
     return {"rollout": {"phase": phase, "currentRevision": revision, **more}}
 
 
@@ -160,7 +160,7 @@ ROOM = {"phase": "Waking", "acceleratorQueue": {"recentWaitSeconds": [30]}}
 
 
 def told(*steps: dict[str, Any]) -> list[tuple[str, str]]:
-    """Events of one model that goes through these states of its gate."""
+    """Return the events of one model whose gate goes through these states."""
     statuses = [gates(step) for step in steps]
     return [(found.reason, found.note) for pair in pairwise(statuses) for found in transitions(*pair)]
 

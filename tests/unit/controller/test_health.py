@@ -1,4 +1,4 @@
-"""Whether the operator works, and what it has counted."""
+"""Health of the operator, and its counters."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A kind of which each object is reconciled for itself."""
+"""A kind whose objects are reconciled one by one."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from daybreak.manifests.resources import PODS, RAY_JOBS
 
 
 class Reconciler:
-    """Says which it was given."""
+    """Fake that records the reconciled objects."""
 
     def __init__(self) -> None:
         self.given: list[Key] = []

@@ -1,4 +1,4 @@
-"""The work queue: each key once, one worker each, later again when it failed."""
+"""The work queue: each key once, one worker per key, and a delayed retry after a failure."""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ A, B = Item("LLMService", Key("ns", "a")), Item("LLMService", Key("ns", "b"))
 
 
 async def taken(from_queue: Queue) -> Item | None:
-    """The next key, or None when there is none for a while."""
+    """Return the next key, or None if the queue stays empty for a while."""
     try:
         return await asyncio.wait_for(from_queue.take(), 0.05)
     except TimeoutError:

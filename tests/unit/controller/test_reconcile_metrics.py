@@ -1,4 +1,4 @@
-"""Metrics of reconciling: every kind has series of its own."""
+"""Metrics of reconciles: every kind has separate series."""
 
 import asyncio
 from types import SimpleNamespace

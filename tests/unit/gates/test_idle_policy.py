@@ -1,4 +1,4 @@
-"""After which idle time a model should sleep."""
+"""Idle time after which a model should sleep."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -21,7 +21,7 @@ HOUR = 3600
 
 
 def at(**weights: float) -> list[float]:
-    """Pauses by class: `c3=5` are five of the class 3."""
+    """Return pauses by class: `c3=5` are five of class 3."""
     found = [0.0] * len(CLASSES)
     for name, weight in weights.items():
         found[int(name[1:])] = weight
@@ -29,7 +29,7 @@ def at(**weights: float) -> list[float]:
 
 
 def gate(idle: IdleStatus | None) -> ModelGate:
-    """A gate whose status says this."""
+    """Return a gate with this status."""
     return ModelGate(
         name="m",
         state=GateState.OPEN,
@@ -42,19 +42,19 @@ def gate(idle: IdleStatus | None) -> ModelGate:
 
 
 def wakes(took: int) -> WakeStatus:
-    """Wakes that took so long."""
+    """Return a wake status with one wake of the given seconds."""
     return WakeStatus(depth=SleepDepth.WORKERS, start_time="", recent=[took], p50_seconds=took)
 
 
 def judged(
     idle: IdleStatus | None = None, sleep: Sleep | None = AUTO, wake: WakeStatus | None = None
 ) -> IdleStatus | None:
-    """What the status says of a model that is asked."""
+    """Return the idle status of a busy model."""
     return idle_status(gate(idle), sleep, AWAKE, AWAKE, Seen(STREAMS, wake, NOW))
 
 
 def known(pauses: Sequence[float], wake: int | None = 90, sleep: Sleep = AUTO) -> IdleStatus:
-    """What follows from these pauses."""
+    """Return the idle status that results from these pauses."""
     found = judged(IdleStatus(pauses=list(pauses)), sleep, wakes(wake) if wake is not None else None)
     assert found is not None
     return found
@@ -113,7 +113,7 @@ def test_the_same_twice_says_the_same() -> None:
 
 
 def test_it_does_not_flap() -> None:
-    """A pause more or less, again and again, at a point where two idle times cost nearly the same."""
+    """A repeated pause more or less, at a point where two idle times have nearly equal cost."""
     auto = AutoIdle()
     even = next(
         (weight for weight in range(1, 400) if recommended(at(c6=weight, c14=40), 90, auto, 900) > HOUR / 6),

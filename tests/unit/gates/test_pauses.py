@@ -26,12 +26,12 @@ MINUTE = timedelta(minutes=1)
 
 
 def quiet(idle: timedelta, pause: Pause | None = None) -> Traffic:
-    """Nobody has asked for so long."""
+    """Return the traffic of a model without requests for the given time."""
     return Traffic(known=True, idle=idle, asked=idle, pause=pause)
 
 
 def ended(length: timedelta, ago: timedelta = timedelta(0)) -> Traffic:
-    """Somebody asks since a pause of this length ended."""
+    """Return the traffic of a model with requests since a pause of this length ended."""
     return Traffic(known=True, in_flight=1, asked=timedelta(0), pause=Pause(length + ago, ago))
 
 
@@ -39,7 +39,7 @@ HELD = Traffic(known=True, held=1, asked=timedelta(0))
 
 
 def classes(status: IdleStatus) -> dict[int, float]:
-    """The weights that are not 0, by class."""
+    """Return the weights that are not 0, by class."""
     return {number: each for number, each in enumerate(status.pauses) if each}
 
 
@@ -73,7 +73,7 @@ def test_a_pause_in_which_it_sleeps_is_kept_from_its_beginning() -> None:
     assert woken.start_time is None
     [number] = classes(woken)
     assert CLASSES[number] <= 75 * 60 < CLASSES[number + 1]
-    # The gateways tell of the same pause.
+    # The gateways report that pause again.
     again = replace(ended(75 * MINUTE, 2 * MINUTE), in_flight=1)
     assert remembered(woken, WAKING, AWAKE, again, hour + 2 * MINUTE) is woken
 
@@ -98,7 +98,7 @@ def test_short_pauses_and_single_requests_write_nothing() -> None:
         traffic = quiet(timedelta(seconds=seconds))
         assert remembered(NOTHING, AWAKE, AWAKE, traffic, NOW) is NOTHING
     assert remembered(NOTHING, AWAKE, AWAKE, ended(timedelta(seconds=59)), NOW) is NOTHING
-    # It gave way to another one after two seconds, and was asked at once.
+    # The model yielded to another one after two seconds, and received a request immediately.
     asleep = remembered(NOTHING, AWAKE, DRAINING, quiet(timedelta(seconds=2)), NOW)
     assert remembered(asleep, ASLEEP, WAKING, HELD, NOW + timedelta(seconds=9)) == NOTHING
 
@@ -127,7 +127,7 @@ def test_the_clock_may_be_set_back() -> None:
 
 
 def test_what_remembered_pauses_cost() -> None:
-    # Two of about 70 seconds, one of about 100, and one that does not end.
+    # Two of about 70 s, one of about 100 s, and one that does not end.
     pauses = [2.0, 1.0]
     first, second = CLASSES[0] * 2**0.25, CLASSES[1] * 2**0.25
     assert expected_cost(pauses, 60, 10) == pytest.approx(4 * 70, abs=0.01)

@@ -1,5 +1,8 @@
-"""The gate of a model whose pods the scheduler would delete: it closes whatever the traffic, what runs ends,
-and it does not come back before those have room for whom it left."""
+"""The gate of a model whose pods the scheduler would delete.
+
+The gate closes regardless of traffic, and running requests finish. The model does not wake before the pods
+that it left for are scheduled.
+"""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""The gate of a model whose pods are replaced: it closes, what runs ends, and it wakes at once."""
+"""The gate of a model whose pods are replaced: it closes, running requests finish, and the model wakes."""
 
 from dataclasses import replace
 from datetime import timedelta

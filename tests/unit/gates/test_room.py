@@ -1,4 +1,4 @@
-"""How a model waits for accelerators, and what such waits have taken: kept in the status."""
+"""A model's wait for accelerators, and the durations of earlier waits, as kept in the status."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,13 +20,13 @@ FIRST, SECOND = Turn(place=1), Turn(after=("default/x",), place=2)
 
 
 def gate(room: RoomStatus | None) -> ModelGate:
-    """A gate as the status says it."""
+    """Return a gate with this queue status."""
     more: dict[str, Any] = {"state": "Closed", "epoch": 1, "hold_seconds": 60, "phase": "Waking"}
     return ModelGate(name="m", phase_transition_time="2026-01-02T03:04:05Z", accelerator_queue=room, **more)
 
 
 def history(*steps: tuple[float, SleepState, Turn, bool]) -> RoomStatus | None:
-    """What is said after looks, each so many seconds after the first one."""
+    """Return the queue status after steps, each at the given seconds after the start."""
     said: RoomStatus | None = None
     for second, state, turn, has_room in steps:
         moment = NOW + timedelta(seconds=second)
@@ -35,7 +35,7 @@ def history(*steps: tuple[float, SleepState, Turn, bool]) -> RoomStatus | None:
 
 
 def held(seconds: float, *, known: bool = True) -> Traffic:
-    """Requests of which the oldest has been held for so long."""
+    """Return the traffic with an oldest request that has been held for the given seconds."""
     return Traffic(known=known, held=2, held_for=timedelta(seconds=seconds))
 
 
@@ -50,7 +50,7 @@ def test_a_wait_is_measured_from_when_it_came_first_until_it_had_room() -> None:
     assert said is not None
     assert (said.position, said.head_time, said.recent_wait_seconds) == (1, "2026-01-02T03:04:15Z", [])
     assert first_since(gate(said)) == NOW + timedelta(seconds=10)
-    # It makes its pods, and the scheduler has not said that it finds no room.
+    # The model creates its pods, and the scheduler has not yet reported insufficient capacity.
     trying = (*queued, (12, WAKING, NO_MATTER, False))
     said = history(*trying)
     assert said is not None
@@ -68,11 +68,11 @@ def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None
         later = NOW + timedelta(seconds=60)
         again = room_status(gate(first), WAKING, SECOND, held(69.8 + late), has_room=False, now=later)
         assert again == first, "a fixed state means no writes"
-    # The oldest has left.
+    # The oldest request has left.
     left = room_status(gate(first), WAKING, SECOND, held(3), has_room=False, now=NOW)
     assert left is not None
     assert left.oldest_request_time == "2026-01-02T03:04:02Z"
-    # It may be at the gateway that is not heard.
+    # The oldest request may be at the gateway without a report.
     for traffic in (held(3, known=False), UNKNOWN):
         assert held_since(gate(first), traffic, NOW) == NOW - timedelta(seconds=10)
     older = held_since(gate(first), held(30, known=False), NOW)
@@ -95,7 +95,7 @@ def test_what_ended_without_room_is_not_measured() -> None:
     assert history((0, WAKING, FIRST, False), (50, ASLEEP, NO_MATTER, False)) is None
     overtaken = history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False))
     assert overtaken == RoomStatus(position=2)
-    # From when it came first again.
+    # From the time at which the model was first again.
     again = ((60, WAKING, FIRST, False), (65, WAKING, NO_MATTER, True))
     assert history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False), *again) == RoomStatus(
         recent_wait_seconds=[5]
@@ -137,7 +137,7 @@ def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not
     said = history(*late)
     assert said is not None
     assert (said.overdue_time, said.head_time) == ("2026-01-02T03:15:05Z", None)
-    # The others try: for three times as long, whoever comes and goes.
+    # The others try for three times as long, even if waiting models change.
     others = [*late, *((660 + second, WAKING, SECOND, False) for second in (1, 90, 179))]
     assert overdue(gate(history(*others)))
     assert look_again(gate(history(*others)), NOW + timedelta(seconds=839)) == timedelta(seconds=1)
@@ -150,9 +150,9 @@ def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not
 
 def test_who_waits_longer_than_requests_are_held_keeps_its_place() -> None:
     said = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:00Z")
-    # The oldest was refused after 60 s, and younger ones are held.
+    # The oldest request was rejected after 60 s, and younger ones are held.
     assert held_since(gate(said), held(20), NOW) == NOW - timedelta(seconds=65)
     assert held_since(gate(said), Traffic(known=True), NOW) is None
-    # This one left by itself.
+    # This request left on its own.
     young = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:25Z")
     assert held_since(gate(young), held(20), NOW) == NOW - timedelta(seconds=20)

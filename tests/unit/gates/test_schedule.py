@@ -1,4 +1,4 @@
-"""Times in which a service stays awake: in between, at their edges, and where clocks are changed."""
+"""Times in which a service stays awake: inside, at the edges, and at clock changes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,7 @@ ALWAYS = AwakeWindow(start="0 * * * *", duration="2h")
 
 
 def utc(text: str) -> datetime:
-    """A time in UTC, as `2026-03-02 07:00`."""
+    """Return a time in UTC, given as `2026-03-02 07:00`."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 

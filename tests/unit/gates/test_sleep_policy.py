@@ -1,4 +1,4 @@
-"""The course as the status keeps it, what the person wants, and how long requests are held."""
+"""The sleep state as the status keeps it, the policy from the spec, and the hold time of requests."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -42,13 +42,13 @@ STATUS = {"gate": {"port": 20001, "models": [GATE]}}
 
 
 def policy(world: World, spec: dict[str, Any]) -> SleepPolicy:
-    """What the person wants of a service with this spec."""
+    """Return the sleep policy of a service with this spec."""
     asked = service(**spec).spec
     return sleep_policy(world.seen.manifest, asked.sleep, asked.state, None, world.seen.now)
 
 
 def status_of(gate: Any) -> dict[str, Any]:
-    """A status with this one gate."""
+    """Return a status with this one gate."""
     return {"gate": {"port": 20001, "models": [gate]}}
 
 

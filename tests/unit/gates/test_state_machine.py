@@ -1,4 +1,4 @@
-"""Sleep and wake, each rule once."""
+"""Sleep and wake: each rule of the state machine once."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -306,7 +306,7 @@ def test_a_new_service_wakes_behind_a_closed_gate() -> None:
 
 
 def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> None:
-    """The one before was made a second earlier, and its gate has changed since; its gateway speaks late."""
+    """The previous decision is a second old, and the gate has changed since; the gateway's report is late."""
     before = start(NOW - timedelta(seconds=1), NEVER)
     late = replace(IDLE, acknowledged=before.epoch + 100)
     made = replace(start(NOW, NEVER), phase=Phase.DRAINING)

@@ -1,4 +1,4 @@
-"""Sleep and wake: when the machine has to be asked again although nothing has happened."""
+"""Sleep and wake: when the machine must run again although nothing has changed."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -75,7 +75,7 @@ def test_what_is_due_is_decided_at_once() -> None:
 
 
 def test_a_decision_that_leads_to_another_one_is_due_again_at_once() -> None:
-    """Its gate was shut by force: no gateway has anything to report when it only has to drain."""
+    """A forced sleep has closed the gate: when the model only has to drain, no gateway sends a new report."""
     shut = replace(AWAKE, phase=Phase.WAKING, gate=GateState.CLOSED)
     drains = decide(shut, SLEEPS, IDLE, WAITS, NOW)
     assert (drains.state.phase, drains.look_again) == (Phase.DRAINING, timedelta(0))

@@ -1,4 +1,4 @@
-"""What several gateways say together, and the wire form of what one says."""
+"""The combined reports of several gateways, and the wire form of one report."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -13,7 +13,7 @@ BUSY = Report(epoch=3, gate="closed", arrivals=9, held=2, in_flight=3, idle_ms=5
 
 
 def seen(report: Report, age: float = 0) -> Heard:
-    """What a gateway says of model m."""
+    """Return a gateway's report about model m."""
     return {"m": Seen(report, timedelta(seconds=age))}
 
 
@@ -32,10 +32,10 @@ def test_two_gateways() -> None:
 def test_the_oldest_request_that_is_held_anywhere() -> None:
     older, younger = replace(BUSY, held_ms=9_000), replace(BUSY, held_ms=4_000)
     assert together([seen(older, 1), seen(younger, 7), seen(QUIET)], "m").held_for == timedelta(seconds=11)
-    # A gateway of before does not tell it; one that holds nobody has nothing to tell.
+    # A previous gateway version does not report the age; a gateway without held requests has none.
     assert together([seen(BUSY), seen(younger, 1)], "m").held_for == timedelta(seconds=5)
     assert together([seen(BUSY), seen(replace(younger, held=0))], "m").held_for is None
-    # A request whose model nobody could read may be for this one.
+    # A request with an unreadable model name may be for this model.
     front = {"m": seen(younger)["m"], "": seen(older)["m"]}
     assert together([front], "m", ["m"]).held_for == timedelta(seconds=9)
 
@@ -60,7 +60,7 @@ def test_who_has_seen_no_request_does_not_say_when_the_last_one_was() -> None:
 
 
 def paused(began: float, ended: float, idle: float) -> Heard:
-    """A gateway that has heard a pause end, which nobody has asked for so many seconds."""
+    """Return the report of a gateway with an ended pause, without requests for `idle` seconds."""
     report = replace(QUIET, idle_ms=round(1000 * idle))
     return {"m": Seen(report, timedelta(0), pause=Pause(*(timedelta(seconds=at) for at in (began, ended))))}
 
@@ -114,7 +114,7 @@ def test_a_gateway_that_does_not_tell_of_the_model_is_not_known() -> None:
 
 
 def test_what_is_of_no_other_model_counts_for_each() -> None:
-    """Requests whose model nobody could read, and those of a model that has gone."""
+    """Requests with an unreadable model name, and those of a removed model, count for each model."""
     both = {"m": Seen(QUIET, timedelta(0)), "other": Seen(BUSY, timedelta(0))}
     assert together([both], "m", ("m", "other")).held == 0
     for name in ("", "gone"):

@@ -48,23 +48,23 @@ def read(found: Any, *pods: Any) -> Wanted:
 
 
 def small(found: Any, *pods: Any) -> WantedGate:
-    """The gate of the first model."""
+    """Return the gate of the first model."""
     return read(found, *pods).gates[0]
 
 
 PATHS = [("Any", "any"), ("V2", "v2"), ("Later", "any")]
-"""What passes by the protocol, one of a later operator too."""
+"""Protocols and the paths that each allows. `Later` is a protocol of a newer operator."""
 
 
 def engine(host: str | None = "10.0.0.5", owner: str = "server.tiny", **more: Any) -> dict[str, Any]:
-    """A pod of a ModelServer."""
+    """Return a pod of a ModelServer."""
     labels = names.labels(owner, names.SERVER_COMPONENT) | {names.MODEL_LABEL: names.worker_group("small")}
     metadata = {"name": "e", "labels": labels} | more.pop("metadata", {})
     return {"metadata": metadata, "status": {"podIP": host, "phase": "Running"} | more}
 
 
 def model_server(state: str = "Open", **spec: Any) -> dict[str, Any]:
-    """A ModelServer with a gate."""
+    """Return a ModelServer with a gate."""
     backend = {"cluster": "server.tiny", "port": 9000, "healthPath": "/up", "weight": 100}
     found = manifest(gate(entry("small", state), backends=[backend]), **spec)
     found["spec"] = {"model": {"name": "small"}, "maxOngoingRequests": 32, **spec}
@@ -72,7 +72,7 @@ def model_server(state: str = "Open", **spec: Any) -> dict[str, Any]:
 
 
 def application(**spec: Any) -> dict[str, Any]:
-    """A ServeApplication with a gate."""
+    """Return a ServeApplication with a gate."""
     found = manifest(gate(entry("tiny"), backends=[{"cluster": "tiny-1", "weight": 100}]), **spec)
     found["spec"] = {"importPath": "a:b", **spec}
     found["status"]["gate"]["protocol"] = spec.get("protocol", "Any")
@@ -80,6 +80,6 @@ def application(**spec: Any) -> dict[str, Any]:
 
 
 def ray_pod(role: str, address: str) -> dict[str, Any]:
-    """A pod of its Ray cluster."""
+    """Return a pod of the ServeApplication's Ray cluster."""
     labels = {names.RAY_CLUSTER_LABEL: "tiny-1", names.RAY_NODE_TYPE_LABEL: role, names.MODEL_LABEL: "cpu"}
     return {"metadata": {"name": role, "labels": labels}, "status": {"podIP": address, "phase": "Running"}}

@@ -1,4 +1,4 @@
-"""Backends that an agent before this one has given out."""
+"""Backends that the previous agent allocated."""
 
 from daybreak.gateway.hold.model_backends import ModelBackends
 from daybreak.gateway.hold.process import Known
@@ -27,7 +27,7 @@ def test_several_models() -> None:
     after.adopt(0, reversed(known))
     given = after.give(0, ["a", "b", "c"])
     assert (given.front, given.models) == (told.front, told.models)
-    # None of them is given out again.
+    # No backend is allocated twice.
     other = after.give(1, ["d", "e"])
     assert not other.all() & given.all()
 
@@ -41,7 +41,7 @@ def test_a_model_that_has_gone() -> None:
 
 
 def test_models_without_a_front() -> None:
-    """The agent before ended after it had told of a second model, and before it told of the front."""
+    """The previous agent ended after it had set a second model, and before it had set the front."""
     backends = ModelBackends(4)
     backends.adopt(0, [gate("s0", "a", front=True), gate("m0", "b")])
     given = backends.give(0, ["a", "b"])

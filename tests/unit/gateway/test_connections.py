@@ -1,4 +1,4 @@
-"""A connection whose other end left before a write: its error is taken, whatever is collected first."""
+"""Connections that the other end closed before a write: their error is handled in any order of collection."""
 
 import asyncio
 import gc
@@ -18,11 +18,11 @@ from daybreak.gateway.supervisor.control import Control, control_socket
 
 @pytest.fixture
 async def reported(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[dict[str, Any]]]:
-    """The reports of asyncio about errors that no code took.
+    """Yield asyncio's reports about errors that no code handled.
 
-    asyncio takes the error of a connection in the finalizer of `StreamReaderProtocol`. In a cycle the
-    collector may finalize the future first, and then asyncio logs it. This test removes the finalizer, which
-    gives the same order every time.
+    asyncio handles the error of a connection in the finalizer of `StreamReaderProtocol`. In a cycle the
+    collector may finalize the future first, and then asyncio logs the error. This test removes the finalizer,
+    which gives the same order every time.
     """
     monkeypatch.delattr(asyncio.StreamReaderProtocol, "__del__")
     reports: list[dict[str, Any]] = []
@@ -35,7 +35,7 @@ async def reported(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[dict[s
 
 
 async def _leave_unread(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer the first line, and leave."""
+    """Answer the first line, and close the connection."""
     await reader.readline()
     writer.write(b"ok\n\n> ")
     await writer.drain()

@@ -1,4 +1,4 @@
-"""The supervisor's socket, as the agent speaks to it."""
+"""The supervisor's socket and the agent's requests to it."""
 
 import asyncio
 import signal
@@ -60,7 +60,7 @@ async def test_who_waits_for_a_supervisor_that_is_yet_to_come(tmp_path: Path) ->
     assert await waiting is False
     control = Control(tmp_path, lambda _: ANSWER)
     await control.start()
-    # An agent that comes while the pod ends has still to let those finish who are here.
+    # An agent that starts while the pod ends must still let the current requests finish.
     assert await Beats(control_socket(tmp_path)).begin(ending)
     control.stop()
 
@@ -75,7 +75,7 @@ async def test_haproxies_that_are_given_up(control: Control, tmp_path: Path) -> 
 async def test_an_end(control: Control, tmp_path: Path) -> None:
     await control.all_ended()
     process = SupervisedProcess(control_socket(tmp_path), "hold")
-    await process.start(tmp_path / "no.cfg")  # HAProxy says so, and ends
+    await process.start(tmp_path / "no.cfg")  # HAProxy reports the missing file and exits
     ended, broken = asyncio.create_task(control.all_ended()), asyncio.create_task(control.broken())
     assert await process.wait() == 1
     await ended

@@ -1,4 +1,4 @@
-"""A gateway that reaches a port that its policies forbid proves that they are not enforced."""
+"""Enforcement of network policies: a gateway that reaches a forbidden port proves that there is none."""
 
 import asyncio
 from collections.abc import Callable
@@ -50,7 +50,7 @@ async def test_reached_port_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("before", [None, True, False])
 async def test_refused_connection_says_nothing(before: bool | None) -> None:
-    """It may be the pod's, or that of a policy that rejects instead of dropping."""
+    """The pod can refuse a connection, and so can a policy that rejects instead of dropping."""
     watch = EnforcementWatch(lambda: ["10.0.0.1"], failing(ConnectionRefusedError()))
     watch.enforced = before
     await watch.look()

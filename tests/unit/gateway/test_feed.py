@@ -1,4 +1,4 @@
-"""What the gateway's followers are told, with a HAProxy that the test plays."""
+"""The state that the gateway streams to its followers, with a stub HAProxy."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +18,7 @@ from tests.unit.clock import Clock
 
 
 class PlayedGateway:
-    """Answers `changes` as the real one does, from slots that the test sets."""
+    """Stub gateway that answers `changes` from slots that the test sets."""
 
     def __init__(self) -> None:
         self.slots: dict[int, SlotState] = {}
@@ -67,7 +67,7 @@ def feed(gateway: PlayedGateway, clock: Clock) -> Feed:
 
 
 async def first(updates: AsyncIterator[Update]) -> Update:
-    """The next line, without which the test need not go on."""
+    """Return the next line. Fails if none arrives in time."""
     async with asyncio.timeout(20):
         return await anext(updates)
 
@@ -200,4 +200,4 @@ async def test_what_routes_have_sent_is_told_where_it_has_changed(
     feed.tell(dict(told))
     assert (await first(updates)).routes is None
     other = feed.updates()
-    assert (await first(other)).routes == told, "who comes later hears it at once"
+    assert (await first(other)).routes == told, "a later follower receives it at once"

@@ -1,4 +1,4 @@
-"""What is rejected is a list with sources, and it is judged against the pinned vLLM."""
+"""Rejected request fields: a list with sources, checked against the pinned vLLM."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""API keys as the kubelet mounts them, told to HAProxy as digests."""
+"""API keys as the kubelet mounts them; HAProxy gets their digests."""
 
 import hashlib
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_what_a_key_may_do_is_told(tmp_path: Path) -> None:
     assert key.may_ask("a", 1896047999)
     assert not key.may_ask("a", 1896048000)
     assert not key.may_ask("b", 0)
-    # What nobody can read opens nothing.
+    # A key with an unreadable date gives no access.
     [key] = KeyFiles(tmp_path).keys({"spec": {"access": {"apiKeys": [entry | {"expires": "soon"}]}}})
     assert not key.may_ask("a", 2)
 

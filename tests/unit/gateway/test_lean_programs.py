@@ -1,4 +1,4 @@
-"""The first programs of both containers stay small, and the agent loads no more than it needs."""
+"""Memory of the gateway's programs: the first programs stay small, and the agent loads only what it needs."""
 
 import json
 import os
@@ -11,10 +11,10 @@ from daybreak.gateway.__main__ import PROGRAMS
 from tests.api.operator_process import SOURCES
 
 LARGE = {"aiohttp", "ctypes", "jinja2", "kubernetes", "orjson", "pydantic", "ssl", "structlog", "yaml"}
-"""What takes megabytes, and what only the agent needs."""
+"""Modules that take megabytes, and modules that only the agent needs."""
 
 NOT_OF_THE_AGENT = {"kopf", "kubernetes", "pydantic", "requests", "urllib3", "yaml"}
-"""What takes megabytes, and what the agent has no use for: the API server has checked what it reads."""
+"""Modules that take megabytes and that the agent does not need: the API server validates its input."""
 
 _LOADED = """
 import json, sys

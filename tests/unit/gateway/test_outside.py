@@ -1,4 +1,4 @@
-"""What is known of models outside of the cluster, from statuses, Secrets and names that are looked up."""
+"""External models: their data from statuses, Secrets and name resolution."""
 
 import asyncio
 from pathlib import Path
@@ -25,7 +25,7 @@ def route(**more: Any) -> dict[str, Any]:
 
 
 class Names:
-    """A name server that the test plays."""
+    """A stub name server."""
 
     def __init__(self) -> None:
         self.addresses: list[str] = ["203.0.113.7"]
@@ -75,7 +75,7 @@ def test_nobody_is_asked_who_tells_credentials(address: str, may: bool) -> None:
 
 
 async def test_a_name_of_this_machine_has_no_address_that_may_be_asked() -> None:
-    with pytest.raises(OSError, match="none of its addresses may be asked"):
+    with pytest.raises(OSError, match="none of its addresses is allowed"):
         await resolve("localhost", 443)
 
 
@@ -138,7 +138,7 @@ async def test_what_cannot_be_asked_is_said_once(
     for _ in range(3):
         assert outside.externals([route(**more)]) == {}
     said = capsys.readouterr().out
-    assert said.count("an external model cannot be asked") == 1
+    assert said.count("External model is unavailable") == 1
     assert why in said
     await outside.close()
 

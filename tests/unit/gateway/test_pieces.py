@@ -1,4 +1,4 @@
-"""What the router is told, in pieces."""
+"""Commands to the router, in pieces."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What HAProxy is told, and in which order; a HAProxy that the test plays."""
+"""Commands to HAProxy and their order, with a stub HAProxy."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping
@@ -23,7 +23,7 @@ from daybreak.manifests.resources import PODS
 
 
 class PlayedGateway:
-    """Writes down what it is told."""
+    """Stub gateway that records its commands."""
 
     config = SimpleNamespace(first_port=20000, last_port=20003, model_backends=4)
 
@@ -34,7 +34,7 @@ class PlayedGateway:
         self.left: set[str] = set()
         self.looked: set[str] = set()
         self.empties: set[str] = set()
-        """Backends whose last request has ended."""
+        """Backends that have no requests left."""
 
     async def set_gate(self, backend: str, slot: Slot) -> None:
         self._refuse("set")
@@ -74,7 +74,7 @@ class PlayedGateway:
 
 
 class Scene:
-    """A programmer that runs, and what it sees."""
+    """A running programmer and its inputs."""
 
     def __init__(self) -> None:
         self.cache = Cache()
@@ -91,7 +91,7 @@ class Scene:
         )
 
     def service(self, name: str, state: str, slot: int = 0, *, uid: str = "", **more: Any) -> None:
-        """A service with one model."""
+        """Set a service with one model."""
         self.several(name, {"x": state}, slot, uid=uid, **{"epoch": self.version + 1} | more)
 
     def several(
@@ -121,7 +121,7 @@ class Scene:
         self.cache.put(PODS, {"metadata": metadata, "status": {"podIP": host, "phase": "Running"}})
 
     async def settled(self) -> list[tuple[Any, ...]]:
-        """What HAProxy has been told by the time that nothing is left to tell."""
+        """Return the commands that HAProxy received until the programmer became idle."""
         await asyncio.sleep(0.05)
         return self.gateway.take()
 
@@ -207,7 +207,7 @@ async def test_what_failed_is_tried_again(scene: Scene, refused: str) -> None:
     await scene.settled()
     scene.service("a", "Closed", epoch=1)
     assert await scene.settled() == []
-    # Half of it may be there: it is taken away as well.
+    # A part of the configuration may exist, so the programmer removes it too.
     scene.gateway.refuses.add("unset")
     scene.gone("a")
     assert await scene.settled() == []
@@ -246,14 +246,14 @@ async def test_the_end(scene: Scene) -> None:
 
 
 class TestSeveralModels:
-    """Each model has a gate of its own, and what names none comes to the front."""
+    """Each model has its own gate, and requests without a model go to the front."""
 
     async def test_what_opens_servers_models_front(self, scene: Scene) -> None:
         scene.head("a", "10.0.0.1")
         scene.several("a", {"x": "Open", "y": "Open"})
         told = await scene.settled()
         new = [("set", "m0", "a/x", "closed", -1), ("set", "m1", "a/y", "closed", -1)]
-        assert told[:2] == new, "so that nobody who asks for a model comes to the front"
+        assert told[:2] == new, "so that no request with a model goes to the front"
         assert sorted(told[2:5]) == [("servers", name, "10.0.0.1") for name in ("m0", "m1", "s0")]
         assert sorted(told[5:7]) == [("set", "m0", "a/x", "open", 1), ("set", "m1", "a/y", "open", 1)]
         assert told[7:] == [("set", "s0", "a", "open", 1)]

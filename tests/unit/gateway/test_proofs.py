@@ -1,4 +1,4 @@
-"""Which replicas are believed that they look at bodies, and what HAProxy is told then."""
+"""Proofs that replicas check request bodies, and the settings that HAProxy gets from them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,19 +23,19 @@ PROXY = Server("10.0.0.1", 8000, backup=True)
 
 
 def replica(number: int) -> Server:
-    """A replica by its number."""
+    """Return a replica by its number."""
     return Server(f"10.0.1.{number}", 8100, pod=f"uid-{number}")
 
 
 class Told(Proofs):
-    """Proofs that the test has found."""
+    """Proofs with given results."""
 
     def __init__(self, *found: bool | None) -> None:
         super().__init__(lambda name: None)
         self.found = found
 
     def of(self, server: Server) -> bool | None:
-        """By the replica's number."""
+        """Return the result by the replica's number."""
         return self.found[int(server.host.rpartition(".")[2])]
 
 
@@ -97,14 +97,14 @@ def test_some_gates_bodies_are_looked_at_in_the_gateway(more: dict[str, Any]) ->
 
 
 class Asked:
-    """Answers that the test gives, one after the other; then none."""
+    """Given answers of a probe, one after the other; then None."""
 
     def __init__(self, *answers: bool | None) -> None:
         self.answers = list(answers)
         self.asked: list[str] = []
 
     async def __call__(self, host: str, port: int) -> bool | None:
-        """Answer."""
+        """Return the next answer."""
         self.asked.append(host)
         return self.answers.pop(0) if self.answers else None
 
@@ -112,7 +112,7 @@ class Asked:
 async def running(
     ask: Callable[[str, int], Awaitable[bool | None]], changed: list[str]
 ) -> tuple[Proofs, "asyncio.Task[None]"]:
-    """Proofs that ask."""
+    """Return proofs that query replicas with a function, and their running task."""
     proofs = Proofs(changed.append, ask)
     return proofs, asyncio.create_task(proofs.run())
 
@@ -129,7 +129,7 @@ async def test_one_that_has_not_answered_is_asked_again_and_one_that_has_is_not(
     assert proofs.of(replica(1)) is True
     await asyncio.sleep(0.05)
     assert ask.asked == ["10.0.1.1"] * 3
-    # Another pod with its address.
+    # Another pod with the same address.
     other = replace(replica(1), pod="another")
     proofs.watch("qwen", [WantedGate(SLOT, (other,))])
     await until(lambda: len(ask.asked) > 4)

@@ -19,7 +19,7 @@ from daybreak.gateway.responses.responses import Haproxy, Response
 ROOT = Path(__file__).parents[3]
 GATEWAY = LUA.parent
 FOLDERS = {Path(hold.__file__).parent: Haproxy.HOLD, Path(router.__file__).parent: Haproxy.ROUTER}
-"""Folders whose Lua and configuration belong to one HAProxy; gateway/lua belongs to all."""
+"""Folders with the Lua and configuration of one HAProxy. `gateway/lua` belongs to both."""
 
 SENDS = re.compile(r"(?<!function )(?<![\w.:])(answers\.respond|self:refuse|refuse|take_away)\(")
 """Calls in Lua that name a response."""
@@ -29,7 +29,7 @@ FORWARDED = {
     ("body.lua", "answers.respond", "scanner.refusal"),
     ("hold.lua", "answers.respond", "slot.gone.name"),
 }
-"""Calls that pass on a name that another call of SENDS has given: file, function and argument."""
+"""Calls that forward a name from another call of `SENDS`: file, function and argument."""
 
 ENTRY = {
     "status": 429,
@@ -42,7 +42,7 @@ ENTRY = {
 
 
 class Call(NamedTuple):
-    """One place that sends a response."""
+    """A place in the code that sends a response."""
 
     file: Path
     name: str
@@ -50,12 +50,12 @@ class Call(NamedTuple):
 
     @property
     def haproxy(self) -> Haproxy:
-        """The HAProxy whose file it is; Haproxy.BOTH for shared files."""
+        """The HAProxy that runs the file, or `Haproxy.BOTH` for shared files."""
         return next((each for folder, each in FOLDERS.items() if folder in self.file.parents), Haproxy.BOTH)
 
 
 def arguments(text: str) -> list[str]:
-    """The arguments of a call, from the text behind its opening bracket."""
+    """Return the arguments of a call, from the text after its opening bracket."""
     depth, quoted, start, found = 0, False, 0, []
     for at, char in enumerate(text):
         if char == '"':
@@ -75,7 +75,7 @@ def arguments(text: str) -> list[str]:
 
 
 def calls_in_lua(file: Path, text: str) -> Iterator[Call]:
-    """The calls of SENDS. Fails for one whose name or values cannot be read."""
+    """Yield the calls of `SENDS`. Fails if the name or the values of a call cannot be read."""
     code = re.sub(r"--[^\n]*", "", text)
     for match in SENDS.finditer(code):
         given = arguments(code[match.end() :])

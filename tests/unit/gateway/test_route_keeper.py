@@ -1,4 +1,4 @@
-"""When the router is told where models are; a router that the test plays."""
+"""Updates of the router's routes, with a stub router."""
 
 import asyncio
 import hashlib
@@ -27,7 +27,7 @@ PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
 
 
 class PlayedRouter:
-    """Writes down what it is told."""
+    """Stub router that records its commands."""
 
     stopping = False
 
@@ -66,14 +66,14 @@ async def test_keys_that_come_and_change_are_told(tmp_path: Path, monkeypatch: p
     running = asyncio.create_task(keeper.run())
     try:
         async with asyncio.timeout(30):
-            # Not read yet: named to nobody.
+            # Before the gateway reads the key, no client sees the model.
             assert await router.told.get() == {"tiny": Route(20000, "one", (NOBODY,))}
             file = tmp_path / "team" / "research"
             file.parent.mkdir()
             for key in (b"sk-one", b"sk-two"):
                 file.write_bytes(key)
                 digest = hashlib.sha256(key).hexdigest()
-                # The file may have been read while it was empty.
+                # The gateway may have read the file while it was empty.
                 while (told := await router.told.get())["tiny"].keys == (NOBODY,):
                     pass
                 assert told == {"tiny": Route(20000, "one", (digest,))}
@@ -123,7 +123,7 @@ async def test_routes_are_told_as_they_and_their_services_change(tmp_path: Path)
             assert await router.shares.get() == [Share("chat", ("chat",), ways)]
             put(LLM_SERVICES, service("two", "a", "b", port=20001, state="Closed"))
             assert await router.shares.get() == [Share("chat", ("chat",), ways[:1])]
-            # Where an external model is is told before anybody is led there.
+            # The address of an external model is set before the first share leads to it.
             outside = {"url": "https://api.example.com/v1", "model": "big", "caSecretRef": CA}
             write(8, 2, externalFallback=outside)
             away = Way("external.api.example.com", "big", 0, 0)

@@ -1,4 +1,4 @@
-"""Which service each model of a namespace leads to."""
+"""Routing table of a namespace: the service of each model."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The connection to HAProxy's admin socket, which a test plays: what is closed stays closed."""
+"""The connection to HAProxy's admin socket, with a stub socket: closed connections stay closed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,14 +10,14 @@ from daybreak.gateway.haproxy.runtime import RuntimeApi, RuntimeApiError
 
 
 class PlayedSocket:
-    """Answers every line with `ok`; counts who is connected."""
+    """Stub socket that answers each line with `ok` and counts connected clients."""
 
     def __init__(self) -> None:
         self.connected = 0
         self.ever = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one client until it leaves."""
+        """Answer one client until it disconnects."""
         self.connected += 1
         self.ever += 1
         try:
@@ -28,7 +28,7 @@ class PlayedSocket:
             writer.close()
 
     async def empty(self) -> None:
-        """Wait until nobody is connected."""
+        """Wait until no client is connected."""
         async with asyncio.timeout(10):
             while self.connected:  # noqa: ASYNC110 -- a count has no event
                 await asyncio.sleep(0.01)
@@ -36,7 +36,7 @@ class PlayedSocket:
 
 @pytest.fixture
 async def played(tmp_path: Path) -> AsyncIterator[PlayedSocket]:
-    """Behind `tmp_path`/sock."""
+    """Yield a stub socket at `tmp_path`/sock."""
     socket = PlayedSocket()
     server = await asyncio.start_unix_server(socket.serve, tmp_path / "sock")
     async with server:

@@ -1,4 +1,4 @@
-"""What the kubelet is told of a gateway, whatever becomes of its agent."""
+"""The health that a gateway reports to the kubelet, regardless of the state of its agent."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def test_a_haproxy_that_does_not_answer() -> None:
     health.beat(said())
     health.beat(said("HAProxy has not answered", "HAProxy has not answered"))
     assert (health.unready, health.unhealthy) == ("HAProxy has not answered", "HAProxy has not answered")
-    # An agent has ended that has said so, and the next one finds out for itself.
+    # The agent that reported this has ended, and the next agent checks again.
     now = SAID_SECONDS + 1
     assert (health.unready, health.unhealthy) == ("", "")
 

@@ -1,4 +1,4 @@
-"""What HAProxies believe of each other's requests, and what an intruder lays in its place."""
+"""Trust between HAProxies in each other's requests, and files of an attacker in place of the token."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""HAProxy's variables of a request: each has a meaning, is set, and is read."""
+"""HAProxy's variables of a request: each has a description, is set, and is read."""
 
 import pytest
 

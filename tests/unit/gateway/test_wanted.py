@@ -1,4 +1,4 @@
-"""What HAProxy should be told of a service."""
+"""Desired HAProxy configuration of a service."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What HAProxy should be told of a ServeApplication."""
+"""Desired HAProxy configuration of a ServeApplication."""
 
 from typing import Any
 

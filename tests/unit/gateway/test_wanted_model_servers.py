@@ -1,4 +1,4 @@
-"""What HAProxy should be told of a ModelServer."""
+"""Desired HAProxy configuration of a ModelServer."""
 
 from typing import Any
 

@@ -73,7 +73,7 @@ def test_serves_proxy_gets_as_much_as_its_replicas_take() -> None:
         "10.0.1.1": 7,
     }
     front = read(described, *pods).front
-    assert {server.max_connections for server in front.servers} == {0}, "which model's they are nobody knows"
+    assert {server.max_connections for server in front.servers} == {0}, "no model is known at the front"
 
 
 def test_each_model_has_its_replicas_and_adapters_go_with_their_base() -> None:
@@ -96,7 +96,7 @@ def test_each_model_has_its_replicas_and_adapters_go_with_their_base() -> None:
 
 
 def test_a_model_that_the_spec_has_no_more_keeps_its_replicas() -> None:
-    """The cluster of yesterday serves on until its successor does."""
+    """The previous cluster serves until its successor does."""
     found = small(manifest(gate(entry("old"))), head(), worker("old", "10.0.0.2"))
     assert found.servers[0] == Server("10.0.0.2", 8100, max_connections=256)
 

@@ -1,4 +1,4 @@
-"""What the router is told of routes, from their statuses and from services."""
+"""Shares of routes that the router gets, from statuses of routes and from services."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ def test_a_route_leads_to_model_servers() -> None:
         {"kind": "ModelServer", "service": "own", "model": "m", "weight": 2},
         {"kind": "ModelServer", "service": "v2", "model": "n", "weight": 1},
         {"service": "own", "model": "m", "weight": 1},
-        # What stands for it in labels is no name of an LLMService.
+        # The label value of the ModelServer is not the name of an LLMService.
         {"kind": "LLMService", "service": "server.own", "model": "m", "weight": 1},
         {"kind": "ServeApplication", "service": "own", "model": "m", "weight": 1},
         {"kind": "Other", "service": "own", "model": "m", "weight": 1},
@@ -88,7 +88,7 @@ def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:
     assert wanted_shares([route(sleepingBackends="Wake")], asleep)[0].ways == (A, B)
     assert wanted_shares([route(sleepingBackends="Skip")], asleep)[0].ways == (A,)
     both = [served("one", 20000, "a", "Closed"), served("two", 20001, "b", "Failed")]
-    assert wanted_shares([route(sleepingBackends="Skip")], both)[0].ways == (A, B), "somebody must be woken"
+    assert wanted_shares([route(sleepingBackends="Skip")], both)[0].ways == (A, B), "a model must wake"
 
 
 def test_a_route_with_an_address_of_its_own_has_a_port() -> None:

@@ -1,4 +1,4 @@
-"""The gateway of a namespace: what is written and deleted, by what is known of its LLMServices."""
+"""The gateway of a namespace: applied and deleted objects, by the known LLMServices."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -30,30 +30,30 @@ HERE = gateway_key("ns").key
 
 
 class Api:
-    """An API server with or without LLMServices, or one that is away."""
+    """Fake API server with or without LLMServices; with None, every request fails."""
 
     def __init__(self, items: list[Any] | None) -> None:
         self._items = items
 
     async def request(self, verb: str, *_: Any, **__: Any) -> dict[str, Any]:
-        """The list."""
+        """Return the list."""
         if self._items is None:
             raise ApiError(503, "ServiceUnavailable", "away")
         return {"items": self._items}
 
 
 class Applier:
-    """Notes what it is told to do."""
+    """Fake that records its calls."""
 
     def __init__(self) -> None:
         self.applied: list[str] = []
         self.secrets: set[str] = set()
-        """Those that the Deployment was told to have."""
+        """Secrets that the Deployment mounts."""
         self.egress: list[Any] = []
         self.deleted: list[str] = []
 
     async def apply(self, desired: Any, live: Any) -> bool:
-        """Noted."""
+        """Record the call."""
         self.applied.append(desired["kind"])
         if desired["kind"] == "Deployment":
             volumes = desired["spec"]["template"]["spec"]["volumes"]
@@ -64,12 +64,12 @@ class Applier:
         return True
 
     async def delete(self, live: Any) -> None:
-        """Noted."""
+        """Record the call."""
         self.deleted.append(live["kind"])
 
 
 def service(name: str, *secrets: str) -> dict[str, Any]:
-    """An LLMService whose API keys are in these Secrets."""
+    """Return an LLMService whose API keys are in these Secrets."""
     keys = [{"secretRef": {"name": secret, "key": "key"}} for secret in secrets]
     return {"metadata": {**METADATA, "name": name, "uid": name}, "spec": {"access": {"apiKeys": keys}}}
 
@@ -77,7 +77,7 @@ def service(name: str, *secrets: str) -> dict[str, Any]:
 def reconciler(
     applier: Applier, items: list[Any] | None, *, services: int, there: bool, mounted: tuple[str, ...] = ()
 ) -> Any:
-    """Who knows of so many LLMServices, and of the gateway if it is there."""
+    """Return a reconciler with `services` LLMServices, and with the gateway if it exists."""
     cache = Cache()
     for number in range(services):
         cache.put(LLM_SERVICES, service(f"s{number}", f"keys-of-{number}"))
@@ -117,7 +117,7 @@ async def test_an_api_server_that_is_away_is_no_reason_to_remove_it() -> None:
 
 
 async def test_a_secret_is_taken_only_if_the_api_server_knows_of_nobody_who_needs_it() -> None:
-    """Two services are known, and the gateway has the Secrets of four."""
+    """Two services are known, and the gateway mounts the Secrets of four."""
     applier, mounted = Applier(), ("keys-of-0", "keys-of-1", "keys-of-late", "keys-of-gone")
     listed = [service("s0", "keys-of-0"), service("late", "keys-of-late")]
     await reconciler(applier, listed, services=2, there=True, mounted=mounted).reconcile(HERE)
@@ -163,7 +163,7 @@ async def test_an_external_model_of_a_route_brings_its_secrets_and_its_way_out()
 
 
 async def test_a_pod_that_may_never_go_is_looked_at_again_when_its_time_is_over() -> None:
-    """Whatever it was that had the gateway looked at before: the queue keeps one time for each."""
+    """The queue keeps one time per key, regardless of the cause of the last reconcile."""
 
     class Reports:
         def refresh(self, namespace: str) -> float | None:
@@ -189,7 +189,7 @@ async def test_a_pod_that_is_nearly_full_is_told_once(monkeypatch: pytest.Monkey
         now: frozenset[str] = frozenset()
 
         def refresh(self, namespace: str) -> None:
-            """No pod is being deleted."""
+            """Do nothing: no pod is being deleted."""
 
         def short(self, namespace: str) -> frozenset[str]:
             return self.now
@@ -210,7 +210,7 @@ async def test_a_pod_that_is_nearly_full_is_told_once(monkeypatch: pytest.Monkey
 
 
 class Reports:
-    """Gateway pods of a namespace that run, or none."""
+    """Fake reports of a namespace with or without running gateway pods."""
 
     def __init__(self, *, run: bool) -> None:
         self.run = run
@@ -218,26 +218,26 @@ class Reports:
         self.policies_enforced: bool | None = None
 
     def refresh(self, namespace: str) -> None:
-        """No pod is being deleted."""
+        """Do nothing: no pod is being deleted."""
 
     def short(self, namespace: str) -> frozenset[str]:
-        """None is nearly full."""
+        """Return no pods: none is nearly full."""
         return frozenset()
 
     def enforced(self, namespace: str) -> bool | None:
-        """Return what a test has set."""
+        """Return the value that the test has set."""
         return self.policies_enforced
 
     def runs(self, namespace: str) -> bool:
-        """As said."""
+        """Return the preset value."""
         return self.run
 
     def remains(self, namespace: str) -> bool:
-        """No object is left."""
+        """Return True if gateway pods run."""
         return self.run
 
     def tell(self, namespace: str) -> None:
-        """Noted."""
+        """Record the call."""
         self.told.append(namespace)
 
 

@@ -1,4 +1,4 @@
-"""What is asked of the API server about gateways' tokens, and what of its answer counts."""
+"""TokenReviews of gateways' tokens, and the parts of the API server's answer that count."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ OWN = {
 
 
 class FakeApi:
-    """An API server that answers TokenReviews as it is told to."""
+    """Fake API server that answers TokenReviews with a preset status."""
 
     def __init__(self, status: dict[str, Any]) -> None:
         self.status = status
@@ -25,7 +25,7 @@ class FakeApi:
         self.away = False
 
     async def request(self, verb: str, resource: Any, path: str, *, body: Any) -> dict[str, Any]:
-        """One review."""
+        """Answer one review."""
         assert (verb, path) == ("create", "/apis/authentication.k8s.io/v1/tokenreviews")
         if self.away:
             raise ApiError(0, "Unreachable", "away")

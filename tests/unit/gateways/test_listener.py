@@ -1,4 +1,4 @@
-"""Listening to a gateway that streams lines over HTTP."""
+"""The operator listens to a gateway that streams lines over HTTP."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ REPORT = {
 
 
 class Stream:
-    """A gateway's stream, played: says what it is told to, to everyone who listens."""
+    """Fake of a gateway's stream, which sends preset reports to every listener."""
 
     def __init__(self) -> None:
         self.listeners: list[asyncio.Queue[str | None]] = []
@@ -36,7 +36,7 @@ class Stream:
         self.asked = 0
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        """One listener's connection."""
+        """Serve the connection of one listener."""
         self.asked += 1
         answer = web.StreamResponse(status=self.status)
         await answer.prepare(request)
@@ -51,12 +51,12 @@ class Stream:
     def say(
         self, *, boot: str = "1", full: bool = True, short: bool = False, **services: dict[str, Any]
     ) -> None:
-        """One line."""
+        """Send one line."""
         rows = {f"{name}/m": {**REPORT, **row} for name, row in services.items()}
         self.raw(json.dumps({"boot": boot, "full": full, "services": rows, "short": short}) + "\n")
 
     def raw(self, text: str) -> None:
-        """Some bytes."""
+        """Send some bytes."""
         for lines in self.listeners:
             lines.put_nowait(text)
 
@@ -69,13 +69,13 @@ class Stream:
 
 @pytest.fixture
 async def stream() -> Stream:
-    """A gateway."""
+    """Return the fake gateway stream."""
     return Stream()
 
 
 @pytest.fixture
 async def url(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    """Where it is."""
+    """Return the address of the stream."""
     monkeypatch.setattr(module, "RETRY_SECONDS", (0.02, 0.1))
     application = web.Application()
     application.router.add_get("/state", stream.serve)
@@ -90,13 +90,13 @@ async def url(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 @pytest.fixture
 def told() -> list[set[str] | None]:
-    """What the listener has called back with."""
+    """Return the list in which the listener's callbacks are recorded."""
     return []
 
 
 @pytest.fixture
 async def listener(url: str, told: list[set[str] | None]) -> AsyncIterator[GatewayListener]:
-    """Who listens."""
+    """Return the listener of the stream."""
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
         listening = GatewayListener(url, session, told.append)
         yield listening
@@ -104,14 +104,14 @@ async def listener(url: str, told: list[set[str] | None]) -> AsyncIterator[Gatew
 
 
 async def heard(stream: Stream, listener: GatewayListener, **services: Any) -> None:
-    """Have it heard once."""
+    """Send one report, and wait until the listener has received it."""
     await until(lambda: stream.listeners)
     stream.say(**services)
     await until(lambda: listener.heard)
 
 
 def held(listener: GatewayListener, service: str) -> int | None:
-    """How many are held for its model m, as last told."""
+    """Return the last reported number of held requests for model m of the service, or None."""
     seen = (listener.seen(service) or {}).get("m")
     return seen.report.held if seen else None
 
@@ -186,7 +186,7 @@ async def test_enforcement_of_policies_is_called_back_about_when_it_changes(
 
 
 def pause(listener: GatewayListener) -> float | None:
-    """How long the last pause was that it has heard end, in seconds."""
+    """Return the length of the last pause that the listener recorded, in seconds, or None."""
     found = (listener.seen("a") or {})["m"].pause
     return None if found is None else found.length.total_seconds()
 
@@ -303,7 +303,7 @@ async def test_an_error_is_not_being_heard(stream: Stream, listener: GatewayList
 
 
 async def test_it_follows_nobody_elsewhere(url: str, stream: Stream, told: list[set[str] | None]) -> None:
-    """Whoever passes for a gateway must not lead the operator to an address of his choice."""
+    """A pod that poses as a gateway must not redirect the operator to an address of its choice."""
     visited = led = 0
 
     async def elsewhere(_: web.Request) -> web.Response:
@@ -340,7 +340,7 @@ async def test_names_without_end_are_not_kept(
         stream.raw(json.dumps({"boot": "1", "full": False, "services": rows}) + "\n")
     await until(lambda: not listener.heard)
     assert listener.kept == 0
-    # It is asked again, and believed as long as it keeps within bounds.
+    # The listener reconnects, and accepts reports while they keep within bounds.
     stream.listeners.clear()
     await heard(stream, listener, real={"held": 1})
     assert listener.kept == 1

@@ -1,4 +1,4 @@
-"""What a gateway needs for the workloads and routes of its namespace, read once for each version of them."""
+"""Needs of a gateway for the workloads and routes of its namespace, read once per version of them."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ BOTH = (LLM_SERVICES, LLM_ROUTES)
 
 
 def service(name: str, *secrets: str, version: int = 1, namespace: str = "ns") -> dict[str, Any]:
-    """An LLMService whose API keys are in these Secrets."""
+    """Return an LLMService whose API keys are in these Secrets."""
     keys = [{"secretRef": {"name": secret, "key": "key"}} for secret in secrets]
     metadata = {"name": name, "namespace": namespace, "uid": name, "resourceVersion": str(version)}
     return {"metadata": metadata, "spec": {"access": {"apiKeys": keys}}}

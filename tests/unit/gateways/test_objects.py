@@ -1,4 +1,4 @@
-"""Objects of a namespace's gateway, and what leads to it."""
+"""Objects of a namespace's gateway, and the Services that lead to it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ PLATFORM = replace(WITHOUT, gateway_image="gateway:1", gateway_replicas=3)
 
 
 def one(kind: str, objects: list[dict[str, Any]]) -> dict[str, Any]:
-    """The object of a kind whose name is the gateway's."""
+    """Return the object of a kind with the gateway's name."""
     return next(
         each for each in objects if each["kind"] == kind and each["metadata"]["name"] == names.GATEWAY
     )
@@ -98,7 +98,7 @@ def test_the_deployment_selects_its_own_pods_and_never_has_fewer() -> None:
 
 
 def pod_of(platform: Platform, **more: Any) -> dict[str, Any]:
-    """The gateway's pod."""
+    """Return the gateway's pod spec."""
     found = one("Deployment", gateway("ns", [LLM_SERVICES], platform, **more))
     return found["spec"]["template"]["spec"]  # type: ignore[no-any-return]
 

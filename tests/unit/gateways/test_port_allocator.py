@@ -1,4 +1,4 @@
-"""Ports of the gateway: one for each service, kept for as long as the service is there."""
+"""Ports of the gateway: one for each service, kept while the service exists."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ A, B = OwnerKey.of_label("ns", "a"), OwnerKey.of_label("ns", "b")
 def front(
     service: str, port: Any, *, namespace: str = "ns", name: str = "", made: str = "2026-01-01T00:00:00Z"
 ) -> dict[str, Any]:
-    """A front Service that leads to a port."""
+    """Return a front Service that leads to a port."""
     metadata = {
         "name": name or service,
         "namespace": namespace,
@@ -31,7 +31,7 @@ def front(
 
 
 def known(*services: dict[str, Any]) -> PortAllocator:
-    """Ports of an operator that has just started and knows these Services."""
+    """Return the ports of an operator that has just started and knows these Services."""
     cache = Cache()
     for each in services:
         cache.put(SERVICES, each)
@@ -96,7 +96,7 @@ def test_all_taken_and_one_given_back() -> None:
 
 
 def test_who_got_none_is_told_when_one_is_given_back() -> None:
-    """Else it would learn of it when everything is looked at again, after ten minutes."""
+    """Without that call, the owner would get a port only at its next full reconcile, after ten minutes."""
     told: list[OwnerKey] = []
     ports = PortAllocator(Cache(), told.append)
     keys = [OwnerKey.of_label("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
@@ -108,7 +108,7 @@ def test_who_got_none_is_told_when_one_is_given_back() -> None:
     assert told == []
     ports.forget(keys[7])
     assert told == [A], "who waits longest"
-    # It has gone meanwhile: then the port is for the next one.
+    # If that owner is gone by then, the next one gets the port.
     ports.forget(A)
     assert told == [A, B]
     assert ports.of(B) is not None
@@ -142,7 +142,7 @@ def test_what_is_no_front_service_counts_for_nothing() -> None:
 
 
 def test_a_model_server_has_one_beside_a_service_of_its_name() -> None:
-    """Its front Service bears its name, and the label what stands for it."""
+    """The front Service has the server's name, and its label holds the owner."""
     own, server = known().of(A), OwnerKey.of_label("ns", "server.a")
     ports = known(front("server.a", own, name="a"))
     assert ports.of(server) == own

@@ -1,4 +1,4 @@
-"""Listening to every gateway pod of a namespace, as pods come and go."""
+"""The operator listens to every gateway pod of a namespace, as pods are created and deleted."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ A = OwnerKey.of_label("ns", "a")
 
 
 class GatewayListener:
-    """One that hears what the test says."""
+    """Fake listener that receives the reports of the test."""
 
     made: dict[str, "GatewayListener"]
 
@@ -38,23 +38,23 @@ class GatewayListener:
         type(self).made[url] = self
 
     def seen(self, service: str) -> Heard | None:
-        """What was said of model m."""
+        """Return the last report about model m."""
         return {"m": Seen(self.report, timedelta(0))} if self.report else None
 
     async def close(self) -> None:
-        """No more."""
+        """Record the end of the listener."""
         self.closed = True
 
 
 @pytest.fixture
 def enqueued() -> dict[OwnerKey, float]:
-    """What is to be looked at again, and when."""
+    """Return the requeued workloads, with their delays."""
     return {}
 
 
 @pytest.fixture
 def cache() -> Cache:
-    """What is known."""
+    """Return a cache with the known services."""
     found = Cache()
     for namespace, name in (("ns", "a"), ("ns", "b"), ("other", "a")):
         metadata = {
@@ -71,7 +71,7 @@ def cache() -> Cache:
 async def gateways(
     cache: Cache, enqueued: dict[OwnerKey, float], monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[GatewayReports]:
-    """Who listens."""
+    """Return the reports that the operator collects from gateways."""
     GatewayListener.made = {}
     monkeypatch.setattr(module, "GatewayListener", GatewayListener)
     monkeypatch.setattr(module, "SETTLE_SECONDS", 0.05)
@@ -82,7 +82,7 @@ async def gateways(
 
 
 def pod(name: str, ip: str | None, version: int = 1, **status: Any) -> dict[str, Any]:
-    """A gateway pod."""
+    """Return a gateway pod."""
     metadata = {
         "name": name,
         "namespace": "ns",
@@ -98,12 +98,12 @@ def pod(name: str, ip: str | None, version: int = 1, **status: Any) -> dict[str,
 
 
 def url(ip: str) -> str:
-    """Where a pod's stream is."""
+    """Return the address of a pod's stream."""
     return f"http://{ip}:{names.GATEWAY_HTTP_PORT}/state"
 
 
 def report(**said: Any) -> Report:
-    """One gateway's word."""
+    """Return one gateway's report."""
     parts = {"arrivals": 0, "held": 0, "in_flight": 0, "idle_ms": 1000, "servers_up": 1}
     return Report(**{"epoch": 3, "gate": "open", **parts, **said})
 
@@ -154,7 +154,7 @@ async def test_who_can_let_nobody_through_does_not_count(
 
 
 def leaving(seconds: float) -> dict[str, Any]:
-    """A pod that was to be gone so many seconds from now: Kubernetes writes that time at the deletion."""
+    """Return a terminating pod that ends in `seconds`: Kubernetes writes that time at the deletion."""
     found = pod("one", "10.0.0.1", version=2)
     found["metadata"]["deletionTimestamp"] = written(datetime.now(UTC) + timedelta(seconds=seconds))
     return found
@@ -169,7 +169,7 @@ async def test_one_that_stops_still_counts(gateways: GatewayReports, cache: Cach
 
 
 async def test_one_that_should_be_gone_does_not_count(gateways: GatewayReports, cache: Cache) -> None:
-    """Its node is dead: nobody takes the pod away, and it would keep every service awake."""
+    """The node is dead: the pod is never removed, and it would keep every service awake."""
     cache.put(PODS, pod("one", "10.0.0.1"))
     assert gateways.refresh("ns") is None
     cache.put(PODS, leaving(-2 * module.GONE_SECONDS))
@@ -211,7 +211,7 @@ async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
     await gateways.settle()
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
-    await gateways.settle()  # it is never heard: the wait ends all the same
+    await gateways.settle()  # the gateway never reports: the wait still ends
     GatewayListener.made[url("10.0.0.1")].tried.set()
     await gateways.settle()
 
@@ -236,7 +236,7 @@ async def test_a_model_server_is_told_by_what_stands_for_it(
 
 
 def by_start(gateways: GatewayReports) -> tuple[Told, ...]:
-    """What they have told of the route `chat`."""
+    """Return the gateways' reports about the route `chat`, in order of their start."""
     return tuple(sorted(gateways.told("ns", "chat"), key=lambda told: told.gateway))
 
 

@@ -1,4 +1,4 @@
-"""What a namespace may say of its own gateway."""
+"""Settings of a gateway that its namespace may override."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gat
 
 
 def said(text: str, **more: str) -> dict[str, Any]:
-    """The ConfigMap."""
+    """Return the ConfigMap."""
     return {"metadata": {"name": "daybreak-gateway"}, "data": {FILE: text, **more}}
 
 
 def deployment(platform: Platform) -> dict[str, Any]:
-    """The gateway's Deployment."""
+    """Return the gateway's Deployment."""
     return gateway("ns", [], platform)[-1]["spec"]  # type: ignore[no-any-return]
 
 
@@ -70,8 +70,8 @@ def test_what_is_left_out_is_the_installations() -> None:
         ("resources: {limits: {memory: much}}", "gateway.resources.limits.memory"),
         ("affinity: {nodeAffinty: {}}", "did you mean nodeAffinity"),
         ("tolerations: [{key: 3}]", "gateway.tolerations[0].key"),
-        ("replicas: [", "gateway.yaml is no YAML in line 1"),
-        ("!!python/object:os.system {}", "gateway.yaml is no YAML"),
+        ("replicas: [", "gateway.yaml is not valid YAML in line 1"),
+        ("!!python/object:os.system {}", "gateway.yaml is not valid YAML"),
         ("- replicas", "gateway"),
         ("replicas: 1 #" + "x" * 17_000, "more than 16384"),
         ("affinity: {a: &a [1], b: *a}", "gateway.yaml has an alias"),

@@ -1,4 +1,4 @@
-"""What `make gpu-check` asks a way to the model."""
+"""Requests that `make gpu-check` sends on a path to the model."""
 
 import http.server
 import json
@@ -32,7 +32,7 @@ class _Model(http.server.BaseHTTPRequestHandler):
             self._answer(200, json.dumps({"choices": [{"message": {"content": "a"}}], "usage": usage}))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def _answer(self, status: int, text: str) -> None:
         self.send_response(status)

@@ -1,4 +1,4 @@
-"""The load of `make gpu-check`, against a server on the loopback that streams as vLLM does."""
+"""The load of `make gpu-check`, against a local server that streams like vLLM."""
 
 import asyncio
 import json
@@ -84,19 +84,19 @@ async def _seen(answer: Answer, seconds: float = 2.5) -> tuple[dict[str, Any], J
         lengths = Lengths(6, 5, most=8)
         job = Job("127.0.0.1", port, "m", [0, 1, 2], [("a", 1), ("bc", 2)], begin, begin + seconds, lengths)
         seen = await run(job)
-        # However late what was streamed is read, an answer takes as long as it was streamed.
+        # A late read of the stream does not shorten the time of an answer.
         assert all(one.last - one.sent >= one.tokens * _PACE for one in seen if not one.error)
         return summary(seen, begin, begin + seconds + 1), job
 
 
 async def test_what_is_answered_whole_is_counted_and_timed() -> None:
     found, _ = await _seen(_whole)
-    # On a busy machine few are answered, and what came apart is read at once.
+    # A busy machine completes few requests, and reads chunks together that arrived apart.
     assert found["requests"] > 0
     assert found["errors"] == {}
     assert found["wrong_lengths"] == 0
     assert found["mean_tokens_in"] == 9
-    # The first chunk names the role only; it is no token.
+    # The first chunk contains only the role and is no token.
     assert found["ttft_p50_ms"] >= 1000 * _PACE
     assert found["tpot_p50_ms"] > 0
 

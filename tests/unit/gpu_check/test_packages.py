@@ -1,4 +1,4 @@
-"""What the check imports: it runs with the packages of images/ray and no others."""
+"""Imports of the check: only packages of images/ray."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Processes of benchmarks: killed with all that they started, and how much memory they had."""
+"""Processes of benchmarks: killed with all their children, and measured in memory."""
 
 import sys
 from pathlib import Path

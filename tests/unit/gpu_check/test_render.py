@@ -1,4 +1,4 @@
-"""What `make gpu-check` makes of a sample."""
+"""Manifests that `make gpu-check` renders from a sample."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What `make gpu-check` concludes."""
+"""Results of `make gpu-check`."""
 
 import json
 from pathlib import Path

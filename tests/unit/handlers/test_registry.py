@@ -1,4 +1,4 @@
-"""kopf watches, and writes nothing."""
+"""kopf watches objects, and does not write to them."""
 
 import itertools
 

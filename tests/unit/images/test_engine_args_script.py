@@ -1,4 +1,4 @@
-"""How scripts/schemas/engine_args.py describes the arguments of vLLM's classes."""
+"""Descriptions that scripts/schemas/engine_args.py extracts from vLLM's argument classes."""
 
 import enum
 import importlib
@@ -30,7 +30,7 @@ class Empty:
 
 @dataclass
 class Arguments:
-    """Stands for vLLM's classes: the shapes of annotation that they use."""
+    """A class with the forms of annotations that vLLM's classes use."""
 
     length: int = None  # type: ignore[assignment]  # vLLM writes some like this
     names: list[str] | None = None
@@ -85,7 +85,7 @@ def test_one_line_for_each_argument() -> None:
 
 
 def test_only_gpus_are_accelerator_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of other devices Ray counts another resource than the GPU that a replica asks for."""
+    """For other devices Ray counts another resource than the GPU that a replica requests."""
     ray = types.ModuleType("ray.util.accelerators.accelerators")
     vars(ray).update(
         NVIDIA_TESLA_A10G="A10G",

@@ -1,7 +1,7 @@
-"""Process 1 of a container hears that it shall end, even while Python still starts.
+"""Process 1 of a container handles the signal to end, even while Python still starts.
 
-Linux ignores a signal to process 1 for which it has no handler: a Python that is still importing would go on
-until the pod's grace period is over, ten minutes for a gateway.
+Linux ignores a signal to process 1 for which it has no handler. A Python that is still importing would run
+until the pod's grace period is over, which is 10 minutes for a gateway.
 """
 
 import json
@@ -17,9 +17,9 @@ import pytest
 from cluster.paths import REPOSITORY
 
 UNSHARE = "/usr/bin/unshare"
-"""Of util-linux: it gives the program a process tree of its own, in which it is process 1."""
+"""Program of util-linux that runs a command as process 1 of a separate process tree."""
 SECONDS = 60.0
-"""How long the test is patient; a process that does not hear would stay for twice as long."""
+"""Timeout of the test in seconds. A process that ignores the signal would run for twice as long."""
 
 
 def entrypoint(image: str) -> list[str]:
@@ -31,7 +31,7 @@ def entrypoint(image: str) -> list[str]:
 
 @pytest.mark.parametrize("image", ["operator", "gateway"])
 def test_process_1_ends_while_python_starts(image: str, tmp_path: Path) -> None:
-    # In Python's place, a program that never gets as far as handling signals.
+    # A program that never handles signals replaces Python.
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\necho > {tmp_path}/started\nexec sleep {2 * SECONDS:.0f}\n")
     python.chmod(0o755)

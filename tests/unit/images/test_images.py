@@ -1,4 +1,4 @@
-"""Names and tags of the embedded cluster's images."""
+"""Names and tags of the images of the embedded cluster."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -11,7 +11,7 @@ from daybreak.api.common.source import Scheme
 ROOT = Path(__file__).parents[3]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "lock_images.py"))
 FETCHED_WITH = {Scheme.HUGGING_FACE: "huggingface-hub", Scheme.S3: "boto3", Scheme.GCS: "pyarrow"}
-"""What Ray and vLLM import to fetch weights; the other schemes are files in the pod."""
+"""Packages that Ray and vLLM import to fetch weights. Other schemes are files in the pod."""
 
 
 def package(name: str, *hashes: str, version: str = "1.0") -> dict[str, object]:
@@ -68,7 +68,7 @@ def test_the_cpu_image_has_nothing_of_cuda() -> None:
 
 
 def test_a_head_of_the_cpu_image_and_workers_of_the_other_understand_each_other() -> None:
-    """A head pickles what it has built of the configuration, and the workers' Python reads it."""
+    """The head pickles objects that it builds from the configuration, and the workers' Python reads them."""
     images = {
         name: dict(
             re.findall(

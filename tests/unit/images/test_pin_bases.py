@@ -1,4 +1,4 @@
-"""Bases by digest: what a registry says of a tag is written into the Dockerfiles."""
+"""Base images pinned by digest: the script writes a registry's digest of a tag into the Dockerfiles."""
 
 import json
 import runpy
@@ -17,21 +17,21 @@ INDEX = "application/vnd.oci.image.index.v1+json"
 
 
 class Registry:
-    """A registry that gives tokens to whoever asks, and then tells the digest of one tag."""
+    """A registry that gives a token to every client, and then returns the digest of one tag."""
 
     def __init__(self) -> None:
         self.digest, self.kind, self.asked = DIGEST, INDEX, 0
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # a name of the base class
+            def do_GET(self) -> None:  # name of the base class
                 body = json.dumps({"token": "t"}).encode() if self.path.startswith("/token?") else b""
                 self.send_response(200 if body else 404)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
-            def do_HEAD(self) -> None:  # a name of the base class
+            def do_HEAD(self) -> None:  # name of the base class
                 if self.headers.get("Authorization") != "Bearer t":
                     self.send_response(401)
                     realm = f'Bearer realm="http://{registry.name}/token",service="s",scope="pull"'
@@ -46,7 +46,7 @@ class Registry:
                 self.end_headers()
 
             def log_message(self, *_: Any) -> None:
-                """Nobody reads it."""
+                """Log nothing."""
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.name = f"127.0.0.1:{self.server.server_address[1]}"
@@ -63,7 +63,7 @@ def registry() -> Iterator[Registry]:
 
 @pytest.fixture
 def images(tmp_path: Path, registry: Registry) -> Path:
-    """Two images on one base, and one on nothing."""
+    """Return a folder with two images on one base, and one image from scratch."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         text = f"ARG BASE_IMAGE={registry.name}/library/python:3.11\nFROM ${{BASE_IMAGE}}\n"
@@ -108,7 +108,7 @@ def test_what_is_no_digest_of_an_index_is_refused(
 def test_without_a_network_nothing_is_written(images: Path, registry: Registry) -> None:
     registry.server.shutdown()
     registry.server.server_close()
-    with pytest.raises(NotPinned, match="cannot be asked"):
+    with pytest.raises(NotPinned, match="cannot be queried"):
         SCRIPT["pin"](images)
     assert "@" not in base(images)
 

@@ -1,4 +1,4 @@
-"""The scripts that make the GPU image: layers, CUDA's folder, and the package that is copied."""
+"""The scripts that build the GPU image: layers, CUDA's folder, and the copied package."""
 
 import importlib.metadata
 import runpy

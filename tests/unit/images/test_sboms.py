@@ -1,4 +1,4 @@
-"""The images' bills of materials: what is locked, and what is inside HAProxy's package."""
+"""The images' bills of materials: the locked packages, and the content of HAProxy's package."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def test_it_names_what_is_inside_haproxys_package() -> None:
         if ".so" in file.name
     }
     named = {"libcrypto.so.3", "libssl.so.3", "libpcre.so.1", "libpcreposix.so.0", "libcrypt.so.2"}
-    assert libraries == named, "a library that nobody has told of"
+    assert libraries == named, "a library without an entry"
     assert found["aiohttp"]["purl"].startswith("pkg:pypi/aiohttp@")
     locked = sboms.packages(sboms.requirements(sboms.GATEWAY))
     assert len(found) == len(locked) + len(sboms.INSIDE)

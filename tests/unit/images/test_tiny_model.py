@@ -1,4 +1,4 @@
-"""The tiny model: its files are what vLLM and the tokenizers read."""
+"""The tiny model: vLLM and the tokenizers can read its files."""
 
 import json
 import struct
@@ -34,7 +34,7 @@ def test_weights_fill_the_file_and_fit_the_configuration(model: Path) -> None:
     ends = [entry["data_offsets"][1] for entry in header.values()]
     assert max(ends) == len(data)
     assert len(data) < 4_000_000
-    assert config["hidden_size"] // config["num_attention_heads"] >= 32  # vLLM on CPUs takes no fewer
+    assert config["hidden_size"] // config["num_attention_heads"] >= 32  # minimum of vLLM on CPUs
 
 
 def test_norms_are_one_and_weights_are_not_all_alike(model: Path) -> None:

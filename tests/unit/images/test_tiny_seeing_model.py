@@ -1,4 +1,4 @@
-"""The tiny model that sees: its files agree with each other; tests/by_hand/seeing_batch.py has it loaded."""
+"""The tiny vision model: its files agree with each other. tests/by_hand/seeing_batch.py loads it."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The step that lets torch load without NVIDIA's libraries, on small libraries of its own."""
+"""The build step that lets torch load without NVIDIA's libraries, tested with small libraries."""
 
 import ctypes
 import runpy
@@ -66,7 +66,7 @@ def test_stub_answers_no_device(tmp_path: Path) -> None:
 
 
 def library_with(tmp_path: Path, section: str, pages: int) -> Path:
-    """A library with one function that reads data behind the given read-only section."""
+    """Return a library with one function that reads data after the given read-only section."""
     (tmp_path / "code.s").write_text(
         f"""
 .section .rodata

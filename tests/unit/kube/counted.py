@@ -1,4 +1,4 @@
-"""A cache that counts what is read of it."""
+"""A cache that counts its reads."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from daybreak.manifests.keys import Key
 
 
 class Counted(Cache):
-    """Counts the objects that are read, and those whose names are told."""
+    """Cache that counts the read objects, and those with iterated names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -17,18 +17,18 @@ class Counted(Cache):
         self.named = 0
 
     def get(self, resource: Resource, key: Key) -> dict[str, Any] | None:
-        """Counted."""
+        """Count a read."""
         self.read += 1
         return super().get(resource, key)
 
     def all(self, resource: Resource) -> Iterator[dict[str, Any]]:
-        """Counted, each of them."""
+        """Count each read object."""
         for each in super().all(resource):
             self.read += 1
             yield each
 
     def keys(self, resource: Resource, namespace: str | None = None) -> list[Key]:
-        """Counted, each of them."""
+        """Count each name."""
         found = super().keys(resource, namespace)
         self.named += len(found)
         return found

@@ -1,4 +1,4 @@
-"""The cache never goes backwards, finds what belongs to a service, and tells whom a change concerns."""
+"""The cache never goes backwards, indexes the objects of a service, and notifies the owner of a change."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ TINY = OwnerKey("LLMService", "ns", "tiny")
 
 
 def service(version: int, owner: str = "tiny", name: str = "front", **rest: Any) -> dict[str, Any]:
-    """A Service that an LLMService controls."""
+    """Return a Service that an LLMService controls."""
     reference = {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
@@ -29,13 +29,13 @@ def service(version: int, owner: str = "tiny", name: str = "front", **rest: Any)
 
 @pytest.fixture
 def cache() -> Cache:
-    """An empty cache."""
+    """Return an empty cache."""
     return Cache()
 
 
 @pytest.fixture
 def told(cache: Cache) -> list[OwnerKey]:
-    """Whom the cache has told of."""
+    """Return the list in which the cache's notifications are recorded."""
     heard: list[OwnerKey] = []
     cache.subscribe(lambda _resource, key: heard.append(key))
     return heard

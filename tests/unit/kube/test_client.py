@@ -1,4 +1,4 @@
-"""The way to the API server: what is sent, over a proxy where the kubeconfig or the environment names one."""
+"""Connections to the API server: requests, also through a proxy from kubeconfig or environment."""
 
 import asyncio
 import os
@@ -122,7 +122,7 @@ async def test_a_server_is_known_by_the_name_that_the_kubeconfig_gives(tmp_path:
 
 
 async def test_silent_connection_is_probed() -> None:
-    """A watch may be silent for minutes, and a peer that is gone sends no sign of it."""
+    """A watch may be silent for minutes, and a vanished peer sends no sign of that."""
     began = asyncio.Event()
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -156,7 +156,7 @@ async def test_silent_connection_is_probed() -> None:
 
 
 async def test_watches_leave_connections_to_requests() -> None:
-    """Each watch keeps a connection: one for each kind and namespace, and for each named ConfigMap."""
+    """Each watch keeps a connection: one per kind and namespace, and one per named ConfigMap."""
     begun = 0
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -194,11 +194,11 @@ async def test_watches_leave_connections_to_requests() -> None:
 
 
 KEEPALIVE_TIMER = 2
-"""How /proc/net/tcp calls the timer of the next keepalive probe."""
+"""Name of the next keepalive probe's timer in /proc/net/tcp."""
 
 
 def _timer(port: int | None) -> tuple[int, float]:
-    """Return the timer of the connection to a local port, and in how many seconds it is due."""
+    """Return the timer of the connection to a local port, and the seconds until it is due."""
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         _, _, remote, state, _, timer, *_ = line.split()
         if int(remote.split(":")[1], 16) == port and state == "01":

@@ -1,4 +1,4 @@
-"""ConfigMaps that objects name: watched while somebody needs them, and known by a digest of their files."""
+"""ConfigMaps that objects reference: watched while an object needs them, and identified by a digest."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -17,7 +17,7 @@ CODE, ONE, TWO = Key("ns", "code"), Key("ns", "one"), Key("ns", "two")
 
 
 class ApiServer:
-    """Has one ConfigMap, or none."""
+    """Fake API server with one ConfigMap or none."""
 
     def __init__(self, **data: str) -> None:
         self.asked: list[str] = []
@@ -65,21 +65,21 @@ class ApiServer:
 
 
 class Asker:
-    """Asks for contents, and is told of changes."""
+    """Fake owner that requests contents, and records notifications of changes."""
 
     def __init__(self, server: ApiServer) -> None:
         self._told: dict[Key, asyncio.Event] = {ONE: asyncio.Event(), TWO: asyncio.Event()}
         self.watch = ConfigMapWatch(cast("Api", server), lambda owner: self._told[owner].set())
 
     def content(self, owner: Key = ONE, name: str | None = "code") -> Content | None:
-        """What is known now."""
+        """Return the currently known content."""
         return self.watch.contents(owner, [name] if name is not None else []).get(name or "")
 
     async def after(self, owner: Key = ONE) -> Content | None:
-        """What is known once an object is told."""
+        """Return the known content after the owner's next notification."""
         async with asyncio.timeout(5):
             await self._told[owner].wait()
-        await asyncio.sleep(0.01)  # what the same news brings beside it
+        await asyncio.sleep(0.01)  # further effects of the same change
         self._told[owner].clear()
         return self.content(owner)
 

@@ -1,4 +1,4 @@
-"""A pod's own account, from the files and variables that Kubernetes puts there."""
+"""A pod's service account, from the files and variables that Kubernetes provides."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def test_a_new_token_is_taken_within_a_minute(folder: Path, monkeypatch: pytest.
     assert found.token() == "first"
     now[0] += 2
     assert found.token() == "two"
-    # While Kubernetes replaces it there may be none for a moment.
+    # While Kubernetes replaces the token, the file may be missing for a moment.
     (folder / "token").unlink()
     now[0] += 61
     assert found.token() == "two"

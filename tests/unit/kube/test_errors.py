@@ -1,4 +1,4 @@
-"""Reading refusals."""
+"""Parsing of API errors."""
 
 import json
 

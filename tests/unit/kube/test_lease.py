@@ -1,4 +1,4 @@
-"""Giving the lease back, before an API server that the test plays."""
+"""Release of the lease, against a fake API server."""
 
 from typing import Any, cast
 
@@ -8,7 +8,7 @@ from daybreak.kube.lease import RELEASE_TRIES, Lease
 
 
 class PlayedApi:
-    """One Lease. `late` renewals of the holder's arrive between its reading and its writing."""
+    """Fake with one Lease. `late` renewals of the holder arrive between its read and its write."""
 
     def __init__(self) -> None:
         self.lease: dict[str, Any] | None = None
@@ -16,7 +16,7 @@ class PlayedApi:
         self.refused = 0
 
     async def find(self, *_: Any, **__: Any) -> dict[str, Any] | None:
-        """What is there now."""
+        """Return the current lease."""
         found = self.lease
         if found is not None and self.late:
             self.late -= 1
@@ -24,7 +24,7 @@ class PlayedApi:
         return found
 
     async def request(self, verb: str, *_: Any, body: dict[str, Any], **__: Any) -> dict[str, Any]:
-        """A write; an update needs the version that is there."""
+        """Write the lease; an update needs the current version."""
         if self.lease is not None and body["metadata"].get("resourceVersion") != self._version:
             self.refused += 1
             raise ApiError(409, "Conflict", "the object has been modified")
@@ -33,7 +33,7 @@ class PlayedApi:
 
     @property
     def holder(self) -> Any:
-        """Who holds it."""
+        """Return the holder of the lease."""
         return self.lease and self.lease["spec"]["holderIdentity"]
 
     @property

@@ -1,4 +1,4 @@
-"""The record of our making becomes one of our applying; everybody else's stays as it is."""
+"""The field manager's record of creates becomes one of applies; other managers' records stay unchanged."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def test_what_we_made_is_handed_over() -> None:
 
 
 def test_two_records_become_one() -> None:
-    """An older operator may have applied what a newer one made."""
+    """An older operator may have applied objects that a newer one created."""
     applied = record(operation="Apply", fieldsV1={"f:spec": {"f:b": {"f:d": {}}}, "f:metadata": {}})
     records, _ = managed_fields.hand_over(manifest(applied, OURS))
     [one] = records["value"]

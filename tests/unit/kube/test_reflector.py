@@ -1,4 +1,4 @@
-"""List and watch against an API server that misbehaves in ways in which a real one cannot be made to."""
+"""List and watch against an API server with faults that a real one cannot be made to have."""
 
 import asyncio
 import json
@@ -27,12 +27,12 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses of a test's length."""
+    """Shorten the pauses for the test."""
     monkeypatch.setattr(module, "BACKOFF_SECONDS", (0.001, 0.01))
 
 
 class ApiServer:
-    """Answers lists and watches one after the other as it is told, and remembers what it was asked."""
+    """Fake that answers lists and watches with preset answers in order, and records the requests."""
 
     def __init__(self, *answers: Answer) -> None:
         self.asked: list[dict[str, str]] = []
@@ -40,7 +40,7 @@ class ApiServer:
         self.done = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """The next answer; when there is none left, hang."""
+        """Return the next answer; if none is left, hang."""
         self.asked.append(dict(request.query))
         if not self._answers:
             self.done.set()
@@ -49,7 +49,7 @@ class ApiServer:
 
 
 def page(*items: dict[str, Any], version: str = "10", more: str = "") -> Answer:
-    """A page of a list."""
+    """Return a page of a list."""
     body = {"metadata": {"resourceVersion": version, "continue": more}, "items": list(items)}
 
     async def answer(_: web.Request) -> web.Response:
@@ -59,7 +59,7 @@ def page(*items: dict[str, Any], version: str = "10", more: str = "") -> Answer:
 
 
 def refusal(status: int) -> Answer:
-    """An error."""
+    """Return an error."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"kind": "Status", "message": "no", "code": status}, status=status)
@@ -68,7 +68,7 @@ def refusal(status: int) -> Answer:
 
 
 def events(*what: dict[str, Any], broken: bool = False) -> Answer:
-    """A watch with these events, ended by the server, or by an accident in the middle of a line."""
+    """Return a watch with these events, ended by the server or by a break in the middle of a line."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -85,12 +85,12 @@ def events(*what: dict[str, Any], broken: bool = False) -> Answer:
 
 
 def item(name: str, version: int) -> dict[str, Any]:
-    """An object."""
+    """Return an object."""
     return {"metadata": {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(version)}}
 
 
 def event(kind: str, name: str, version: int) -> dict[str, Any]:
-    """An event of a watch."""
+    """Return an event of a watch."""
     return {"type": kind, "object": item(name, version)}
 
 
@@ -104,7 +104,7 @@ EXPIRED = {
 async def reflecting(
     server: ApiServer, **options: Any
 ) -> AsyncIterator[tuple[Reflector, Cache, asyncio.Task[None]]]:
-    """A reflector of Services at work."""
+    """Run a reflector of Services."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", server.answer)
     async with TestServer(app) as listening:
@@ -122,7 +122,7 @@ async def reflecting(
 
 
 def known(cache: Cache) -> list[str]:
-    """Names in the cache."""
+    """Return the names in the cache."""
     return sorted(key.name for key in cache.keys(SERVICES))
 
 
@@ -203,7 +203,7 @@ async def test_a_kind_that_goes_ends_an_optional_reflector() -> None:
 
 
 def silence(*, started: bool = True) -> Answer:
-    """A watch on which nothing comes, not even its end; without `started`, not even the response's head."""
+    """Return a watch without any event or end; without `started`, also without the response's head."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -216,7 +216,7 @@ def silence(*, started: bool = True) -> Answer:
 
 
 async def quiet(request: web.Request) -> web.StreamResponse:
-    """A watch of a kind that does not change: no event, no bookmark, and the end at the requested time."""
+    """Return a watch without events and bookmarks that ends at the requested time."""
     response = web.StreamResponse()
     await response.prepare(request)
     await asyncio.sleep(int(request.query["timeoutSeconds"]))
@@ -251,7 +251,7 @@ async def test_quiet_watch_ends_without_a_warning(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_quiet_watch_ends_before_it_counts_as_dead() -> None:
-    """Whatever length is requested: an API server promises no bookmarks."""
+    """Regardless of the requested length, an API server guarantees no bookmarks."""
     watched: list[tuple[float, float]] = []
 
     class Watched:

@@ -1,4 +1,4 @@
-"""The JSON patch that carries bounds into a RayCluster."""
+"""The JSON patch that writes bounds into a RayCluster."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from daybreak.kube.writing.scale import patch
 
 
 def cluster(*groups: dict[str, Any]) -> dict[str, Any]:
-    """A RayCluster with these worker groups."""
+    """Return a RayCluster with these worker groups."""
     return {"metadata": {"resourceVersion": "42"}, "spec": {"workerGroupSpecs": list(groups)}}
 
 

@@ -1,4 +1,4 @@
-"""The JSON patch that calls a second Ray cluster off."""
+"""The JSON patch that cancels a second Ray cluster."""
 
 from daybreak.kube.writing.upgrades import patch
 

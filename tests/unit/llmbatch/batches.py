@@ -20,18 +20,18 @@ SPEC = {
 def manifest(
     *, status: dict[str, Any] | None = None, labels: dict[str, str] | None = None, **spec: Any
 ) -> Any:
-    """An LLMBatch as the API server gives it; fields of the spec that are None are left out."""
+    """Return an LLMBatch as the API server returns it. Fields of the spec that are None are left out."""
     metadata = {"name": "night", "namespace": "team", "uid": "u-1", "generation": 3, "labels": labels or {}}
     whole = {name: value for name, value in (SPEC | spec).items() if value is not None}
     return {"metadata": metadata, "spec": whole, "status": status or {}}
 
 
 def batch(**spec: Any) -> LLMBatch:
-    """A batch."""
+    """Return a batch."""
     return LLMBatch.from_manifest(manifest(**spec))
 
 
 def seen(whole: Any, **more: Any) -> Observed:
-    """What is seen of it."""
+    """Return the observation of a batch."""
     found, problems = read(whole)
     return Observed(whole, found, problems, kuberay_installed=True, now=NOW, **more)

@@ -1,4 +1,4 @@
-"""What a batch holds of accelerators, and when it gives them back."""
+"""Accelerator claims of a batch, and their release."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -24,7 +24,7 @@ RUNNING = Progress("Running", final=False, total=100, done=40)
 
 
 def pod(*, placed: bool) -> dict[str, Any]:
-    """A worker pod with one GPU."""
+    """Return a worker pod with one GPU."""
     said = {"type": "PodScheduled", "status": str(placed), "lastTransitionTime": "2026-01-02T03:04:00Z"}
     return {
         "metadata": {
@@ -47,13 +47,13 @@ def pod(*, placed: bool) -> dict[str, Any]:
 
 
 def job(seconds: float = 300) -> dict[str, Any]:
-    """A RayJob that was made so long ago."""
+    """Return a RayJob that was created the given number of seconds ago."""
     made = (NOW - timedelta(seconds=seconds)).isoformat().replace("+00:00", "Z")
     return {"metadata": {"creationTimestamp": made}, "spec": {}, "status": {}}
 
 
 def claim(status: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **more: Any) -> Claim:
-    """The one claim of a batch."""
+    """Return the only claim of a batch."""
     [found] = claims(seen(manifest(status=status, **{"model": GPU_MODEL} | (spec or {})), **more), None)
     return found
 
@@ -104,7 +104,7 @@ def test_others_take_no_part(whole: Any) -> None:
 
 
 def turned(status: dict[str, Any] | None = None, turn: Turn | None = None) -> Observed:
-    """A batch that runs, and whose turn this is."""
+    """Return a running batch at this position in the accelerator queue; first by default."""
     return seen(manifest(status=status, model=GPU_MODEL), job=job(), progress=RUNNING, turn=turn or Turn())
 
 
@@ -117,7 +117,7 @@ def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
     [told] = events(LLMBatchStatus(), status)
     assert told.reason == BatchReason.WAITING_FOR_ACCELERATORS
     kept = status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    # The same again is no news; and when nobody is before it, it runs.
+    # An unchanged position emits no event, and the batch runs when no workload is ahead of it.
     again = turned(kept, Turn(after=("team/chat",)))
     assert events(LLMBatchStatus.model_validate(kept), report(again, decide(again))) == []
     free = turned(kept)

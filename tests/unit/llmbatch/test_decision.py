@@ -1,4 +1,4 @@
-"""What is decided on a batch, and what its status says."""
+"""Decisions on a batch, and the status that reports them."""
 
 import json
 from datetime import timedelta
@@ -26,7 +26,7 @@ MISSING = Progress("Failed", final=True, reason="InputNotFound", message="pvc://
 
 
 def job(deployment: str = "Running", status: str = "RUNNING", **more: Any) -> dict[str, Any]:
-    """A RayJob as KubeRay leaves it."""
+    """Return a RayJob as KubeRay writes it."""
     return {
         "metadata": {"annotations": {names.BATCH_ANNOTATION: job_digest(batch())}},
         "spec": {},
@@ -35,7 +35,7 @@ def job(deployment: str = "Running", status: str = "RUNNING", **more: Any) -> di
 
 
 def said(what: Observed) -> tuple[Decision, LLMBatchStatus]:
-    """The decision and the status."""
+    """Return the decision and the status."""
     decision = decide(what)
     return decision, report(what, decision)
 
@@ -138,12 +138,12 @@ def test_an_end_that_only_kuberay_tells_has_not_succeeded_if_every_row_failed(kn
 
 NOISE = (
     "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\n"
-    + "(JsonEngine pid=4711) ERROR the engine has stopped, and tells its whole story\n" * 40
+    + "(JsonEngine pid=4711) ERROR the engine has stopped, and prints its call stack\n" * 40
 )
 
 
 def failed_with(message: str) -> tuple[str, str]:
-    """Return the reason and the message of a batch whose job failed with a message."""
+    """Return the reason and the message of a batch after its job failed with a message."""
     _, status = said(seen(manifest(), job=job("Failed", "FAILED", message=message)))
     found = {each.type: each for each in status.conditions}["Failed"]
     return found.reason, found.message
@@ -200,7 +200,7 @@ def test_a_change_of_the_spec_is_told_and_not_carried_out() -> None:
     assert not decision.apply
     assert conditions(status)["Stalled"] == ("True", "SpecChanged")
     assert status.job_hash == begun["jobHash"]
-    # The status was not written before the operator died: the job itself tells.
+    # The operator died before it wrote the status, so the spec change is visible in the job only.
     decision, _ = said(seen(manifest(prompt="other"), job=job()))
     assert not decision.apply
 

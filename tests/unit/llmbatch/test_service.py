@@ -1,4 +1,4 @@
-"""A batch whose service, or its model, is not there: it is told at once, and goes on by itself."""
+"""A batch with a missing service or model: the status reports it at once, and the batch continues later."""
 
 from typing import Any
 
@@ -17,25 +17,25 @@ RUNNING = Progress("Running", final=False, total=100, done=40)
 
 
 def service(*models: str, adapters: tuple[str, ...] = (), **status: Any) -> dict[str, Any]:
-    """An LLMService with these models."""
+    """Return an LLMService with these models."""
     lora = {"adapters": [{"name": name} for name in adapters]}
     return {"spec": {"models": [{"name": name, "lora": lora} for name in models]}, "status": status}
 
 
 def referred(found: dict[str, Any] | None, *others: str) -> Referred:
-    """What `serviceRef` leads to."""
+    """Return the object that `serviceRef` names, or its absence."""
     return Referred("LLMService", "chat", found, others)
 
 
 def told(at: Observed) -> tuple[str, str]:
-    """Reason and message of `Stalled`, or of `Reconciling` where it does not stall."""
+    """Return the reason and message of `Stalled`, or of `Reconciling` if the batch does not stall."""
     found = {each.type: each for each in report(at, decide(at)).conditions}
     said = found["Stalled"] if found["Stalled"].status == "True" else found["Reconciling"]
     return said.reason, said.message
 
 
 def through(found: Referred, **more: Any) -> Observed:
-    """What is seen of a batch through a service."""
+    """Return the observation of a batch that uses a service."""
     return seen(
         manifest(**(THROUGH | more.pop("spec", {})), status=more.pop("status", None)), service=found, **more
     )
@@ -67,13 +67,13 @@ def test_what_is_not_there_is_told_with_what_is(found: Referred, spec: dict[str,
     reason, message = told(at)
     assert (reason, decision.running, decision.job) == ("ServiceNotFound", False, "")
     assert words in message
-    assert message.endswith("The batch goes on by itself when it is there")
+    assert message.endswith("The batch continues automatically when it is available")
     assert decision.apply, "a service that comes finds the other objects"
     assert [each.reason for each in events(report(at, decide(through(there()))), report(at, decision))]
 
 
 def there() -> Referred:
-    """A service with the model that is asked for."""
+    """Return a service with the model that the batch requests."""
     return referred(service("chat"))
 
 
@@ -92,14 +92,14 @@ def test_what_is_there_is_asked(found: Referred, model: str | None) -> None:
 
 
 def route(names: list[str], leading: list[str] | None = None, why: str = "") -> dict[str, Any]:
-    """An LLMRoute with these names, of which those lead to its backends; None: nobody has looked at it."""
+    """Return an LLMRoute with these names and the names in its status, or without a status if None."""
     accepted = {"type": "Accepted", "status": "False", "message": why}
     status = {} if leading is None else {"names": leading, "conditions": [accepted] if why else []}
     return {"spec": {"names": names}, "status": status}
 
 
 def of_kind(kind: str, found: dict[str, Any] | None, model: str | None = None, *others: str) -> Observed:
-    """What is seen of a batch that something of that kind is to answer."""
+    """Return the observation of a batch with a `serviceRef` of this kind."""
     reference = {"kind": kind, "name": "chat"} | ({"model": model} if model else {})
     return through(Referred(kind, "chat", found, others), spec={"serviceRef": reference})
 
@@ -165,7 +165,7 @@ def test_the_reference_may_be_mended_before_it_has_begun() -> None:
 
 
 def running(**spec: Any) -> dict[str, Any]:
-    """What is seen of one that has begun."""
+    """Return the observed fields of a batch that has begun."""
     digest = job_digest(batch(**(THROUGH | spec)))
     return {
         "spec": spec,
@@ -190,7 +190,7 @@ def test_without_resume_the_job_stays_as_nothing_would_be_kept() -> None:
     decision = decide(at)
     assert (decision.running, report(at, decision).phase) == (True, BatchPhase.RUNNING)
     assert told(at)[0] == "ServiceNotFound"
-    assert "without resume nothing is kept" in told(at)[1]
+    assert "without resume no results are kept" in told(at)[1]
     begun = running(resume=False) | {"status": {}}
     assert decide(through(referred(None), **begun)).running, "not even where the status knows nothing of it"
 

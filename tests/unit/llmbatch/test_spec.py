@@ -1,4 +1,4 @@
-"""What may stand in a batch, and what is refused with words that help."""
+"""Fields of a batch: valid values, and helpful messages for rejected ones."""
 
 import re
 from pathlib import Path
@@ -93,7 +93,7 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
 
 
 def examples() -> list[dict[str, Any]]:
-    """What docs/batch.md shows: a whole batch, and how another one answers."""
+    """Return the examples of docs/batch.md: whole batches, and specs with other backends."""
     page = (Path(__file__).parents[3] / "docs" / "batch.md").read_text()
     found = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     found += map(dedent, re.findall(r"^    spec:\n(?:     .*\n)+", page, re.MULTILINE))

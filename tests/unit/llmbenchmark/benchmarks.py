@@ -19,7 +19,7 @@ SPEC: dict[str, Any] = {
 
 
 def manifest(**spec: Any) -> dict[str, Any]:
-    """A manifest; None leaves a field out."""
+    """Return a manifest. Fields that are None are left out."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMBenchmark",
@@ -29,17 +29,17 @@ def manifest(**spec: Any) -> dict[str, Any]:
 
 
 def benchmark(**spec: Any) -> LLMBenchmark:
-    """A benchmark."""
+    """Return a benchmark."""
     return LLMBenchmark.from_manifest(manifest(**spec))
 
 
 def of_service(**reference: Any) -> dict[str, Any]:
-    """What makes a benchmark one of a service."""
+    """Return the fields of a benchmark of a service."""
     return {"model": None, "serviceRef": {"name": "chat", **reference}}
 
 
 def service(**model: Any) -> LLMService:
-    """A service with two models; the fields are those of its first."""
+    """Return a service with two models; the fields belong to the first."""
     first = {"name": "big", "source": "hf://a/big", "engine": {"args": {"max_num_seqs": 64}}, **model}
     return LLMService.from_manifest(
         {

@@ -1,4 +1,4 @@
-"""What is done about a benchmark and what is said of it, from what is seen."""
+"""Decisions on an observed benchmark, and the status that reports them."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -82,7 +82,7 @@ NO_CLAIM = 'persistentvolumeclaim "weights" not found'
 
 
 def unplaced(message: str) -> dict[str, Any]:
-    """A pod without a node, with the scheduler's message."""
+    """Return a pod without a node, with the scheduler's message."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     found = pod(phase="Pending", conditions=[said])
     del found["spec"]["nodeName"]

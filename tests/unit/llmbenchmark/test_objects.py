@@ -1,4 +1,4 @@
-"""What is made for a benchmark: its Job, what the job is told, and that the runtime reads it."""
+"""Objects of a benchmark: its Job, and the order that the runtime reads from it."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", operator_namespace
 
 
 def made(one: LLMBenchmark, of: LLMService | None = None) -> dict[str, Any]:
-    """The Job."""
+    """Return the Job."""
     return {each["kind"]: each for each in desired(one, target(one, of), PLATFORM)}["Job"]
 
 
@@ -29,7 +29,7 @@ def pod(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(job: dict[str, Any]) -> Order:
-    """The order, as the runtime reads it."""
+    """Return the order as the runtime reads it."""
     [found] = [each for each in pod(job)["containers"][0]["env"] if each["name"] == "DAYBREAK_BENCHMARK"]
     return Order.read(json.loads(found["value"]))
 

@@ -1,4 +1,4 @@
-"""Whether the best settings are written into the LLMService, and what is said of what came of it."""
+"""The best settings as a patch of the LLMService, and the status of the patch and its rollout."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -67,7 +67,7 @@ def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
         ({"recommended": {"dtype": "float16"}}, "own arguments are the best"),
         ({"gain": GainStatus(ratio=1.01, noise=0.05, significant=False)}, "not better beyond noise"),
         ({"gain": None}, "not better beyond noise"),
-        ({"engine_hash": "another"}, "not any more what was measured"),
+        ({"engine_hash": "another"}, "has changed since the measurement"),
     ],
 )
 def test_what_is_not_better_or_was_not_swept_or_measured_is_not_written(
@@ -165,7 +165,7 @@ def test_the_services_own_rollout_says_what_came_of_it(phase: RolloutPhase, stat
     now = seen(with_args(2, max_num_seqs=128), patch=is_written(begun(), 2))
     stale = decide(replace(now, observed_generation=1, rollout=rollout))
     assert stale is not None
-    assert stale.status.state is PatchState.ROLLING_OUT, "the service has not looked at it yet"
+    assert stale.status.state is PatchState.ROLLING_OUT, "the service has not observed the patch yet"
     decision = decide(replace(now, observed_generation=2, rollout=rollout))
     assert decision is not None
     assert (decision.write, decision.status.state) == (False, state)

@@ -1,4 +1,4 @@
-"""The ConfigMap with a report, and what the status says of it."""
+"""The ConfigMap with a report, and the status that names it."""
 
 from dataclasses import replace
 from typing import Any
@@ -44,7 +44,7 @@ def test_it_is_made_of_the_last_word_and_of_no_other() -> None:
 
 
 def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
-    """Where the place of the report cannot be written to, it is not lost."""
+    """A benchmark that cannot write its report to the given place keeps it in the ConfigMap."""
     failed = replace(LAST, files=PAGE, state="Failed", reason="AccessDenied", message="403")
     assert kept(seen(progress=failed)) is not None
 
@@ -52,7 +52,7 @@ def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"foreign": ("ConfigMap/tune-report",)}, "ConfigMap/tune-report belongs to somebody else"),
+        ({"foreign": ("ConfigMap/tune-report",)}, "ConfigMap/tune-report is not managed by Daybreak"),
         ({"refusal": "ConfigMap tune-report: forbidden"}, "benchmarks.reports"),
     ],
 )
@@ -73,7 +73,7 @@ def test_what_has_no_room_is_named() -> None:
     )
     assert found is not None
     assert found.files == ["report.html", "curve.png"]
-    assert found.message == "not kept for want of room (384 KiB): results.json"
+    assert found.message == "not kept over the size limit (384 KiB): results.json"
     assert fitting({"report.html": "x" * (LIMIT + 1)}) == {}
 
 
@@ -88,5 +88,5 @@ def test_a_word_that_is_no_text_is_none() -> None:
 
 
 def test_the_longest_report_fits_into_an_answer() -> None:
-    # Each line of a page escapes some quotes in JSON; here every second character is one.
+    # Each line of a page escapes some quotes in JSON; here every second character is a quote.
     assert len(orjson.dumps('"x' * (LIMIT // 2))) < REPORT_LIMIT - 200 * 1024

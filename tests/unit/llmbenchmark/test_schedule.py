@@ -1,4 +1,4 @@
-"""A benchmark with a schedule, from what is seen and the time."""
+"""A benchmark with a schedule, decided from observations and the time."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -18,12 +18,12 @@ from tests.unit.llmbenchmark.test_decision import LAST, RUNNING
 NIGHTLY = {"start": "0 2 * * *", "timeZone": "Europe/Berlin"}
 EVENING = datetime(2026, 1, 1, 20, tzinfo=UTC)
 NIGHT = datetime(2026, 1, 2, 1, tzinfo=UTC)
-"""Two o'clock in Berlin."""
+"""2:00 in Berlin."""
 FAILED = Progress(state="Failed", final=True, reason="EngineFailed", message="out of memory")
 
 
 class Life:
-    """A benchmark whose status is written at each look, and whose Job is made and taken as is decided."""
+    """A benchmark: each reconcile writes its status, and creates or deletes its Job as decided."""
 
     def __init__(self, at: datetime = EVENING, **spec: Any) -> None:
         self.spec: dict[str, Any] = {"schedule": NIGHTLY, **spec}
@@ -40,7 +40,7 @@ class Life:
         return replace(found, job=self.job, pods=self.pods, progress=self.said)
 
     def look(self, at: datetime | None = None, *, dies: bool = False) -> Decision:
-        """One reconcile; where the operator dies after it has applied, no status is written."""
+        """Reconcile once. If the operator dies after it has applied the decision, no status is written."""
         self.now = at or self.now
         seen = self.seen()
         decision = decide(seen)
@@ -55,7 +55,7 @@ class Life:
         return decision
 
     def settle(self, at: datetime | None = None) -> dict[str, Any]:
-        """As long as something changes."""
+        """Reconcile until the status stays the same, and return it."""
         before: dict[str, Any] = {"-": "-"}
         while before != self.status:
             before = self.status
@@ -63,7 +63,7 @@ class Life:
         return self.status
 
     def ends(self, at: datetime, said: Progress = LAST) -> dict[str, Any]:
-        """Its job tells its end; the Job and its pod go."""
+        """Report the end of the job, then delete the Job and its pod."""
         self.said = said
         self.settle(at)
         self.job, self.said, self.pods = None, None, ()
@@ -131,7 +131,7 @@ def test_a_start_is_taken_once_whenever_the_operator_dies() -> None:
 
 
 def test_what_was_missed_is_made_up_once_and_only_in_time() -> None:
-    """The operator was away for three nights."""
+    """The operator did not run for three nights."""
     late = Life()
     late.settle()
     late.settle(NIGHT + timedelta(days=3, minutes=59))
@@ -165,7 +165,7 @@ def test_what_is_left_of_a_run_goes_before_the_next_one() -> None:
     assert life.status["lastScheduleTime"] == "2026-01-02T01:00:00Z"
     life.pods = ({"metadata": {"name": "p"}},)
     life.look()
-    assert life.status["phase"] == "Succeeded", "its pod is still there, and could be heard"
+    assert life.status["phase"] == "Succeeded", "its pod still exists and could be queried"
     life.settle()
     assert (life.made, life.status["lastScheduleTime"]) == (2, "2026-01-03T01:00:00Z")
 
@@ -183,7 +183,7 @@ def test_suspended_no_run_begins_and_one_under_way_is_given_up() -> None:
     life.spec["suspend"] = False
     found = life.settle(NIGHT + timedelta(days=1, minutes=20))
     assert (life.made, found["nextScheduleTime"]) == (1, "2026-01-04T01:00:00Z"), (
-        "what came meanwhile is not made up"
+        "runs missed while suspended are not made up"
     )
     life.settle(NIGHT + timedelta(days=2))
     assert life.made == 2
@@ -259,4 +259,4 @@ def test_one_that_has_ended_before_it_had_a_schedule_runs_by_it() -> None:
     life.spec["schedule"] = None
     found = life.settle()
     assert "nextScheduleTime" not in found
-    assert life.job is not None, "the run that is under way goes on"
+    assert life.job is not None, "the current run continues"

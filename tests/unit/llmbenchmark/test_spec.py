@@ -1,4 +1,4 @@
-"""What may stand in a benchmark, and what is refused with words that help."""
+"""Fields of a benchmark: valid values, and helpful messages for rejected ones."""
 
 import re
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
 
 
 def examples() -> list[dict[str, Any]]:
-    """What docs/tuning.md shows: a whole benchmark, and parts of others."""
+    """Return the examples of docs/tuning.md: a whole benchmark, and parts of others."""
     page = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text()
     whole = re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     loads = re.findall(r"^      load:\n(?:       .*\n)+", page, re.MULTILINE)

@@ -11,12 +11,12 @@ Manifest = dict[str, Any]
 
 
 def backend(service: str = "one", model: str = "a", **more: Any) -> Manifest:
-    """A backend."""
+    """Return a backend."""
     return {"service": service, "model": model, **more}
 
 
 def route(name: str = "chat", created: str = "2026-01-01T00:00:00Z", **spec: Any) -> Manifest:
-    """A route whose name is its own, with one backend, unless the spec says otherwise."""
+    """Return a route with one backend and only its own name, unless the spec specifies others."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -32,7 +32,7 @@ def route(name: str = "chat", created: str = "2026-01-01T00:00:00Z", **spec: Any
 
 
 def service(name: str = "one", *models: str, state: str = "Open", port: int = 20000) -> Manifest:
-    """An LLMService with models, `a` unless named, whose gates have this state; empty: it has none yet."""
+    """Return an LLMService with models (`a` by default) and gates in this state; empty: without gates."""
     called = models or ("a",)
     gates = [{"name": model, "state": state, "epoch": 1, "adapters": [f"{model}-tuned"]} for model in called]
     gate = {"port": port, "models": gates}
@@ -45,7 +45,7 @@ def service(name: str = "one", *models: str, state: str = "Open", port: int = 20
 
 
 def server(name: str = "own", model: str = "m", *, state: str = "Open", protocol: str = "OpenAI") -> Manifest:
-    """A ModelServer whose gate has this state; empty: it has none yet."""
+    """Return a ModelServer with a gate in this state; empty: without a gate."""
     gate = {"port": 20002, "protocol": protocol, "models": [{"name": model, "state": state, "epoch": 1}]}
     created = "2026-01-01T00:00:00Z"
     return {
@@ -57,17 +57,17 @@ def server(name: str = "own", model: str = "m", *, state: str = "Open", protocol
 
 
 def named(manifest: Manifest) -> ServiceName:
-    """What a service of the tests is called."""
+    """Return the name of a service of the tests."""
     return ServiceName(manifest.get("kind", "LLMService"), manifest["metadata"]["name"])
 
 
 def there(*services: Manifest) -> dict[ServiceName, dict[str, BackendState]]:
-    """The models of services."""
+    """Return the models of services."""
     return {named(each): models(each) for each in services}
 
 
 def canary(**more: Any) -> Manifest:
-    """A canary of three steps of ten minutes."""
+    """Return a canary of three steps of 10 minutes."""
     steps = [{"weight": weight, "duration": "10m"} for weight in (5, 25, 100)]
     analysis = {"errorRate": 0.01, "ttftP95": 1.5, "latencyP99": 1.5}
     return {"service": "next", "model": "c", "steps": steps, "analysis": analysis, **more}

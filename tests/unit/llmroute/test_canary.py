@@ -1,4 +1,4 @@
-"""A canary, step by step: what it waits for, when it goes on, when it returns, and what the status says."""
+"""A canary, step by step: conditions for the next step, for the rollback, and the status of each."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ FAST, SLOW = Histogram({10: 1}), Histogram({30: 1})
 
 
 class Rollout:
-    """A route with a canary, which is reconciled when the test says so."""
+    """A route with a canary that is reconciled at given times."""
 
     def __init__(self, **spec: Any) -> None:
         backends = [backend(weight=60), backend("two", "b", weight=40), backend("next", "c")]
@@ -29,22 +29,22 @@ class Rollout:
 
     @property
     def status(self) -> Manifest:
-        """What was said."""
+        """Return the latest status."""
         found: Manifest = self.manifest["status"]
         return found
 
     @property
     def weights(self) -> list[int]:
-        """What gateways go by."""
+        """Return the weights that gateways use."""
         return [each["weight"] for each in self.status["backends"]]
 
     def condition(self, kind: str) -> tuple[str, str]:
-        """A condition and its reason."""
+        """Return the status and the reason of a condition."""
         found = {each["type"]: each for each in self.status["conditions"]}
         return found[kind]["status"], found[kind]["reason"]
 
     def message(self) -> str:
-        """What the condition says."""
+        """Return the message of the condition `Canary`."""
         found = {each["type"]: each for each in self.status["conditions"]}
         return str(found["Canary"]["message"])
 
@@ -58,7 +58,7 @@ class Rollout:
         others: Histogram = FAST,
         stable_errors: int = 0,
     ) -> None:
-        """Requests have come since the step began; the canary has got its part of them."""
+        """Report requests since the step began, with the canary's part of them."""
         mine = round(number * part)
         rest = number - mine
         of: Mapping[str, Tally] = {
@@ -68,7 +68,7 @@ class Rollout:
         self.told["g"] = Told("g", False, RouteTally(self.status["counts"]["startTime"], of))
 
     def look(self, minutes: float = 0) -> float | None:
-        """So much later it is reconciled. Returns when it is to be looked at again."""
+        """Reconcile after this number of minutes, and return the seconds until the next reconcile."""
         self.now += timedelta(minutes=minutes)
         each = seen_route(self.manifest, tuple(self.told.values()))
         names = (("one", "a"), ("two", "b"), ("next", "c"))
@@ -89,7 +89,7 @@ def many(times: Histogram, number: int) -> Histogram:
 
 @pytest.fixture
 def rollout() -> Rollout:
-    """One that has begun."""
+    """Return a rollout that has begun."""
     found = Rollout()
     found.look()
     return found
@@ -99,7 +99,7 @@ def test_it_begins_with_the_first_step(rollout: Rollout) -> None:
     assert rollout.weights == [285, 190, 25]
     assert [each["share"] for each in rollout.status["backends"]] == [0.57, 0.38, 0.05]
     assert rollout.condition("Canary") == ("True", "CanaryProgressing")
-    assert "step 1 of 3: 5 % of the requests; goes on at 2026-01-01T00:10:00Z" in rollout.message()
+    assert "step 1 of 3: 5 % of the requests; continues at 2026-01-01T00:10:00Z" in rollout.message()
     assert rollout.condition("Ready") == ("True", "Routed")
     assert rollout.news == [(False, "CanaryProgressing"), (False, "Routed")]
     assert rollout.look(1) == 540.0
@@ -126,7 +126,7 @@ def test_it_goes_on_by_itself_to_the_last_step(rollout: Rollout) -> None:
 
 
 def at_weight_100(rollout: Rollout, before: Histogram = FAST) -> None:
-    """Lead a canary to its last step. The others err in one of 200 requests."""
+    """Advance a canary to its last step. One in 200 requests to the other backends fails."""
     for percent in (5, 25):
         rollout.got(number=4000, part=percent / 100, times=before, others=before, stable_errors=20)
         rollout.look(11)
@@ -192,7 +192,9 @@ def test_with_errors_only_it_is_never_promoted(limit: dict[str, float]) -> None:
     rollout.got(errors=10, number=10, part=1)
     rollout.look(20)
     if "errorRate" not in limit:
-        assert "waits for requests: errors exceed maxErrorRate (50 %), by chance or not" in rollout.message()
+        assert (
+            "waits for requests: errors exceed maxErrorRate (50 %), possibly by chance" in rollout.message()
+        )
     rollout.got(errors=20, number=20, part=1)
     rollout.look(1)
     assert rollout.status["canary"]["phase"] == "RolledBack"
@@ -290,7 +292,7 @@ def test_without_the_canary_the_weights_of_the_spec_hold(rollout: Rollout) -> No
 def test_a_canary_that_is_not_there_yet_waits() -> None:
     rollout = Rollout(canary=canary(model="d"), backends=[backend(weight=1), backend("next", "d", weight=0)])
     rollout.look()
-    assert rollout.condition("Ready") == ("False", "BackendNotFound"), "it is to get requests"
+    assert rollout.condition("Ready") == ("False", "BackendNotFound"), "the canary must receive requests"
     rollout.look(60)
     assert rollout.status["canary"]["step"] == 1
 

@@ -1,4 +1,4 @@
-"""Whether a canary is worse beyond noise: bounds hold, clear cases are found, equal ones are left alone."""
+"""Significance of a canary's errors and latency: correct bounds, and equal canaries are left alone."""
 
 import math
 import random
@@ -40,7 +40,7 @@ def test_what_was_seen_lies_between_the_bounds(hits: int, number: int) -> None:
 
 
 def test_the_bounds_are_those_of_the_binomial_distribution() -> None:
-    """Where nothing or everything is a hit, they can be told exactly."""
+    """If no request or every request is a hit, the bounds have a closed form."""
     assert at_most(0, 1000) == pytest.approx(1 - math.exp(-math.log(10_000) / 1000))
     assert at_least(1000, 1000) == pytest.approx(math.exp(-math.log(10_000) / 1000))
     assert (at_least(0, 10), at_most(10, 10)) == (0, 1)
@@ -103,14 +103,14 @@ def test_times() -> None:
     assert worse(limit, few, answers(2000, first=fast)) is None, "fewer than needed: it may be warming up"
     assert worse(limit, answers(100, first=slow), answers(2000, first=slow)) is None
     assert worse(limit, answers(100, first=slow), answers(0)) is None
-    # A P99 is known from some 900 requests on, of the others too.
+    # A P99 is known from about 900 requests, also for the other backends.
     late = analysis(latencyP99=1.5, minRequests=1)
     assert worse(late, answers(1000, first=slow), answers(500, first=times(b10=500))) is None
     assert worse(late, answers(1000, first=slow), answers(2000, first=times(b10=2000))) is not None
 
 
 def test_the_next_bucket_is_no_difference_of_a_fifth() -> None:
-    """Buckets are as wide as the differences that are found in them."""
+    """Buckets are as wide as the differences that the comparison detects."""
     one, next_ = times(b10=10_000), times(b11=10_000)
     assert bound_ms(11) / bound_ms(10) < 1.2
     assert worse(analysis(ttftP95=1.2), answers(10_000, first=next_), answers(10_000, first=one)) is None
@@ -118,7 +118,7 @@ def test_the_next_bucket_is_no_difference_of_a_fifth() -> None:
 
 @pytest.mark.parametrize("part", [0.001, 0.02, 0.3])
 def test_equal_ones_that_are_looked_at_over_and_over_are_left_alone(part: float) -> None:
-    """A hundred canaries that are as good as the others, each looked at after every ten requests."""
+    """Compare each of 100 canaries that equal the others after every ten requests."""
     limit, wrong = analysis(errorRate=0), 0
     chance = random.Random(17)  # noqa: S311 -- chance, not secrecy
     for _ in range(100):

@@ -1,4 +1,4 @@
-"""What backends have got: added up over gateways that come and go, and written rarely."""
+"""Request counts of backends: added up over gateways that start and end, and written rarely."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -16,13 +16,13 @@ BACKENDS = [backend(weight=9), backend("two", "b", weight=1)]
 
 
 def told(gateway: str, *sent: int, gone: bool = False, since: str = SINCE) -> Told:
-    """What a gateway has sent to both backends; one in ten of it was answered 500."""
+    """Return the report of a gateway that sent requests to both backends; one in ten received 500."""
     tallies = [Tally(n, n, n // 10, Histogram({10: n}), Histogram({20: n})) for n in sent]
     return Told(gateway, gone, RouteTally(since, dict(zip(("one/a", "two/b"), tallies, strict=True))))
 
 
 def look(manifest: Manifest, said: Sequence[Told] = (), seconds: float = 0) -> float | None:
-    """Reconcile: the manifest gets its status. Returns when it is to be looked at again."""
+    """Reconcile, update the manifest's status, and return the seconds until the next reconcile."""
     now = NOW + timedelta(seconds=seconds)
     each = seen_route(manifest, tuple(said))
     services = there(service(), service("two", "b"), server())
@@ -33,7 +33,7 @@ def look(manifest: Manifest, said: Sequence[Told] = (), seconds: float = 0) -> f
 
 
 def got(manifest: Manifest) -> list[tuple[int, int, float]]:
-    """What the status says that both have got."""
+    """Return the requests, errors and observed share of both backends in the status."""
     return [
         (each["requests"], each["errors"], each["observedShare"]) for each in manifest["status"]["backends"]
     ]
@@ -78,7 +78,7 @@ def test_a_change_of_weights_counts_anew() -> None:
     assert manifest["status"]["counts"]["startTime"] == "2026-01-01T00:01:01Z"
     assert got(manifest) == [(0, 0, 0.0), (0, 0, 0.0)]
     look(manifest, [told("g1", 91, 11), told("g2", 3, 1, since="2026-01-01T00:01:01Z")], 100)
-    assert got(manifest)[0] == (3, 0, 0.75), "who has not heard of it counts nothing"
+    assert got(manifest)[0] == (3, 0, 0.75), "a gateway with the previous start time counts nothing"
     for weight in (3, 4):
         manifest["spec"]["backends"][1]["weight"] = weight
         look(manifest, (), 100)
@@ -96,7 +96,7 @@ def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
     written = manifest["status"]
     assert look(manifest, gone, 200) is None
     assert manifest["status"] == written
-    # Another operator has never heard of the one that has gone.
+    # A restarted operator has no reports from the terminated gateway.
     assert look(manifest, [told("g2", 90, 10)], 300) is None
     look(manifest, [told("g2", 91, 10), told("g3", 9, 1, gone=True)], 400)
     assert got(manifest)[0][0] == 199
@@ -135,7 +135,7 @@ def test_a_model_server_is_counted_by_the_name_that_gateways_have_for_it() -> No
         ("LLMService", 3),
         ("ModelServer", 5),
     ]
-    # It is kept when the gateway is not heard any more, and nothing begins anew.
+    # The count is kept when the gateway no longer reports, and it does not restart.
     before = manifest["status"]
     assert [(each["kind"], each["service"]) for each in before["counts"]["ended"]] == [
         ("LLMService", "one"),

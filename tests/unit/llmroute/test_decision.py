@@ -1,4 +1,4 @@
-"""Which names lead where, and what the status says of it."""
+"""Names and backends of routes, and the status that reports them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -78,14 +78,14 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
         (
             OwnAddress(None),
             ("False", "AddressConflict"),
-            "has 256 own addresses for routes, and all are taken",
+            "has 256 dedicated addresses for routes, and all are used",
         ),
         (
             OwnAddress(19000, foreign="Service/chat"),
             ("False", "AddressConflict"),
             "Service/chat exists and is not managed",
         ),
-        (OwnAddress(19000, leaving=True), ("False", "AddressConflict"), "a route that had this name before"),
+        (OwnAddress(19000, leaving=True), ("False", "AddressConflict"), "an earlier route with this name"),
         (
             OwnAddress(19000, refusal="Service chat: no"),
             ("False", "AddressRejected"),
@@ -102,7 +102,7 @@ def test_an_address_of_its_own(address: OwnAddress, ready: tuple[str, str], said
     assert said in message(status, "Ready")
     stalled = ready[0] == "False" and not address.leaving
     assert conditions(status)["Stalled"][0] == str(stalled)
-    assert status.names == ["chat"], "it is served at the common address, whatever becomes of its own"
+    assert status.names == ["chat"], "the common address serves it, regardless of its dedicated address"
     where = ("http://chat.ns.svc/v1", 19000) if address.there else (None, None)
     assert (status.url, status.port) == where
 
@@ -145,7 +145,7 @@ def test_a_backend_that_cannot_be_asked_is_named(
 
 
 def test_a_model_server_is_a_backend_as_any_other() -> None:
-    """Of the same name as a service, too: both objects may be there, though one has no address."""
+    """A ModelServer can have the name of a service: both objects can exist, though one has no address."""
     canaried = canary(kind="ModelServer", service="own", model="m")
     _, status = one(route(backends=[backend(), OWN], canary=canaried), [service(), server(state="Closed")])
     assert conditions(status)["Ready"] == ("True", "Routed")
@@ -181,7 +181,7 @@ def test_a_name_that_another_kinds_model_has_leads_to_that_model() -> None:
 
 
 def test_a_backend_without_a_weight_may_be_missing() -> None:
-    """As at the beginning of a canary, or after its end."""
+    """At the beginning of a canary, or after its end, the backend may not exist."""
     _, status = one(route(backends=[backend(), backend("next", "b", weight=0)]), [service()])
     assert conditions(status)["Ready"] == ("True", "Routed")
     assert status.backends[1].state is BackendState.MISSING

@@ -1,4 +1,4 @@
-"""Models that get what others do not take: the status says them, and what each has got."""
+"""Fallback models: the status lists them, and their number of requests."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -35,7 +35,7 @@ def test_a_fallback_that_is_not_there_is_said() -> None:
 
 
 def look(manifest: Manifest, seconds: float, *, gone: bool = False, **tallies: Tally) -> None:
-    """Reconcile, with what one gateway tells of `a` and `b`."""
+    """Reconcile with the tallies of `a` and `b` from one gateway."""
     now = NOW + timedelta(seconds=seconds)
     names = {"a": "one/a", "b": "two/b", "c": "next/c", "outside": "external.api.example.com/big"}
     since = manifest.get("status", {}).get("counts", {}).get("startTime", "")
@@ -55,13 +55,13 @@ def test_a_request_counts_for_who_kept_it() -> None:
         for each in manifest["status"]["backends"]
     ]
     assert rows == [(70, 0.7, 30), (30, 0.3, 0)]
-    # Sent first, and passed on later: fewer are kept, and it is written all the same.
+    # The gateway sends requests first and forwards some later: fewer are kept, and the status shows that.
     look(manifest, 120, a=Tally(sent=100, answered=60, passed_on=40), b=Tally(sent=40, answered=40))
     assert [each["requests"] for each in manifest["status"]["backends"]] == [60, 40]
 
 
 def test_a_canary_is_not_compared_with_a_fallback() -> None:
-    """Its errors are those of what others did not take."""
+    """The fallback's errors belong to requests that the other backends did not serve."""
     both = [backend(), backend("next", "c")]
     limits = {"errorRate": 0.01, "minRequests": 10}
     manifest = route(backends=both, fallback=[backend("two", "b")], canary=canary(analysis=limits))
@@ -99,16 +99,16 @@ def test_an_external_model_is_counted_beside_the_others() -> None:
     found = manifest["status"]["externalFallback"]
     assert (found["requests"], found["errors"], found["observedShare"]) == (10, 1, 0.25)
     assert [each["observedShare"] for each in manifest["status"]["backends"]] == [0.75]
-    # It is written rarely, as what others got, and once.
+    # The status of external models is written as rarely as that of the others, and once.
     before = manifest["status"]
     look(manifest, 70, a=Tally(sent=40, answered=30, passed_on=10), outside=mine)
     assert manifest["status"] == before
-    # What a gateway had counted that has gone is kept.
+    # The counts of a terminated gateway are kept.
     look(manifest, 120, gone=True, a=Tally(sent=40, answered=30, passed_on=10), outside=mine)
     look(manifest, 180)
     assert manifest["status"]["externalFallback"] == found
 
 
 def conditions_of(manifest: Manifest) -> dict[str, str]:
-    """Conditions of a status."""
+    """Return the conditions of a status."""
     return {each["type"]: each["status"] for each in manifest["status"]["conditions"]}

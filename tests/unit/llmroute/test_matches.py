@@ -1,4 +1,4 @@
-"""Requests that take other backends: what the status says of them, and what gateways make of it."""
+"""Requests that match other backends: the status that lists them, and the gateways' shares."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Regular expressions of routes, as Lua has them."""
+"""Regular expressions of routes, converted for Lua."""
 
 import re
 import string

@@ -1,4 +1,4 @@
-"""The form of an LLMRoute: defaults, rules, and messages that a person can act on."""
+"""The form of an LLMRoute: defaults, rules, and messages with a fix."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.unit.llmroute.routes import backend, canary, route
 
 
 def canaried(**more: Any) -> dict[str, Any]:
-    """A route with a canary."""
+    """Return a route with a canary."""
     return route(backends=[backend(), backend("next", "c")], canary=canary(**more))
 
 
@@ -24,7 +24,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         route(backends=[backend(weight=0), backend("two", weight=0)]),
         "one of the backends needs a weight above 0",
     ),
-    "a header of our own": (
+    "a header of Daybreak": (
         route(sessionAffinity={"header": "X-Daybreak-Model"}),
         "headers that begin with x-daybreak- never come from a client",
     ),
@@ -86,7 +86,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         route(matches=[{"headers": [{"name": "a", "exact": "b", "prefix": "b"}], "backends": [backend()]}]),
         "one of exact, prefix and regex is needed",
     ),
-    "a header of our own in a match": (
+    "a header of Daybreak in a match": (
         route(
             matches=[{"headers": [{"name": "X-Daybreak-Key-Name", "exact": "b"}], "backends": [backend()]}]
         ),
@@ -113,7 +113,7 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
         route(backends=[backend("next", "c")], canary=canary()),
         "another backend than the canary needs a weight above 0",
     ),
-    "a canary beside one that gets nothing": (
+    "a canary and a backend without requests": (
         route(backends=[backend("next", "c"), backend(weight=0)], canary=canary()),
         "another backend than the canary needs a weight above 0",
     ),
@@ -151,7 +151,7 @@ def test_editors_take_what_the_operator_takes() -> None:
 
 
 def test_backends_are_told_apart_by_service_and_model() -> None:
-    """So that a program may change one weight by server-side apply."""
+    """A program can then change one weight by server-side apply."""
     spec = crd.CRD.schema()["properties"]["spec"]["properties"]["backends"]
     assert spec["x-kubernetes-list-type"] == "map"
     assert spec["x-kubernetes-list-map-keys"] == ["service", "model"]

@@ -1,4 +1,4 @@
-"""Decide on a LLMService and describe it, with nothing applied between."""
+"""Decide about an LLMService and describe it, without applying the decision in between."""
 
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.kinds.llmservice.observe.observed import Observed
@@ -9,5 +9,5 @@ Decision = decisions.Decision[LLMServiceStatus]
 
 
 def decide(seen: Observed) -> Decision:
-    """Decide on one, and describe it."""
+    """Decide about an observed service, and describe it."""
     return decisions.decided(seen, WAYS)

@@ -1,4 +1,4 @@
-"""What one LLMService costs beside others: a reconcile reads as much, however many there are."""
+"""Cost of one LLMService alongside others: the reads of a reconcile do not grow with their number."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -26,14 +26,14 @@ ONE = Key("default", "chat")
 
 
 class Server:
-    """An API server that keeps what it is told to, and counts it."""
+    """API server that stores and counts the applied objects."""
 
     def __init__(self) -> None:
         self.version = 0
         self.asked: list[str] = []
 
     def stored(self, found: Manifest) -> Manifest:
-        """With what the API server gives an object."""
+        """Add the fields that the API server sets."""
         self.version += 1
         given = {"uid": f"uid-{self.version}", **found["metadata"], "resourceVersion": str(self.version)}
         return {**found, "metadata": given}
@@ -45,12 +45,12 @@ class Server:
         return self.stored(body)
 
     async def find(self, resource: Resource, path: str) -> None:
-        """Nothing is found."""
+        """Return None: no object exists."""
         self.asked.append(f"get {resource.kind}")
 
 
 class NoGateway:
-    """No gateway runs."""
+    """Source of gateway reports without a gateway."""
 
     def heard(self, _: Key) -> tuple[()]:
         return ()
@@ -61,15 +61,18 @@ class NoGateway:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The cache's clock."""
+    """Set the cache's clock."""
     found = Clock()
     monkeypatch.setattr(cache, "time", SimpleNamespace(monotonic=found))
     return found
 
 
 async def _cost(clock: Clock, others: int, waited: float = 0.0) -> tuple[int, int, list[str]]:
-    """What making one service takes beside so many others, each with a pod, after it has waited in the queue
-    for so many seconds: objects that are read, names that are gone through, and requests."""
+    """Return the cost of creating one service alongside `others` services with a pod each.
+
+    The service has waited in the work queue for `waited` seconds. The cost consists of the read objects, the
+    iterated names, and the requests.
+    """
     server, known = Server(), Counted()
     for number in range(others):
         for namespace in ("default", "other"):

@@ -1,4 +1,4 @@
-"""One reconcile of a service that is about to sleep, with everything around it played."""
+"""One reconcile of a service that is about to sleep, with fake surroundings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -33,7 +33,7 @@ KEY = Key("default", "chat")
 
 
 class Surroundings:
-    """What a reconciler has around it; keeps what it did, in order."""
+    """Fake surroundings of a reconciler, which record its actions in order."""
 
     resource = LLM_SERVICES
 
@@ -49,23 +49,23 @@ class Surroundings:
             self.cache.put(of(manifest), manifest)
 
     def observe(self, key: Key) -> Observed:
-        """What is seen, in place of the observer."""
+        """Return the observed state, in place of the observer."""
         return self.world.seen
 
     def owner(self, key: Key) -> Key:
-        """The owner of its objects, in place of the observer."""
+        """Return the owner of the objects, in place of the observer."""
         return key
 
     def again(self, key: Key, seen: Observed) -> Observed:
-        """The objects of now, in place of the observer."""
+        """Return the current objects, in place of the observer."""
         return self.world.seen
 
     async def live(self, wanted: Manifest) -> Manifest | None:
-        """The object as it is, in place of the applier."""
+        """Return the current object, in place of the applier."""
         return self._live.get(wanted["kind"])
 
     async def apply(self, wanted: Manifest, live: Manifest | None) -> bool:
-        """Write an object, in place of the applier; only what sleep takes is of interest."""
+        """Write an object, in place of the applier; record only writes that release pods."""
         if wanted["kind"] == "RayService" and live is not None and wanted["spec"] != live["spec"]:
             self.did.append("RayService")
         return False
@@ -75,10 +75,10 @@ class Surroundings:
         self.did.append(f"no {live['kind']}")
 
     def forget(self, key: Key) -> None:
-        """Nothing is noted of a service."""
+        """Record nothing about a service."""
 
     async def request(self, verb: str, resource: Resource, path: str, **options: Any) -> Mapping[str, Any]:
-        """Take a write to the API server."""
+        """Accept a write to the API server."""
         body = options.get("body")
         if resource is RAY_CLUSTERS:
             self.did.append("RayCluster")
@@ -106,7 +106,7 @@ def _stored(manifest: Manifest) -> Manifest:
 
 
 def _about_to_sleep(depth: str) -> World:
-    """Its status says that it sleeps, and nothing has been taken yet."""
+    """Return a world whose status shows sleep before its pods have been released."""
     world = asleep(sleep={"afterIdle": "10m", "depth": depth})
     metadata = {**world.seen.manifest["metadata"], "resourceVersion": "1"}
     ray = running(world)
@@ -149,7 +149,7 @@ async def test_a_sleep_that_stands_in_the_status_is_carried_out(depth: str, take
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 async def test_who_comes_before_it_is_carried_out_turns_it_round(depth: str) -> None:
-    """What would be taken now would have to be made again at once, by a whole wake."""
+    """Released pods would have to be recreated immediately, by a complete wake."""
     around = Surroundings(_about_to_sleep(depth))
     around.world.seen = replace(around.world.seen, gateway=view(held=1))
     assert await _reconciler(around).reconcile(KEY) == 0.0, "the next one follows at once"

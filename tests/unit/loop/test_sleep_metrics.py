@@ -1,4 +1,4 @@
-"""What sleep saves is counted while it lasts; a wake is counted when it has ended."""
+"""The savings of sleep are counted while it lasts; a wake is counted after its end."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, GPU_MODEL, M
 
 
 def status(**wake: Any) -> Any:
-    """A status with the last wake of one model."""
+    """Return a status with the last wake of one model."""
     return {"gate": {"models": [{"name": "m", "wake": {"depth": "Workers", **wake}}]}}
 
 
@@ -28,7 +28,7 @@ HELD, WAKES, SLEEPS = Accelerators(held=2), Accelerators(waking=2), Accelerators
 
 
 def later(seconds: float) -> datetime:
-    """A moment after the first one."""
+    """Return a time after the first one."""
     return NOW + timedelta(seconds=seconds)
 
 
@@ -58,7 +58,7 @@ def test_what_others_wait_for_is_counted_and_never_becomes_less() -> None:
     waited = Accelerators(held=2, waited_for=1)
     sums = count(count(None, HELD, NOW), waited, later(10))
     assert (sums.contended_seconds, sums.contended) == (None, 1)
-    # A new operator does not know yet that somebody waits, and then it does.
+    # A restarted operator does not know at first that other services wait, and then does.
     for second, now, expected in ((70, HELD, 60), (75, waited, 60), (85, SLEEPS, 70), (900, HELD, 70)):
         said = sums.model_dump(mode="json", by_alias=True, exclude_none=True)
         before = savings_before({"savings": said})
@@ -66,7 +66,7 @@ def test_what_others_wait_for_is_counted_and_never_becomes_less() -> None:
         sums = count(before, now, later(second))
         assert sums.contended_seconds == expected
     assert sums.awake_seconds == 2 * 85, "it is a part of what was held"
-    # A clock that goes back counts nothing twice, and takes nothing away.
+    # If the clock goes back, no time is counted twice, and none is subtracted.
     assert count(count(sums, waited, later(1000)), HELD, later(500)).contended_seconds == 70
 
 
@@ -104,7 +104,7 @@ def test_prometheus_reads_how_long_a_wait_may_still_be() -> None:
 
 
 def told(savings: Savings) -> dict[tuple[str, str], float]:
-    """What Prometheus would read, by service and state."""
+    """Return the exported values, by service and state."""
     family, _ = savings.collect()
     return {
         (sample.labels["service"], sample.labels["state"]): sample.value
@@ -123,7 +123,7 @@ def test_it_grows_while_the_service_sleeps() -> None:
 
 
 def held(model: Manifest, **spec: Any) -> int:
-    """Accelerators of a model that is awake."""
+    """Return the accelerators of an awake model."""
     found = service(model, **spec)
     return accelerators_awake(found.workload, found.spec.models[0])
 
@@ -140,7 +140,7 @@ def test_it_is_told_with_the_other_metrics() -> None:
 
 
 def gates(**models: IdleStatus | None) -> GateStatus:
-    """What a status says of these models."""
+    """Return the gate status of these models."""
     each = {
         "state": "Open",
         "epoch": 1,
@@ -153,7 +153,7 @@ def gates(**models: IdleStatus | None) -> GateStatus:
 
 
 def idle_told(times: IdleTimes) -> dict[tuple[str, str, str], float]:
-    """What metrics say of idle times, by metric, service and model."""
+    """Return the exported idle times, by metric, service and model."""
     return {
         (family.name, sample.labels["service"], sample.labels["model"]): sample.value
         for family in times.collect()
@@ -178,7 +178,7 @@ def test_the_idle_times_of_each_model() -> None:
 
 
 def counted(name: str, before: Any, after: Any) -> float:
-    """How many wakes of that service are counted after these two statuses."""
+    """Return the number of counted wakes of that service after these two statuses."""
     count_wakes(OwnerKey.of_label("ns", name), before, after)
     return float(metrics.WAKES.labels("ns", name, "m", "Workers")._value.get())
 

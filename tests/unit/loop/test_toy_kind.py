@@ -1,4 +1,4 @@
-"""A whole kind behind a gateway in one file: what a kind consists of, and that the shared loop runs it."""
+"""A whole kind behind a gateway in one file: the parts of a kind, and a run in the shared loop."""
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
@@ -55,7 +55,7 @@ UP = [{"type": "Ready", "status": "True"}]
 
 
 class ToySpec(ApiModel):
-    """What a person writes."""
+    """Spec, as a user writes it."""
 
     sleep: Sleep | None = None
     state: State | None = None
@@ -76,21 +76,21 @@ class Toy:
 
     @property
     def owner(self) -> str:
-        """Value of the owner label of its objects."""
+        """Return the value of the owner label of the Toy's objects."""
         return self.name
 
     @property
     def sleeps(self) -> Mapping[str, Sleep | None]:
-        """When it sleeps, by the name of its one gate."""
+        """Return the sleep setting, by the name of the only gate."""
         return {self.name: self.spec.sleep}
 
     def starts_asleep(self, gate: str) -> bool:
-        """Return False: a new one starts awake."""
+        """Return False: a new Toy starts awake."""
         return False
 
     @property
     def workload(self) -> RayWorkload:
-        """Its pods."""
+        """Return the workload with the pods of the Toy."""
         pod = Model.model_validate(
             {"name": self.name, "source": "file:///none", "accelerator": {"kind": "cpu"}}
         )
@@ -98,7 +98,7 @@ class Toy:
 
 
 class ToyStatus(ApiModel):
-    """What the operator reports."""
+    """Status, as the operator reports it."""
 
     observed_generation: int
     phase: str
@@ -110,20 +110,20 @@ class ToyStatus(ApiModel):
     pods: int = 0
 
 
-# What is observed of it.
+# Observation.
 
 
 @dataclass(frozen=True)
 class Observed(observed.OneGate[Toy]):
-    """A Toy and its surroundings."""
+    """Observed Toy and its surroundings."""
 
     def misfits_of(self, subject: Toy, nodes: tuple[Node, ...]) -> tuple[Misfit, ...]:
-        """Return what of it fits on no node."""
+        """Return the pods that fit on no node."""
         return fit.fit(subject.workload, nodes, head=False)
 
 
 class Observer(observer.Observer[Observed]):
-    """Reads the cache."""
+    """Observer that reads the cache."""
 
     resource = TOYS
 
@@ -135,19 +135,19 @@ class Observer(observer.Observer[Observed]):
         return Observed(manifest, toy, (), now)
 
     def objects(self, key: Key, seen: Observed) -> Observed:
-        """Add nothing: its pods are observed of every workload."""
+        """Add nothing: the pods of every workload are observed anyway."""
         return seen
 
     def questions(self, subject: Toy) -> Sequence[Question]:
-        """Return what is asked of the nodes."""
+        """Return the questions about the nodes."""
         return fit.questions(subject.workload, head=False)
 
 
-# Its assessment.
+# Assessment.
 
 
 class View(view.View[Observed, Toy]):
-    """A Toy, assessed: it answers as soon as a pod is ready."""
+    """Assessed Toy: it serves when a pod is ready."""
 
     noun = "toy"
     kind = TOYS.kind
@@ -163,17 +163,17 @@ class View(view.View[Observed, Toy]):
 
     @property
     def url(self) -> str:
-        """Where it is asked."""
+        """Return the address at which the Toy is probed."""
         return names.address(self.subject.name, self.subject.namespace)
 
     @property
     def current_pods(self) -> Sequence[PodView]:
-        """Its pods."""
+        """Return the pods that count."""
         return [pod for pod in self.pods if pod.counts]
 
     @property
     def answering(self) -> bool:
-        """Whether a pod is ready."""
+        """Return True if a pod is ready."""
         return any(pod.ready for pod in self.current_pods)
 
 
@@ -183,18 +183,18 @@ def course(found: View) -> Course:
 
 
 def status(found: View, outcome: Outcome) -> ToyStatus:
-    """Return its status."""
+    """Return the status of the Toy."""
     pods = GateBackend(cluster=found.subject.owner, port=8000)
     return ToyStatus(**report.common(found, outcome, [pods]).fields(), pods=len(found.current_pods))
 
 
 def as_before(seen: Observed, reason: Reason, message: str) -> ToyStatus:
-    """Return the status of one that cannot be read."""
+    """Return the status of an invalid Toy."""
     return report.as_before(ToyStatus, seen, reason, message)
 
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:
-    """Assess what was observed."""
+    """Assess an observed Toy."""
     assert seen.subject is not None
     return View(seen, seen.subject, blocked)
 
@@ -202,11 +202,11 @@ def view_of(seen: Observed, blocked: Problem | None = None) -> View:
 WAYS = Ways(TOYS.kind, view_of, status, as_before, course)
 
 
-# Its objects.
+# Objects.
 
 
 class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
-    """Makes its Deployment."""
+    """Builder of the Deployment."""
 
     def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
         """Return its Deployment, without pods while it sleeps."""
@@ -221,7 +221,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
         return [deployment]
 
     def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
-        """Return its Deployment beside the one that is there."""
+        """Return the plan for the Deployment, given the existing one."""
         assert seen.subject is not None
         surplus = live.surplus(Owner(TOYS, ONE, seen.subject.uid), [DEPLOYMENTS], wanted)
         targets = tuple(Target(each, live.find(each)) for each in wanted)
@@ -232,7 +232,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
 
 
 class Gateways:
-    """One gateway, with a report that a test sets."""
+    """Fake source of one gateway, with a report that a test sets."""
 
     def __init__(self) -> None:
         self.held = 0
@@ -248,20 +248,20 @@ class Gateways:
 
 
 class Merging(Server):
-    """An API server that keeps the spec when a status is written."""
+    """Fake API server that keeps the spec when a status is written."""
 
     def __init__(self, spec: dict[str, Any]) -> None:
         super().__init__()
         self.spec = spec
 
     def stored(self, found: dict[str, Any]) -> dict[str, Any]:
-        """With what the API server gives an object."""
+        """Add the fields that the API server sets."""
         kept = {"spec": self.spec} if found.get("kind") == TOYS.kind else {}
         return super().stored({**found, **kept})
 
 
 class World:
-    """The API server's objects, and the loop."""
+    """API server's objects, and the loop."""
 
     def __init__(self, **spec: Any) -> None:
         self.cache, self.gateways, self.server = Cache(), Gateways(), Merging(spec)
@@ -274,12 +274,12 @@ class World:
         self.cache.put(TOYS, self.server.stored({"kind": TOYS.kind, "metadata": metadata}))
 
     async def reconcile(self, times: int = 3) -> None:
-        """Reconcile until it rests."""
+        """Reconcile until no further reconcile is due."""
         for _ in range(times):
             await self.kind.reconcile(ONE)
 
     def pod(self, conditions: Collection[Mapping[str, str]]) -> None:
-        """Play its pod."""
+        """Set the state of the Toy's pod."""
         labels = names.labels("toy.ball", "toy")
         metadata = {"name": "ball-1", "namespace": "default", "labels": labels}
         found = {
@@ -290,7 +290,7 @@ class World:
         self.cache.put(PODS, self.server.stored(found))
 
     def age(self) -> None:
-        """Move what the status says of its gate an hour into the past."""
+        """Move the times of the gate's status one hour into the past."""
         found = self.cache.get(TOYS, ONE)
         assert found is not None
         aged = copy.deepcopy(found)
@@ -300,19 +300,19 @@ class World:
 
     @property
     def status(self) -> dict[str, Any]:
-        """Its status."""
+        """Return the status of the Toy."""
         found = self.cache.get(TOYS, ONE)
         assert found is not None
         return dict(found["status"])
 
     @property
     def gate(self) -> ModelGate:
-        """Its gate."""
+        """Return the gate of the Toy."""
         return ModelGate.model_validate(self.status["gate"]["models"][0])
 
     @property
     def replicas(self) -> int:
-        """Pods that its Deployment asks for."""
+        """Return the number of pods that the Deployment requests."""
         found = self.cache.get(DEPLOYMENTS, Key("default", "ball-toy"))
         assert found is not None
         return int(found["spec"]["replicas"])

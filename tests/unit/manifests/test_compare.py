@@ -1,4 +1,4 @@
-"""Whether a live object is what was asked for."""
+"""Comparison of live objects with desired ones."""
 
 import copy
 from typing import Any
@@ -26,7 +26,7 @@ WANTED: dict[str, Any] = {
 
 
 def live(**changes: Any) -> dict[str, Any]:
-    """The wanted object as an API server gives it back, with some paths (`a.b.0.c`) set to other values."""
+    """Return the desired object as the API server returns it, with some paths (`a.b.0.c`) changed."""
     found = copy.deepcopy(WANTED)
     found["metadata"] |= {"uid": "7", "resourceVersion": "12", "creationTimestamp": "2026-01-01T00:00:00Z"}
     found["metadata"]["labels"]["team"] = "search"

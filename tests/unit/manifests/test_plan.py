@@ -1,4 +1,4 @@
-"""Whose an object is that has a name which an owner needs."""
+"""Ownership of an object with a name that an owner needs."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ OWNER = Owner(LLM_BATCHES, Key("team", "night"), "u-1")
 
 
 def live(name: str = "a", *, owner: dict[str, Any] | None = None, **metadata: Any) -> dict[str, Any]:
-    """A ServiceAccount with our labels."""
+    """Return a ServiceAccount with Daybreak's labels."""
     labels = names.labels("batch.night", "batch")
     references = {} if owner is None else {"ownerReferences": [owner]}
     whole = {"name": name, "namespace": "team", "labels": labels, **references, **metadata}

@@ -1,4 +1,4 @@
-"""Decide on a ModelServer and describe it, with nothing applied between."""
+"""Decide on a ModelServer and describe it without applying anything."""
 
 from daybreak.api.modelserver.status import ModelServerStatus
 from daybreak.kinds.modelserver.observe.observed import Observed
@@ -9,5 +9,5 @@ Decision = decisions.Decision[ModelServerStatus]
 
 
 def decide(seen: Observed) -> Decision:
-    """Decide on one, and describe it."""
+    """Decide on a server, and describe it."""
     return decisions.decided(seen, WAYS)

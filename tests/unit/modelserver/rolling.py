@@ -1,4 +1,4 @@
-"""A ModelServer that is changed, played step by step: what is decided stands in the next look."""
+"""Step-by-step simulation of changes of a ModelServer: each reconcile observes the previous decisions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -30,10 +30,10 @@ NO_IMAGE = [{"name": "engine", "image": "x", "state": {"waiting": {"reason": "Im
 
 
 class Rolling:
-    """It, and the cluster as far as it is seen of it.
+    """A server, and the observed part of its cluster.
 
     Args:
-        spec: Fields of its spec.
+        spec: Fields of the server's spec.
     """
 
     def __init__(self, **spec: Any) -> None:
@@ -49,7 +49,7 @@ class Rolling:
         self.booked: Mapping[str, Mapping[str, Decimal]] | None = None
 
     def look(self, answers: Sequence[Answer] = (), **more: Any) -> Observed:
-        """What is seen at this moment."""
+        """Return the current observation."""
         found = seen(
             self.status,
             *self.pods,
@@ -65,7 +65,7 @@ class Rolling:
         return replace(found, booked=self.booked, **more)
 
     def step(self, answers: Sequence[Answer] = (), seconds: float = 1, **more: Any) -> Decision:
-        """A reconcile, that much later: the Deployment is written as was decided before, and the status."""
+        """Reconcile after this number of seconds: write the Deployment as decided before, and the status."""
         self.now += timedelta(seconds=seconds)
         before = self.look(answers, **more)
         if before.subject is not None and before.history is not None and not before.problems:
@@ -79,7 +79,7 @@ class Rolling:
         return decision
 
     def up(self) -> "Rolling":
-        """It has answered."""
+        """Simulate a pod that answers its probe."""
         self.step()
         self.pods = [self.pod()]
         self.step(ANSWERS)
@@ -87,72 +87,72 @@ class Rolling:
         return self
 
     def edit(self, **spec: Any) -> None:
-        """Somebody changes its spec."""
+        """Change the spec."""
         self.spec = {**self.spec, **spec}
 
     def pod(self, *, ready: bool = True, **status: Any) -> dict[str, Any]:
-        """A pod as the Deployment makes them now."""
+        """Return a pod as the Deployment currently creates it."""
         return pod(self.server, ready=ready, runs=configuration(self.deployment), **status)
 
     @property
     def server(self) -> ModelServer:
-        """It, as it is built."""
+        """Return the parsed server."""
         subject = self.look().subject
         assert subject is not None
         return subject
 
     @property
     def image(self) -> str:
-        """The image that the Deployment's pods have."""
+        """Return the image of the Deployment's pods."""
         assert self.deployment is not None
         [container] = self.deployment["spec"]["template"]["spec"]["containers"]
         return str(container["image"])
 
     @property
     def held(self) -> bool:
-        """Whether the pods that run stay although new ones are ready."""
+        """Return True if running pods stay although new pods are ready."""
         assert self.deployment is not None
         return "minReadySeconds" in self.deployment["spec"]
 
     @property
     def rollout(self) -> dict[str, Any]:
-        """What is said of the change."""
+        """Return the status of the rollout."""
         assert self.status is not None
         found: dict[str, Any] = self.status["rollout"]
         return found
 
     @property
     def proven(self) -> str:
-        """What pods have to run that get requests; empty: anything."""
+        """Return the configuration that pods must run to get requests, or an empty string for any."""
         assert self.status is not None
         [backend] = self.status["gate"]["backends"]
         return str(backend.get("configurationHash", ""))
 
     @property
     def gate(self) -> tuple[str, str]:
-        """Phase, and the gate's state."""
+        """Return the gate's phase and state."""
         assert self.status is not None
         [gate] = self.status["gate"]["models"]
         return gate["phase"], gate["state"]
 
     def says(self, kind: str) -> tuple[str, str, str]:
-        """A condition: status, reason and message."""
+        """Return the status, reason and message of a condition."""
         assert self.status is not None
         [found] = [each for each in self.status["conditions"] if each["type"] == kind]
         return found["status"], found["reason"], found["message"]
 
     def pause(self, on: bool) -> None:
-        """Somebody pauses rollouts, or resumes them."""
+        """Pause rollouts, or resume them."""
         self.annotations = {names.ROLLOUT_PAUSED_ANNOTATION: "true"} if on else {}
 
 
 def replaced(world: Rolling) -> None:
-    """What runs ends, the pods go, and the next ones are asked for."""
+    """Drain the running pods, delete them, and request the next ones."""
     world.traffic = replace(ASKED, held=1)
     world.step()
     assert world.gate == ("Replacing", "Closed")
     assert world.look().sleep_state is not None
-    assert not world.look().asleep, "somebody is being answered"
+    assert not world.look().asleep, "a request is in flight"
     world.traffic = HELD
     world.step()
     assert world.look().asleep

@@ -1,4 +1,4 @@
-"""ModelServers for the tests, and what is seen of them."""
+"""ModelServers for the tests, and observations of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -28,13 +28,13 @@ CUSTOM: dict[str, Any] = {"engine": "custom", "image": "engine:1"}
 SGLANG: dict[str, Any] = {"engine": "sglang", "image": "sglang:1"}
 LLAMA: dict[str, Any] = {"engine": "llama.cpp", "image": "llama:1"}
 ASKED = Traffic(known=True, in_flight=1, acknowledged=10**15, routed=True)
-"""Somebody asks."""
+"""Traffic with a request in flight."""
 QUIET = Traffic(known=True, idle=timedelta(hours=1), acknowledged=10**15, routed=True)
-"""Nobody has asked for an hour."""
+"""Traffic without requests for an hour."""
 
 
 def manifest(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """A manifest; None leaves a field out."""
+    """Return a manifest. Fields that are None are left out."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "ModelServer",
@@ -45,19 +45,19 @@ def manifest(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any
 
 
 def server(**spec: Any) -> ModelServer:
-    """A ModelServer."""
+    """Return a ModelServer."""
     return ModelServer.from_manifest(manifest(**spec))
 
 
 def live(one: ModelServer, replicas: int = 1) -> dict[str, Any]:
-    """Its Deployment, as Kubernetes has seen it."""
+    """Return the server's Deployment, as Kubernetes has observed it."""
     found = deployment(one, PLATFORM, replicas)
     found["metadata"]["generation"] = 1
     return found | {"status": {"observedGeneration": 1}}
 
 
 def pod(one: ModelServer, *, ready: bool = True, runs: str | None = None, **status: Any) -> dict[str, Any]:
-    """A pod of its Deployment, on a node; `runs` is the digest of what it runs, if not the present one."""
+    """Return a pod of the Deployment on a node; `runs` is its configuration digest, current by default."""
     label = configuration(live(one)) if runs is None else runs
     labels = names.labels(one.owner, names.SERVER_COMPONENT) | {names.CONFIGURATION_LABEL: label}
     since = (NOW - timedelta(seconds=5)).isoformat()
@@ -82,8 +82,10 @@ def seen(
     annotations: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Observed:
-    """What is seen of one with a Deployment, and the revisions that are `known`; `traffic` None: there is no
-    gateway."""
+    """Return the observation of a server with a Deployment and the revisions in `known`.
+
+    Without `traffic` there is no gateway.
+    """
     whole = manifest(status, **(spec or {}))
     whole["metadata"]["annotations"] = dict(annotations or {})
     one, problems = read(whole)

@@ -1,4 +1,4 @@
-"""A ModelServer that finds its idle time itself."""
+"""A ModelServer that determines its idle time automatically."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -17,13 +17,13 @@ MINUTE = timedelta(minutes=1)
 
 
 def quiet(idle: timedelta) -> GatewayView:
-    """Nobody has asked for so long."""
+    """Return gateways that have received no request for this time."""
     asked = Traffic(known=True, idle=idle, asked=idle, acknowledged=10**15, routed=True)
     return GatewayView(20000, {"tiny": asked})
 
 
 def idle(decision: Decision) -> IdleStatus:
-    """What is said of its pauses."""
+    """Return the status of the model's pauses."""
     assert decision.status.gate is not None
     found = decision.status.gate.models[0].idle
     assert found is not None
@@ -31,7 +31,7 @@ def idle(decision: Decision) -> IdleStatus:
 
 
 def awake() -> Observed:
-    """One that has answered."""
+    """Return a server that has answered a probe."""
     first = seen(None, pod(server()), answers=ANSWERED, spec=AUTO)
     return after(decide(first), first, answers=())
 
@@ -53,7 +53,7 @@ def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
     knows = replace(later, manifest={**manifest(**AUTO), "status": status})
     learns = decide(knows)
     assert (learns.status.phase, idle(learns).after_idle) == (Phase.AWAKE, "1m")
-    assert learns.requeue_after == timedelta(0), "this decision went by the idle time of before"
+    assert learns.requeue_after == timedelta(0), "this decision used the previous idle time"
 
     status = said(decide(one))
     status["gate"]["models"][0]["idle"] |= {"afterIdle": "1m"}

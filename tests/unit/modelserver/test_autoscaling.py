@@ -1,4 +1,4 @@
-"""How many replicas the requests in progress ask for."""
+"""Number of replicas for the requests in progress."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -19,12 +19,12 @@ UP, DOWN = timedelta(seconds=10), timedelta(minutes=5)
 
 
 def busy(requests: int) -> Traffic:
-    """So many requests are in progress, some of them held."""
+    """Return traffic with this number of requests in progress, some of them held."""
     return Traffic(known=True, held=requests // 3, in_flight=requests - requests // 3, routed=True)
 
 
 def after(before: Scale, requests: int, seconds: float, **rules: Any) -> Scale:
-    """What becomes of it, so many seconds after the beginning."""
+    """Return the scale this number of seconds after the beginning."""
     spec = server(replicas=1, autoscaling=RULES | rules).spec
     return step(before, spec, busy(requests), NOW + timedelta(seconds=seconds))
 

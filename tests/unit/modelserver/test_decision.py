@@ -1,4 +1,4 @@
-"""What to do about a ModelServer, and what is said of it."""
+"""Decisions on a ModelServer, and the status that reports them."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -26,29 +26,29 @@ HELD = Traffic(known=True, held=2, acknowledged=10**15, routed=True)
 
 
 def said(decision: Decision) -> dict[str, Any]:
-    """The status, as it is written."""
+    """Return the status as it is written."""
     return decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def told(decision: Decision, kind: str) -> tuple[str, str]:
-    """A condition's status and reason."""
+    """Return a condition's status and reason."""
     [found] = [each for each in decision.status.conditions if each.type == kind]
     return found.status, found.reason
 
 
 def after(decision: Decision, before: Observed, **more: Any) -> Observed:
-    """The same a moment later, with the status that was written."""
+    """Return the next observation, with the status that the decision wrote."""
     return replace(before, manifest={**before.manifest, "status": said(decision)}, **more)
 
 
 def awake(traffic: Traffic = ASKED) -> Observed:
-    """One that has answered."""
+    """Return an awake server that has answered a probe."""
     first = seen(None, pod(ONE), traffic=traffic, answers=ANSWERED)
     return after(decide(first), first, answers=())
 
 
 def asleep() -> Observed:
-    """One that sleeps."""
+    """Return a sleeping server."""
     one = replace(awake(QUIET), now=NOW + timedelta(hours=2))
     draining = after(decide(one), one)
     assert decide(one).status.phase is Phase.DRAINING
@@ -116,7 +116,7 @@ def test_what_does_not_answer_is_not_ready_and_asked_ever_more_seldom() -> None:
     assert told(decision, "Ready") == ("False", "ProbeFailed")
     first = decision.requeue_after
     later = decide(after(decision, one, answers=(), now=NOW + timedelta(minutes=10)))
-    assert told(later, "Ready") == ("False", "ProbeFailed"), "it is asked, and has said nothing new"
+    assert told(later, "Ready") == ("False", "ProbeFailed"), "the probe is in progress, without a new result"
     assert first is not None
     assert later.requeue_after is not None
     assert later.requeue_after > first
@@ -130,7 +130,7 @@ def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
     assert told(decision, "Ready") == ("True", "Asleep")
     assert told(decision, "Active") == ("False", "Asleep")
     assert told(decision, "Reconciling") == ("False", "Reconciled")
-    assert decision.status.probed_configuration is None, "it proves itself anew"
+    assert decision.status.probed_configuration is None, "the next wake needs a new probe"
 
 
 def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
@@ -164,7 +164,7 @@ def test_a_pod_that_comes_back_needs_no_new_answer() -> None:
     one = awake()
     gone = decide(replace(one, pods=(pod(ONE, ready=False),)))
     assert gone.sleep_state is not None
-    assert gone.sleep_state.gate is GateState.OPEN, "who was let through is with it"
+    assert gone.sleep_state.gate is GateState.OPEN, "the pod still has the forwarded requests"
     back = decide(after(gone, one))
     assert not back.ask
     assert told(back, "Ready") == ("True", "Serving")
@@ -182,7 +182,7 @@ def test_what_crashes_stalls_with_its_last_words_and_refuses() -> None:
     assert told(decision, "Ready") == ("False", "ContainerCrashing")
     assert decision.status.phase is Phase.FAILED
     assert decision.sleep_state is not None
-    assert "no such model" in decision.sleep_state.reason, "clients are told"
+    assert "no such model" in decision.sleep_state.reason, "clients receive the reason"
     running = dict(crashed, state={"running": {}})
     trying = decide(after(decision, one, pods=(pod(ONE, ready=False, containerStatuses=[running]),)))
     assert trying.status.phase is Phase.WAKING, "another attempt"
@@ -239,7 +239,7 @@ def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
     assert not decision.apply
     assert told(decision, "Stalled") == ("True", "InvalidSpec")
     assert told(decision, "Schedulable") == ("Unknown", "InvalidSpec")
-    assert decision.status.gate is not None, "gateways go on"
+    assert decision.status.gate is not None, "gateways continue"
     assert decision.status.gate.models[0].state is GateState.OPEN
 
 
@@ -340,7 +340,7 @@ def test_who_waits_for_accelerators_and_has_no_clients_any_more_leaves_the_queue
     left = replace(waits, gateway=replace(waits.gateway, traffic={"tiny": gone}))  # type: ignore[type-var]
     assert decide(left).status.phase is Phase.DRAINING
     assert decide(replace(left, turns={"tiny": Turn()})).status.phase is Phase.WAKING, (
-        "nobody wants what it waits for"
+        "no other model needs these accelerators"
     )
     down = after(decide(left), left, turns={"tiny": Turn()})
     assert decide(down).status.phase is Phase.ASLEEP

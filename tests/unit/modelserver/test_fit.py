@@ -1,4 +1,4 @@
-"""Whether the pods of a server fit on the nodes, and what is said of it."""
+"""Placement of a server's pods on the nodes, and the condition that reports it."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -19,22 +19,22 @@ GPU: dict[str, Any] = {"accelerator": {"kind": "gpu"}}
 
 
 def look(nodes: tuple[Node, ...] | None, /, **spec: Any) -> Decision:
-    """The first look at a server, with these nodes."""
+    """Return the first decision on a server, with these nodes."""
     return decide(seen(None, traffic=ASKED, nodes=nodes, spec=spec))
 
 
 def conditions(decision: Decision) -> dict[str, tuple[str, str]]:
-    """Status and reason of each condition."""
+    """Return the status and reason of each condition."""
     return {each.type: (each.status, each.reason) for each in decision.status.conditions}
 
 
 def message(decision: Decision) -> str:
-    """What Schedulable says."""
+    """Return the message of the condition `Schedulable`."""
     return next(each.message for each in decision.status.conditions if each.type == "Schedulable")
 
 
 def limits(cpu: str, **container: str) -> dict[str, Any]:
-    """A template with a container's limit of cores."""
+    """Return a template with a container's CPU limit."""
     limited = {**container, "resources": {"limits": {"cpu": cpu}}}
     return {"podTemplate": {"spec": {"containers": [limited]}}}
 

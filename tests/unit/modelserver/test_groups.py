@@ -1,4 +1,4 @@
-"""Replicas on several nodes that were started anew: what is told of them, and until when."""
+"""Replicas on several nodes that restarted: the failures that the status reports, and until when."""
 
 from typing import Any
 
@@ -17,14 +17,14 @@ ENDED = {"exitCode": 1, "reason": "Error", "message": "no such device"}
 
 
 def leader(world: Rolling, uid: str, *, ready: bool = False, leaving: bool = False) -> dict[str, Any]:
-    """The leader of its group."""
+    """Return the leader of a group."""
     pod = world.pod(ready=ready)
     pod["metadata"] |= {"name": "chat-server-0", "uid": uid, "labels": pod["metadata"]["labels"] | GROUP}
     return _leaving(pod) if leaving else pod
 
 
 def worker(world: Rolling, *, ended: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A worker that goes with its leader, since it has ended, or something else has."""
+    """Return a worker that is deleted with its leader, because it or another pod of the group has ended."""
     pod = world.pod(ready=True)
     labels = pod["metadata"]["labels"] | GROUP | {"app.kubernetes.io/component": "server-worker"}
     pod["metadata"] |= {"name": "chat-server-0-1", "labels": labels}
@@ -39,7 +39,7 @@ def _leaving(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def crashes(world: Rolling, uid: str, **ended: Any) -> None:
-    """Its group goes, since a worker has ended; then another one starts."""
+    """Delete the group after the end of a worker, and start another group."""
     world.pods = [leader(world, uid, leaving=True), worker(world, ended=ENDED | ended)]
     world.step()
     world.pods = [leader(world, f"after-{uid}")]
@@ -47,7 +47,7 @@ def crashes(world: Rolling, uid: str, **ended: Any) -> None:
 
 
 def first() -> Rolling:
-    """One that has never answered."""
+    """Return a server that has never answered."""
     world = Rolling(**SPREAD)
     world.step()
     return world
@@ -113,7 +113,7 @@ def test_a_change_that_crashes_twice_goes_back_at_once() -> None:
     world.step()
     world.pods = [leader(world, "before")]
     world.step(seconds=60)
-    assert world.rollout["phase"] == "RollingBack", "what the other one said is not said of this one"
+    assert world.rollout["phase"] == "RollingBack", "only the other revision has this failure"
     world.pods = [leader(world, "before", ready=True)]
     world.step(ANSWERS)
     assert world.rollout["phase"] == "RolledBack"

@@ -1,4 +1,4 @@
-"""A replica of a ModelServer on several nodes: what it stands for, and what is decided of it."""
+"""Replicas of a ModelServer on several nodes: their objects, and decisions on them."""
 
 from typing import Any
 
@@ -26,20 +26,20 @@ SPREAD: dict[str, Any] = {
 
 
 def worker_of(leader: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A worker beside a leader."""
+    """Return a worker of a leader."""
     labels = leader["metadata"]["labels"] | {names.COMPONENT_LABEL: names.SERVER_WORKER_COMPONENT}
     status = leader["status"] | {"podIP": "10.0.0.1"} | more
     return leader | {"metadata": leader["metadata"] | {"labels": labels, "name": "w"}, "status": status}
 
 
 def templates(**spec: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Templates of leader and workers."""
+    """Return the templates of leader and workers."""
     group = deployment(server(**SPREAD, **spec), PLATFORM, 1)["spec"]["leaderWorkerTemplate"]
     return group["leaderTemplate"], group["workerTemplate"]
 
 
 def words(template: dict[str, Any]) -> str:
-    """The command line of its engine."""
+    """Return the command line of the engine."""
     [container] = template["spec"]["containers"]
     return " ".join([*container.get("command", ()), *container.get("args", ())])
 
@@ -72,7 +72,7 @@ def test_vllm_is_told_of_the_whole_and_its_workers_open_no_port() -> None:
 def test_a_worker_has_nothing_to_end() -> None:
     leader, worker = templates(gracefulShutdownTimeout="5m")
     assert leader["spec"]["terminationGracePeriodSeconds"] == 315
-    assert worker["spec"]["terminationGracePeriodSeconds"] == 10, "nobody wakes before its name is free"
+    assert worker["spec"]["terminationGracePeriodSeconds"] == 10, "no wake before the pod's name is free"
 
 
 def test_sglangs_pods_are_started_alike() -> None:
@@ -188,11 +188,11 @@ def test_without_leader_worker_set_nothing_is_made_and_it_says_how() -> None:
     assert (stalled.status, stalled.reason) == ("True", "LeaderWorkerSetNotInstalled")
     assert "install it, or leave nodes at 1" in stalled.message
     on_one = seen(None, leader_worker_set_installed=False)
-    assert decide(on_one).apply, "who needs none goes on"
+    assert decide(on_one).apply, "a server on one node does not need it"
 
 
 def rolling() -> Rolling:
-    """One on a single node that has answered."""
+    """Return a server on a single node that has answered."""
     return Rolling(**SPREAD | {"nodes": 1}, image="engine:1").up()
 
 
@@ -206,7 +206,7 @@ def test_one_that_is_to_have_several_nodes_is_not_touched_without_leader_worker_
     assert world.rollout["currentRevision"] == before["currentRevision"]
     world.step()
     assert world.says("Stalled")[1] != "LeaderWorkerSetNotInstalled"
-    assert world.rollout["strategy"] == "Replace", "it goes on by itself"
+    assert world.rollout["strategy"] == "Replace", "the rollout continues automatically"
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_replica_on_several_nodes_is_replaced_as_a_whole(change: dict[str, Any
 
 
 def node(name: str, gpus: int) -> Node:
-    """A node with so many GPUs."""
+    """Return a node with this number of GPUs."""
     return Node(name, {}, (), {"cpu": "64", "memory": "900Gi", "nvidia.com/gpu": str(gpus)})
 
 

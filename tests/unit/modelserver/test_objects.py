@@ -1,4 +1,4 @@
-"""What a ModelServer stands for."""
+"""Objects of a ModelServer."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,7 @@ from tests.unit.modelserver.servers import CUSTOM, LLAMA, PLATFORM, SGLANG, serv
 
 
 def container(**spec: Any) -> dict[str, Any]:
-    """The engine's container."""
+    """Return the engine's container."""
     pods = deployment(server(**spec), PLATFORM, 1)["spec"]["template"]["spec"]
     [found] = pods["containers"]
     assert found["name"] == "engine"
@@ -21,7 +21,7 @@ def container(**spec: Any) -> dict[str, Any]:
 
 
 def of_kind(kind: str, gateway: int | None = 20001, **spec: Any) -> dict[str, Any]:
-    """One of its objects."""
+    """Return the object of this kind."""
     [found] = [each for each in desired(server(**spec), PLATFORM, gateway, 1) if each["kind"] == kind]
     return found
 
@@ -35,7 +35,7 @@ def test_vllm_is_started_with_its_own_names() -> None:
     )
     assert "--max-model-len 1024" in words
     assert "--no-enable-prefix-caching" in words
-    assert "--allowed-media-domains" in words, "no address of a client's is asked"
+    assert "--allowed-media-domains" in words, "the engine fetches no address that a client sends"
     assert found["image"] == PLATFORM.ray_cpu_image
     assert found["readinessProbe"]["httpGet"] == {"path": "/health", "port": 8000}
     assert found["ports"] == [{"name": "http", "containerPort": SERVE}]

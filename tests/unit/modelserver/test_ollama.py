@@ -1,4 +1,4 @@
-"""What starts Ollama, run with a stand-in for the program: no image of Ollama's is here."""
+"""The start command of Ollama, run with a stub of the program, because no image of Ollama is available."""
 
 import contextlib
 import os
@@ -22,12 +22,12 @@ create) cat "$4" >> "$LOG" ;;
 pull) [ -z "$NO_NETWORK" ] ;;
 esac
 """
-"""Keeps a record of what it is asked to do; `serve` ends at once where gateways would ask it."""
+"""Stub that logs its commands; `serve` ends at once on the address that gateways use."""
 INSIDE = "127.0.0.1:11433"
 
 
 def started(folder: Path, source: str, **environment: str) -> tuple[int, list[str]]:
-    """Run the container's command; its exit status, and what Ollama was told, with the address it had."""
+    """Run the container's command, and return its exit status and the calls of Ollama with their address."""
     program = folder / "bin" / "ollama"
     program.parent.mkdir()
     program.write_text(STAND_IN)
@@ -40,7 +40,7 @@ def started(folder: Path, source: str, **environment: str) -> tuple[int, list[st
     try:
         status = shell.wait(60)
     finally:
-        # With the container's first process go all of them.
+        # The end of the container's first process ends all others.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
     asked = [line for line in log.read_text().splitlines() if not line.endswith(" list")]

@@ -1,4 +1,4 @@
-"""What becomes of a Deployment that another operator, or one with other engines, has made."""
+"""Deployments that another operator, or an operator with other engines, created."""
 
 import json
 from typing import Any
@@ -30,7 +30,7 @@ PROFILE = {
 
 
 def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
-    """Whether pods that run go on, after the profile and the spec have changed."""
+    """Return True if running pods stay after the profile and the spec have changed."""
     before = with_own(json.dumps({"own": PROFILE}))
     after = with_own(json.dumps({"own": PROFILE | profile}))
     one = ModelServer.from_manifest(manifest(engine="own"), before)

@@ -1,4 +1,4 @@
-"""What one reconcile of a ModelServer decides on, beside what is observed."""
+"""Input of one reconcile's decision on a ModelServer, in addition to the observation."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -29,14 +29,14 @@ GPU = seen(spec={"accelerator": {"kind": "gpu"}})
 
 
 class Decides(Exception):
-    """It comes to its decision."""
+    """Raised when the reconciler reaches its decision."""
 
     def __init__(self, seen: Observed) -> None:
         self.seen = seen
 
 
 class Stops(Reconciler[Observed, View, Plan]):
-    """Has no objects."""
+    """A reconciler without objects."""
 
     def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
         return ()
@@ -51,7 +51,7 @@ def stop(seen: Observed, blocked: Problem | None) -> View:
 
 
 class Sees:
-    """An observer."""
+    """An observer with a given observation."""
 
     resource = MODEL_SERVERS
 
@@ -66,7 +66,7 @@ class Sees:
 
 
 async def decided_on(what: Observed, api: PlayedApi) -> Observed:
-    """What it decides on when this is observed."""
+    """Return the input of the decision after this observation."""
     around, observer = parts(Cache(), SimpleNamespace(), PLATFORM, api), cast(Observer, Sees(what))
     one = Stops(around, observer, replace(WAYS, view=stop), OF_SERVERS)
     with pytest.raises(Decides) as stopped:

@@ -1,4 +1,4 @@
-"""A change of a server that answers: what becomes of its gate, its pods and its conditions."""
+"""Changes of a serving ModelServer: its gate, its pods and its conditions."""
 
 from datetime import timedelta
 from decimal import Decimal
@@ -18,13 +18,13 @@ REPLACE = {"rollout": {"strategy": "Replace"}}
 
 
 def beside(world: Rolling, **status: Any) -> None:
-    """A pod of the new revision comes beside the one that runs."""
+    """Add a pod of the new revision to the running pod."""
     world.step()
     world.pods.append(world.pod(ready=not status, **status))
 
 
 def changed(**rollout: Any) -> Rolling:
-    """One that answers, and is changed."""
+    """Return a changed server that has answered before the change."""
     world = Rolling(rollout=rollout).up()
     world.edit(**OTHER)
     world.step()
@@ -152,7 +152,7 @@ def test_a_replacement_that_cannot_start_goes_back_by_the_same_road() -> None:
     world.step()
     world.pods = [world.pod(ready=False, containerStatuses=CRASHES)]
     world.step(seconds=SETTLED)
-    assert world.gate[1] == "Closed", "who waits is not refused: something else is tried"
+    assert world.gate[1] == "Closed", "held requests are not rejected: the previous revision is tried"
     assert world.rollout["phase"] == "RollingBack"
     world.step()
     assert world.look().asleep
@@ -186,7 +186,7 @@ def test_where_the_scheduler_finds_no_room_it_is_replaced() -> None:
     assert world.rollout["strategy"] == "BlueGreen"
     world.step(seconds=6)
     assert world.rollout["strategy"] == "Replace"
-    assert "one more pod found no room: 0/1 nodes" in world.rollout["reason"]
+    assert "one more pod found no capacity: 0/1 nodes" in world.rollout["reason"]
     assert world.gate == ("Replacing", "Closed")
     world.pods.pop()
     replaced(world)
@@ -306,7 +306,7 @@ def test_one_that_sleeps_is_changed_in_its_sleep() -> None:
     assert world.image == "engine:2"
     world.pods = [world.pod(ready=False, containerStatuses=CRASHES)]
     world.step(seconds=SETTLED)
-    assert world.rollout["phase"] == "RollingBack", "the requests that woke it wait for what answered"
+    assert world.rollout["phase"] == "RollingBack", "the requests that woke it wait for the previous revision"
     assert world.gate[1] == "Closed"
 
 

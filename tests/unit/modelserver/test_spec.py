@@ -1,4 +1,4 @@
-"""What may stand in a ModelServer, and what is refused with words that help."""
+"""Fields of a ModelServer: valid values, and helpful messages for rejected ones."""
 
 import json
 from typing import Any

@@ -1,7 +1,7 @@
-"""A fake Hugging Face Hub: what its client needs to list a repository and to fetch its files.
+"""A fake Hugging Face Hub: the endpoints that its client needs to list a repository and to fetch its files.
 
-Each repository is a folder of this machine, and has one commit, which is also `main`. Repositories whose name
-begins with `gated` are listed for everybody, and their files are refused to who has no token.
+Each repository is a folder of this machine, and has one commit, which is also `main`. Every client can list
+a repository with a name that begins with `gated`, but its files need a token.
 """
 
 import hashlib
@@ -14,11 +14,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-TOKEN = "hf_fakefakefakefake"  # noqa: S105 - known to nobody else
+TOKEN = "hf_fakefakefakefake"  # noqa: S105 - used only in tests
 
 
 class Hub(ThreadingHTTPServer):
-    """The server, and which files it was asked for."""
+    """The server, with a record of the requested files."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
@@ -27,7 +27,7 @@ class Hub(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Its address, as HF_ENDPOINT takes it."""
+        """Return the address for `HF_ENDPOINT`."""
         return f"http://127.0.0.1:{self.server_port}"
 
 
@@ -64,7 +64,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _known(self, repository: str, revision: str) -> bool:
         if not (self.server.folder / repository).is_dir():
-            # To who may not see it, a private repository is not there.
+            # To a client without access, a private repository does not exist.
             self._refuse(401, "RepoNotFound")
         elif revision not in ("main", COMMIT):
             self._refuse(404, "RevisionNotFound")
@@ -126,4 +126,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Log nothing."""

@@ -1,4 +1,4 @@
-"""The program that copies weights into a claim: as a pod runs it with the hub's own client, and by parts."""
+"""The program that copies weights into a PVC: run as in a pod with the hub's client, and in parts."""
 
 import errno
 import http.client
@@ -25,7 +25,7 @@ WHOLE = {".daybreak-complete", "config.json", "model.safetensors"}
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    """A hub with an open and a gated repository, each with the same weights in two formats."""
+    """Yield a hub with an open and a gated repository, each with the same weights in two formats."""
     for name in ("model", "gated-model"):
         repository = tmp_path / "hub" / "owner" / name
         (repository / "original").mkdir(parents=True)
@@ -39,20 +39,20 @@ def hub(tmp_path: Path) -> Iterator[Hub]:
 
 @pytest.fixture
 def claim(tmp_path: Path) -> Path:
-    """What the claim is mounted as."""
+    """Return the mount path of the PVC."""
     folder = tmp_path / "claim"
     folder.mkdir()
     return folder
 
 
 def order(claim: Path, source: str, **more: Any) -> dict[str, Any]:
-    """What the program is told."""
+    """Return the order that the program receives."""
     found = {"source": source, "revision": None, "root": str(claim), "directory": "weights", "sole": True}
     return {**found, "port": 0, **more}
 
 
 def run(hub: Hub, told: dict[str, Any], **environment: str) -> tuple[int, str]:
-    """Run it as the pod does: exit status, and what Kubernetes is told."""
+    """Run the program as the pod does, and return its exit status and its termination message."""
     log = hub.folder / "log"
     log.unlink(missing_ok=True)
     own = {
@@ -69,7 +69,7 @@ def run(hub: Hub, told: dict[str, Any], **environment: str) -> tuple[int, str]:
 
 
 def names(directory: Path) -> set[str]:
-    """Paths of the files below a directory."""
+    """Return the paths of the files below a directory."""
     return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
 
 
@@ -120,7 +120,7 @@ def test_a_hub_that_does_not_answer_may_pass(hub: Hub, claim: Path) -> None:
 
 
 class Bucket:
-    """A source of this test's own: files by name, and how many of them can be fetched before it breaks."""
+    """A source of this test: files by name, and the number of files that it serves before it fails."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **content: bytes) -> None:
         self.files, self.fetched, self.breaks_after = content, [], 1000
@@ -129,13 +129,13 @@ class Bucket:
     fetched: list[str]
 
     def source(self) -> files.Source:
-        """The source, listed."""
+        """Return the source with its list of files."""
         return files.Source(
             [files.File(name, len(data)) for name, data in self.files.items()], None, self.fetch
         )
 
     def fetch(self, into: Path, wanted: list[files.File]) -> None:
-        """Copy what is missing, one after the other."""
+        """Copy missing files, one after the other."""
         for file in files.missing_of(into, wanted):
             if len(self.fetched) >= self.breaks_after:
                 (into / f"{file.path}.part").write_bytes(b"half")
@@ -149,7 +149,7 @@ def test_a_try_goes_on_where_the_one_before_broke_off(monkeypatch: pytest.Monkey
     bucket.breaks_after = 1
     with pytest.raises(ConnectionError):
         gather.fill(order(claim, "s3://bucket"))
-    assert not (claim / "weights").exists(), "nobody may take it for whole"
+    assert not (claim / "weights").exists(), "no reader may take it for complete"
     bucket.breaks_after = 1000
     assert gather.fill(order(claim, "s3://bucket"))["bytes"] == 3
     assert bucket.fetched == ["a", "b"]
@@ -225,7 +225,7 @@ def test_the_weights_in_use_stay_until_the_next_but_one(monkeypatch: pytest.Monk
 
     def ask(directory: str) -> set[str]:
         gather.fill(order(claim, "s3://bucket", directory=directory))
-        time.sleep(0.02)  # the order of the marks' times
+        time.sleep(0.02)  # Markers need different times, for their order.
         return {path.name for path in claim.iterdir() if not path.name.startswith(".")}
 
     assert ask("one") == {"one"}
@@ -253,7 +253,7 @@ def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
     bucket = Bucket(monkeypatch, a=b"1")
     enormous = files.File("a", shutil.disk_usage(claim).free + 2**30)
     monkeypatch.setattr(bucket, "source", lambda: files.Source([enormous], None, bucket.fetch))
-    with pytest.raises(files.Stuck, match="more are needed in the claim"):
+    with pytest.raises(files.Stuck, match="more are needed in the PVC"):
         gather.fill(order(claim, "s3://bucket"))
     assert bucket.fetched == []
 
@@ -261,8 +261,8 @@ def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
 @pytest.mark.parametrize(
     ("error", "status", "said"),
     [
-        (OSError(errno.ENOSPC, "No space left on device"), 2, "the claim is full"),
-        (OSError(errno.EACCES, "Permission denied"), 2, "the claim cannot be written by user"),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "the PVC is full"),
+        (OSError(errno.EACCES, "Permission denied"), 2, "the PVC cannot be written by user"),
         (OSError(errno.ECONNRESET, "reset"), 1, "reset"),
         (RuntimeError("x" * 10_000), 1, "RuntimeError"),
     ],

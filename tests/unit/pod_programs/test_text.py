@@ -1,4 +1,4 @@
-"""The modules of a program that runs in pods, as the one text that is handed over."""
+"""The modules of a program for pods, joined into one text."""
 
 import ast
 from collections import Counter
@@ -15,7 +15,7 @@ PROGRAMS = sorted(
 
 
 def parsed(name: str) -> dict[str, ast.Module]:
-    """The modules of a program."""
+    """Return the parsed modules of a program."""
     package = f"{PACKAGE}.{name}"
     folder = resources.files(package)
     return {
@@ -25,7 +25,7 @@ def parsed(name: str) -> dict[str, ast.Module]:
 
 
 def defined(module: ast.Module) -> set[str]:
-    """What a module names at its top, without what it imports."""
+    """Return the names that a module defines at its top level, without its imports."""
     found = set()
     for node in module.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -36,7 +36,7 @@ def defined(module: ast.Module) -> set[str]:
 
 
 def own_imports(name: str, module: ast.Module) -> list[ast.ImportFrom]:
-    """What a module imports of its own program."""
+    """Return the imports of a module from its own program."""
     froms = [node for node in ast.walk(module) if isinstance(node, ast.ImportFrom)]
     return [node for node in froms if (node.module or "").startswith(f"{PACKAGE}.{name}")]
 

@@ -1,4 +1,4 @@
-"""What the kubelet and the scheduler say of a pod, in one sentence, and whether somebody has to act."""
+"""Problems of pods from the kubelet and the scheduler, as one sentence, and whether they need action."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Other people's errors, cut down to the line that tells something."""
+"""Errors of other programs, reduced to the line that explains them."""
 
 import pytest
 
@@ -148,7 +148,7 @@ def test_a_validation_error_is_told_without_its_input() -> None:
             "Error:\ntorch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.",
             "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.",
         ),
-        # A bucket that does not exist, as Ray tells of it.
+        # A bucket that does not exist, as Ray reports it.
         (
             "Error:\nRuntimeError: Traceback (most recent call last):\n"
             '  File "/opt/s3_filesystem.py", line 1, in list\n'

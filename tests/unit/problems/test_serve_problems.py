@@ -1,4 +1,4 @@
-"""What stands in the way is named, once, for as long as it does: models, images, crashes, KubeRay."""
+"""Blocking problems of models, images, crashes and KubeRay: each is reported once, while it lasts."""
 
 import pytest
 
@@ -65,7 +65,7 @@ def test_a_model_that_breaks_does_not_hide_one_that_answers() -> None:
     decision = world.step(ray_service=broken)
     assert [model.state for model in decision.status.models] == ["Failed", "Ready"]
     assert message(decision) == f"model tiny: {ENGINE_ERROR}"
-    # The other one is asked for itself after a change, whatever becomes of the first.
+    # After a change the operator probes the other model, regardless of the failed one.
     world.edit(manifest(CPU_MODEL, {**OTHER_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
     changed = running(
         world,
@@ -131,7 +131,7 @@ def test_the_engines_words_stand_while_serve_tries_again() -> None:
 
 
 def test_an_image_that_cannot_be_pulled_is_one_lasting_trouble() -> None:
-    """The kubelet goes to and fro between trying and pausing; what is said does not."""
+    """The kubelet alternates between pulling and backing off, but the reported problem stays the same."""
     world = World()
     world.step()
     llm = ray_service(manifest(), status=ray_status(pending="chat-aaaaa"))
@@ -163,7 +163,7 @@ def ended(code: int, reason: str = "Error", *, container: str = "ray-head") -> M
 
 
 def test_a_head_that_crashes_is_told_until_one_is_ready() -> None:
-    """KubeRay replaces a head that has ended, so its end is only seen for a moment."""
+    """KubeRay replaces a head that has ended, so its end is visible only for a moment."""
     world = World()
     world.step()
     llm = ray_service(manifest(), status=ray_status(pending="chat-aaaaa"))
@@ -225,7 +225,7 @@ def test_what_kuberay_does_not_take() -> None:
     decision = world.step(ray_service=ray_service(manifest(), status=invalid))
     assert conditions(decision)["Stalled"] == "True/ObjectRejected"
     assert message(decision) == "KubeRay rejects the RayService: RayService spec is odd"
-    # It says so until endpoints appear, long after it has taken a better one.
+    # The reason stays until endpoints appear, long after KubeRay has accepted a corrected spec.
     mended = ray_status(
         pending="chat-aaaaa", reason="ValidationFailed", said="RayService spec is odd", generation=2
     )
@@ -281,7 +281,7 @@ def test_a_pod_that_cannot_start_says_more_than_a_replica_that_is_missing() -> N
     killed = pod(ready=False, status=ended(137, "OOMKilled", container="ray-worker"))
     decision = world.step(ray_service=ray_service(manifest(), status=status), pods=(HEAD, killed))
     assert conditions(decision)["Stalled"] == "True/ContainerCrashing"
-    # One that only waits for a place does not.
+    # A pod that only waits for a node does not stall the service.
     waits = pod(placed=False, status=unplaced("no room"))
     decision = World().step(ray_service=ray_service(manifest(), status=status), pods=(HEAD, waits))
     assert conditions(decision)["Stalled"] == "True/ModelFailed"

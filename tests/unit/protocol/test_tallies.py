@@ -1,4 +1,4 @@
-"""What gateways tell of routes: read, added up, and quantiles of it."""
+"""Gateways' reports of routes: parsing, sums, and quantiles."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Services to build, written as a person would."""
+"""Services in the form that a user writes."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ PLATFORM = Platform(
 
 
 def model(**fields: Any) -> dict[str, Any]:
-    """A model of the spec; what is not given is a small one from the hub, named `m`."""
+    """Return a model of the spec: by default a small model `m` from the hub."""
     return {"name": "m", "source": "hf://owner/m", **fields}
 
 
 def service(*models: dict[str, Any], name: str = "llama", **spec: Any) -> LLMService:
-    """A service of these models; without any, of one that sets nothing."""
+    """Return a service with these models, or with one default model."""
     return LLMService.from_manifest(
         {
             "metadata": {"name": name, "namespace": "team", "uid": "a-uid", "generation": 3},

@@ -1,4 +1,4 @@
-"""The autoscaler's container: a namespace's policies can be met without a container of one's own."""
+"""The autoscaler's container: it can satisfy a namespace's policies without a custom container."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def head(*containers: dict[str, Any], **spec: Any) -> Any:
-    """Return a service whose head's template has these containers."""
+    """Return a service with these containers in its head's template."""
     return service(runtime={"head": {"podTemplate": {"spec": {"containers": list(containers), **spec}}}})
 
 
@@ -38,7 +38,7 @@ def test_autoscaler_has_no_cpu_limit_by_default() -> None:
 
 @pytest.mark.parametrize("name", ["ray", "ray-head"])
 def test_cpu_limit_of_the_head_brings_one_of_the_autoscaler(name: str) -> None:
-    """A quota on limits.cpu demands one of every container."""
+    """A quota on `limits.cpu` requires a limit of every container."""
     found = options(head({"name": name, "resources": {"limits": {"cpu": "2"}}}))
     assert found["resources"]["limits"] == {"cpu": "500m", "memory": "512Mi"}
     assert found["resources"]["requests"] == {"cpu": "100m", "memory": "512Mi"}

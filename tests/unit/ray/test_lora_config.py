@@ -1,4 +1,4 @@
-"""LoRA adapters in what is built: room for them at the start, the adapters themselves in place."""
+"""LoRA adapters in the built objects: capacity at the start, and adapters that change in place."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ TOKEN = {"secretKeyRef": {"name": "hub", "key": "token"}}
 
 
 def with_lora(*adapters: dict[str, Any], **fields: Any) -> Any:
-    """A service whose one model takes these adapters."""
+    """Return a service with one model that has these adapters."""
     lora = fields.pop("lora", {})
     return service(model(lora={"adapters": list(adapters), **lora}, **fields))
 
@@ -33,12 +33,12 @@ def engine_kwargs(svc: Any) -> dict[str, Any]:
 
 
 def told(svc: Any) -> Any:
-    """What the replicas of the model are told in place."""
+    """Return the configuration that the model's replicas receive in place."""
     return application(svc)["deployments"][1].get("user_config")
 
 
 def pod(svc: Any) -> dict[str, Any]:
-    """Spec of the worker pods."""
+    """Return the spec of the worker pods."""
     ray = next(item for item in desired(svc, PLATFORM, None) if item["kind"] == "RayService")
     found: dict[str, Any] = ray["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]
     return found
@@ -94,7 +94,7 @@ def test_each_source_is_told_in_the_runtime_s_words() -> None:
 
 
 def test_another_adapter_restarts_nothing() -> None:
-    """Not the replicas (the part of the configuration that does stays the same), nor the pods."""
+    """Replicas keep running, because their part of the configuration stays the same. So do pods."""
     before = with_lora(adapter("a"), adapter("b", "pvc://claim/b"), adapter("c", "hf://o/c", token=TOKEN))
     after = with_lora(
         adapter("a", "s3://bucket/a2"),

@@ -1,4 +1,4 @@
-"""A person's podTemplate below the pods that Daybreak makes."""
+"""A user's podTemplate, merged with Daybreak's pods."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,12 +19,12 @@ HELPER = {"name": "helper", "image": "helper:1"}
 
 
 def with_template(spec: dict[str, Any] | None = None, **model_fields: Any) -> Any:
-    """A service whose one model has this in its pods."""
+    """Return a service with one model that has this pod template."""
     return service(model(podTemplate={"spec": spec or {}}, **model_fields))
 
 
 def with_ray(**fields: Any) -> Any:
-    """A service whose one model has this in its Ray container."""
+    """Return a service with one model that has these fields in its Ray container."""
     return with_template({"containers": [{"name": "ray", **fields}]})
 
 
@@ -136,7 +136,7 @@ def test_capabilities_are_added_to_those_that_are_dropped() -> None:
 
 @pytest.mark.parametrize("wanted", [{"privileged": True}, {"capabilities": {"add": ["SYS_ADMIN"]}}])
 def test_what_includes_escalation_is_not_forbidden_it(wanted: dict[str, Any]) -> None:
-    # Kubernetes refuses such a pod.
+    # Kubernetes rejects such a pod.
     assert (
         "allowPrivilegeEscalation"
         not in container(worker(with_ray(securityContext=wanted)))["securityContext"]
@@ -161,7 +161,7 @@ def test_tolerations_are_added_once_and_counted_in_the_digest() -> None:
     svc = with_template({"tolerations": [gpu, {"key": "fabric"}]}, accelerator={"tolerations": [gpu]})
     template = worker(svc)["template"]
     assert template["spec"]["tolerations"] == [gpu, {"key": "fabric"}]
-    # Written in either place they are the same pod, and KubeRay sees the digest only.
+    # Both places result in the same pod, and KubeRay compares only the digest.
     elsewhere = service(model(accelerator={"tolerations": [gpu, {"key": "fabric"}]}))
     assert template["metadata"] == worker(elsewhere)["template"]["metadata"]
     assert (
@@ -202,7 +202,7 @@ def test_a_pod_in_the_nodes_network_still_finds_services() -> None:
 
 
 def test_the_services_volumes_stay_off_the_head() -> None:
-    # A claim that one node at a time may have would keep either the head or the worker from starting.
+    # A PVC that only one node can mount would keep either the head or the worker from starting.
     volume = {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}
     mount = {"name": "disk", "mountPath": "/disk"}
     svc = service(runtime={"volumes": [volume], "volumeMounts": [mount]})
@@ -282,7 +282,7 @@ def test_the_ray_service_has_a_persons_labels_below_daybreaks() -> None:
 
 
 def gateway_pod(**settings: Any) -> Any:
-    """Pod template of a gateway with these settings."""
+    """Return the pod template of a gateway with these settings."""
     platform = replace(PLATFORM, gateway_image="g:1", gateway_pods=GatewayPods.model_validate(settings))
     return gateway("ns", [LLM_SERVICES], platform)[-1]["spec"]["template"]
 
@@ -301,7 +301,7 @@ def test_what_is_set_of_gateways() -> None:
     found = template["spec"]
     [own, _] = found["containers"]
     assert own["imagePullPolicy"] == "Always"
-    # As the API server writes them, so that what is stored is what was asked for.
+    # Quantities as the API server writes them, so that the stored object equals the desired one.
     assert own["resources"] == {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
     assert found["nodeSelector"] == {"pool": "small"}
     assert found["tolerations"] == [{"key": "small", "operator": "Exists"}]
@@ -323,7 +323,7 @@ def test_a_gateways_template() -> None:
     )
     assert found["metadata"] == {**plain["metadata"], "annotations": {"note": "a"}}
     [*own, helper] = found["spec"]["containers"]
-    # The agent's container has the variables that a template gives to HAProxy's.
+    # The agent's container gets the variables that a template sets for HAProxy's container.
     assert own == [
         {**before, "env": [*before["env"], {"name": "A", "value": "b"}]}
         for before in plain["spec"]["containers"]

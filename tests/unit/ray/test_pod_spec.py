@@ -12,32 +12,32 @@ from tests.unit.ray.services import PLATFORM, model, service
 
 
 def cluster(svc: Any) -> Any:
-    """The Ray cluster that a service asks for."""
+    """Return the Ray cluster of a service."""
     return ray_service(svc, PLATFORM)["spec"]["rayClusterConfig"]
 
 
 def head(svc: Any) -> Any:
-    """Its head group."""
+    """Return the head group."""
     return cluster(svc)["headGroupSpec"]
 
 
 def worker(svc: Any) -> Any:
-    """Its first worker group."""
+    """Return the first worker group."""
     return cluster(svc)["workerGroupSpecs"][0]
 
 
 def pod(group: Any) -> Any:
-    """Pod of a group."""
+    """Return the pod of a group."""
     return group["template"]["spec"]
 
 
 def container(group: Any) -> Any:
-    """Ray container of a group."""
+    """Return the Ray container of a group."""
     return pod(group)["containers"][0]
 
 
 def environment(group: Any) -> dict[str, Any]:
-    """Variables of a group's Ray container; a name that is written twice fails."""
+    """Return the variables of a group's Ray container. Fails if a name occurs twice."""
     found: dict[str, Any] = {}
     for variable in container(group)["env"]:
         assert variable["name"] not in found
@@ -138,7 +138,7 @@ def test_a_head_before_accelerators_has_an_image_of_its_own() -> None:
     ("svc", "image"),
     [
         pytest.param(service(model(accelerator={"kind": "cpu"})), PLATFORM.ray_cpu_image, id="on the CPU"),
-        pytest.param(service(runtime={"image": "mine:1"}), "mine:1", id="an image of one's own"),
+        pytest.param(service(runtime={"image": "mine:1"}), "mine:1", id="a custom image"),
     ],
 )
 def test_other_heads_have_the_image_of_their_workers(svc: LLMService, image: str) -> None:
@@ -158,7 +158,7 @@ def test_what_a_gpu_worker_compiles_lies_in_the_cache() -> None:
     compiled = ("CUDA_CACHE_PATH", "FLASHINFER_WORKSPACE_BASE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
     for name in compiled:
         assert f"{on_gpu[name]}/".startswith("/var/cache/daybreak/")
-    # vLLM's own cache, with that of torch.compile, is below this.
+    # vLLM's cache, with the cache of torch.compile, is below this directory.
     assert on_gpu["XDG_CACHE_HOME"] == "/var/cache/daybreak"
     on_cpu = environment(worker(service(model(accelerator={"kind": "cpu"}))))
     assert not set(compiled) & set(on_cpu)

@@ -1,4 +1,4 @@
-"""What counts as another configuration: what the builders write, read back."""
+"""Configuration digests of built objects, read back: changes that count as another configuration."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""How many replicas a model may have."""
+"""Allowed number of replicas of a model."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Serve's configuration: what stands in it, and in which half."""
+"""The Serve configuration: its content, and the half that contains each setting."""
 
 import json
 from dataclasses import replace
@@ -50,18 +50,18 @@ EVERYTHING = service(
 
 
 def application(svc: Any) -> Any:
-    """The one application of the configuration."""
+    """Return the only application of the configuration."""
     [found] = yaml.safe_load(serve_config(svc.workload))["applications"]
     return found
 
 
 def llm_config(svc: Any) -> Any:
-    """What Ray Serve LLM is told of the service's first model."""
+    """Return the configuration that Ray Serve LLM receives for the service's first model."""
     return application(svc)["args"]["llm_configs"][0]
 
 
 def deployment(svc: Any) -> Any:
-    """How Serve runs the service's first model."""
+    """Return the Serve deployment of the service's first model."""
     return application(svc)["deployments"][1]
 
 
@@ -112,18 +112,18 @@ def test_every_model_setting_of_the_api_is_handed_to_serve_llm() -> None:
 
 
 def test_serves_proxies_alone_need_no_class_of_ours() -> None:
-    """An image without Daybreak's package must be able to serve that way."""
+    """An image without Daybreak's package must be able to serve this way."""
     assert "server_cls" not in llm_config(service(runtime={"directIngress": False}))
 
 
 def test_the_class_keeps_the_names_of_the_deployments() -> None:
-    """Serve calls a deployment after the last name of its class; everything else finds it by that name."""
+    """Serve names a deployment after the last part of its class, and all other code uses that name."""
     assert f"{SERVER_CLASS.rpartition(':')[2]}:m" == names.serve_deployment("m")
 
 
 @pytest.mark.parametrize("svc", [service(), EVERYTHING, service(replicas=0)], ids=["least", "most", "zero"])
 def test_ray_knows_every_field_and_takes_every_value(svc: Any) -> None:
-    assert RAY["ray"] == versions.RAY, "make tests/unit/ray/serve_schema.json anew for this Ray"
+    assert RAY["ray"] == versions.RAY, "recreate tests/unit/ray/serve_schema.json for this Ray"
     document = yaml.safe_load(serve_config(svc.workload))
     [app] = document["applications"]
 
@@ -149,7 +149,7 @@ def test_ray_has_each_request_router_and_its_arguments(policy: RoutingPolicy) ->
 
 
 def test_a_prefix_is_forgotten_some_day_and_load_counts_too() -> None:
-    # Ray's own defaults remember every prompt for ever, and let one replica have all that begins alike.
+    # Ray's defaults keep every prompt forever, and send all prompts with one beginning to one replica.
     config = deployment(service(model(routing={"policy": "Prefix"})))["request_router_config"]
     assert config["request_router_kwargs"] == {
         "imbalanced_threshold": 16,
@@ -188,7 +188,7 @@ def test_another_policy_is_another_application_since_serve_keeps_its_routers() -
     assert "deployment_config" not in plain["args"]["llm_configs"][0]
     assert plain["args"] != one["args"] != other["args"]
     for app in (one, other):
-        # Both halves say the same: Serve takes the class from one and keeps the other.
+        # Both halves must be equal: Serve reads the class from one and keeps the other.
         [config] = app["args"]["llm_configs"]
         assert config["deployment_config"] == {
             "request_router_config": app["deployments"][1]["request_router_config"]
@@ -245,7 +245,7 @@ def test_autoscaling_aims_at_no_more_requests_than_a_replica_takes() -> None:
 
 
 def test_initial_replicas_are_left_out_where_they_say_nothing() -> None:
-    # Serve would go back to them at every change of the deployment's options.
+    # Serve would return to this number at every change of the deployment's options.
     grown = deployment(service(model(replicas={"min": 2, "max": 8})))
     assert "initial_replicas" not in grown["autoscaling_config"]
 
@@ -294,7 +294,7 @@ def test_the_ingress_runs_on_the_head_and_never_sleeps() -> None:
     ingress = app["deployments"][0]
     assert ingress["name"] == "OpenAiIngress"
     assert ingress["autoscaling_config"]["min_replicas"] == 1
-    # With 64 streams of chat at once a process is full.
+    # A process is at its limit with 64 concurrent chat streams.
     assert ingress["autoscaling_config"]["target_ongoing_requests"] < 64
 
 
@@ -305,7 +305,7 @@ def test_the_ingress_runs_on_the_head_and_never_sleeps() -> None:
         ("1", "4Gi", 1),
         ("4", "4Gi", 1),
         ("4", "16Gi", 4),
-        # Ray's own 2.6 GiB, and 1,174 MiB for each: a fifth one would end the head for its memory.
+        # Ray needs 2.6 GiB, and each process 1,174 MiB: a fifth would exceed the head's memory.
         ("16", "8Gi", 4),
         ("1", "1Gi", 1),
     ],

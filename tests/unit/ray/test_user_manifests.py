@@ -1,4 +1,4 @@
-"""Manifests of users of other tools: what they write reaches the pods and the engine as it is written."""
+"""Manifests of users of other tools: their settings reach the pods and the engine unchanged."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ SNAPSHOT = "models--org--small/snapshots/0123456789abcdef0123456789abcdef0123456
 
 
 def engine_kwargs(svc: Any) -> dict[str, Any]:
-    """Return the first model's engine arguments in Serve's configuration."""
+    """Return the first model's engine arguments in the Serve configuration."""
     return dict(llm_config(svc)["engine_kwargs"])
 
 
 def llm_config(svc: Any) -> dict[str, Any]:
-    """Return what Ray Serve LLM receives for the first model."""
+    """Return the configuration that Ray Serve LLM receives for the first model."""
     [application] = yaml.safe_load(serve_config(svc.workload))["applications"]
     found: dict[str, Any] = application["args"]["llm_configs"][0]
     return found
@@ -81,7 +81,7 @@ def test_tool_calls_reasoning_and_quantization_reach_the_engine() -> None:
 
 
 def test_snapshot_of_a_hub_cache_is_read_by_path() -> None:
-    """The whole claim is mounted, so that the snapshot's links to its blobs hold."""
+    """The whole PVC is mounted, so that the snapshot's links to its blobs work."""
     svc = service(model(source=f"pvc://offline/cache/{SNAPSHOT}"))
     assert problems(svc) == ()
     path = llm_config(svc)["model_loading_config"]["model_source"]
@@ -99,7 +99,7 @@ def test_snapshot_of_a_hub_cache_is_read_by_path() -> None:
 
 
 def test_hub_cache_on_a_claim_is_read_by_name() -> None:
-    """A person's HF_HOME takes precedence over Daybreak's cache, which stays where compilers write."""
+    """A user's `HF_HOME` overrides Daybreak's cache, which stays the directory that compilers write to."""
     offline = [{"name": "HF_HUB_OFFLINE", "value": "1"}, {"name": "HF_HOME", "value": "/models"}]
     svc = service(
         model(source="hf://org/small"),

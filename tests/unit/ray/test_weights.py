@@ -1,4 +1,4 @@
-"""Where weights come from."""
+"""Location of a model's weights."""
 
 import re
 from typing import Any
@@ -10,7 +10,7 @@ from tests.unit.ray.services import model, service
 
 
 def of(**fields: Any) -> Any:
-    """Weights of a model with these fields."""
+    """Return the weights of a model with these fields."""
     return weights("llama", service(model(**fields)).spec.models[0], "IfNotPresent")
 
 

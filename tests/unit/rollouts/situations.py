@@ -15,7 +15,7 @@ FULL = replace(ROOMY, crowded="no GPU is free")
 
 
 class Story:
-    """A workload whose revision is decided step by step; it is built of what was decided last."""
+    """Workload whose revision is decided step by step; its objects follow the last decision."""
 
     def __init__(self, change: Change = PODS, around: Surroundings = FULL) -> None:
         self.now = START
@@ -25,12 +25,12 @@ class Story:
         self.known = {"one"}
 
     def up(self) -> "Story":
-        """It has answered."""
+        """Let the revision answer."""
         self.step(answers=True)
         return self
 
     def ask(self, revision: str, **wish: Any) -> RolloutState:
-        """A person asks for another revision."""
+        """Request another revision, as a user does."""
         self.known.add(revision)
         self.wish = replace(self.wish, revision=revision, **wish)
         return self.step(answers=True)

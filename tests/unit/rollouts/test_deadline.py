@@ -1,4 +1,4 @@
-"""How long a change may take."""
+"""Maximum duration of a change."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from daybreak.rollouts.deadline import BOUNDS, TIMES, UNKNOWN, deadline
 
 
 def wakes(*seconds: int) -> list[WakeStatus]:
-    """Measured starts."""
+    """Return the measured wakes."""
     return [
         WakeStatus(depth=SleepDepth.WORKERS, start_time="2026-11-23T09:00:00Z", p95_seconds=each)
         for each in seconds

@@ -1,4 +1,4 @@
-"""How far a change is: what is begun, what waits, what goes back."""
+"""Progress of a rollout: start, wait, and rollback."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ LATE = SETTLE.total_seconds() + 1
 
 
 def short(state: RolloutState) -> tuple[str, str, str | None, str | None]:
-    """Phase, revision, target and strategy."""
+    """Return phase, revision, target and strategy."""
     return (
         state.phase.value,
         state.current_revision,
@@ -25,7 +25,7 @@ def short(state: RolloutState) -> tuple[str, str, str | None, str | None]:
 
 
 def replaced(story: Story) -> None:
-    """What ran has gone, and the new one is built."""
+    """Step until the running revision is gone, and the next one is built."""
     story.step(serving=False, vacated=True, changes={})
 
 
@@ -58,13 +58,13 @@ def test_two_clusters_where_there_is_room() -> None:
 
 
 def test_the_schedulers_word_counts() -> None:
-    """It knows more, so there may be less room than it seemed."""
+    """The scheduler knows more, so capacity may be smaller than estimated."""
     story = Story(around=ROOMY).up()
     story.ask("two")
     state = story.step(LATE, beside=True, no_room="0/3 nodes: 3 Insufficient nvidia.com/gpu")
     assert short(state) == ("Progressing", "one", "two", "Replace")
     assert "Insufficient" in state.reason
-    # The object asks for what is to come already, since the second Ray cluster was made by that.
+    # The object already has the next revision's spec, since that created the second Ray cluster.
     there = {"two": Change(pods=False, restarts=False)}
     assert story.step(beside=True, changes=there) == state, "it goes before the other one comes, all the same"
     replaced(story)
@@ -229,7 +229,7 @@ def test_what_is_paused_says_how_it_would_be_rolled_out_and_not_how_the_last_one
     )
     blocked = story.ask("three", strategy=RolloutStrategy.IN_PLACE)
     assert (short(blocked)[3], blocked.reason) == (None, "")
-    # It is taken back: that one was never rolled out.
+    # The user reverts the change: that revision was never rolled out.
     back = story.ask("two")
     assert (short(back), back.reason) == (("Complete", "two", None, None), "")
 
@@ -334,7 +334,7 @@ def test_errors_are_looked_at_when_they_have_lasted() -> None:
 
 
 def test_a_way_back_without_room_is_a_replacement() -> None:
-    """Whatever is asked for: what answered before is wanted by everybody."""
+    """Regardless of the requested strategy, the previous working revision has priority."""
     story = Story(around=ROOMY).up()
     story.ask("two", strategy=RolloutStrategy.BLUE_GREEN)
     story.step(LATE, beside=True, stuck=BROKEN)

@@ -1,4 +1,4 @@
-"""Which strategy a change is rolled out with, and why."""
+"""Choice of the strategy for a change, and the reason for it."""
 
 from dataclasses import replace
 

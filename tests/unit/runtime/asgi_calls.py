@@ -1,4 +1,4 @@
-"""Requests to an ASGI app without a server: a client that sends, may leave, and reads what is answered."""
+"""Requests to an ASGI app without a server: a client that sends, may leave, and reads the answer."""
 
 import asyncio
 import json
@@ -21,28 +21,28 @@ class Client:
     pieces: list[bytes] = field(default_factory=lambda: [b"{}"])
     answered: list[Message] = field(default_factory=list)
     received: int = 0
-    """Pieces that were asked for."""
+    """Number of pieces that the app has received."""
     _left: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def status(self) -> int:
-        """Status of the answer; 0 while there is none."""
+        """Status of the answer, or 0 before an answer."""
         return int(self.answered[0]["status"]) if self.answered else 0
 
     @property
     def body(self) -> bytes:
-        """Body of the answer."""
+        """Return the body of the answer."""
         return b"".join(message.get("body", b"") for message in self.answered[1:])
 
     @property
     def error(self) -> dict[str, Any]:
-        """The error that it holds, in OpenAI's shape."""
+        """Return the error in the answer, in OpenAI's shape."""
         found = json.loads(self.body)["error"]
         assert set(found) == {"message", "type", "param", "code"}
         return dict(found)
 
     def header(self, name: bytes) -> list[bytes]:
-        """Values of a header of the answer."""
+        """Return the values of a header of the answer."""
         return [value for key, value in self.answered[0]["headers"] if key == name]
 
     def leave(self) -> None:
@@ -50,7 +50,7 @@ class Client:
         self._left.set()
 
     async def receive(self) -> Message:
-        """As a server hands the request on."""
+        """Return the next message of the request, as a server does."""
         if self.received < len(self.pieces):
             self.received += 1
             more = self.received < len(self.pieces)
@@ -59,18 +59,18 @@ class Client:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """As a server takes the answer."""
+        """Record a message of the answer, as a server does."""
         self.answered.append(message)
 
     async def ask(self, app: App) -> "Client":
-        """Send it, and return itself when it is answered."""
+        """Send the request, and return the client after the answer."""
         scope = {"type": "http", "path": self.path, "method": self.method, "headers": self.headers}
         await app(scope, self.receive, self.send)
         return self
 
 
 class Engine:
-    """An app that answers when it is told to, and keeps what it was sent."""
+    """App that answers on a signal, and records the received requests."""
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
@@ -101,6 +101,6 @@ class Engine:
 
 
 async def settle() -> None:
-    """Let everything happen that can happen now."""
+    """Let all ready tasks run."""
     for _ in range(20):
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""A fake S3 that is also written to: buckets in memory, as far as pyarrow asks.
+"""Writable fake of S3: buckets in memory, with the requests that pyarrow uses.
 
-Who signs with another access key is refused; signatures are not checked. An upload in parts counts when it is
-completed, as with the real one.
+A request with another access key is rejected; signatures are not checked. A multipart upload counts when
+it is completed, as with the real S3.
 """
 
 import threading
@@ -19,20 +19,20 @@ _DATE = "Thu, 01 Jan 2026 00:00:00 GMT"
 
 
 class Buckets:
-    """What is stored."""
+    """Stored buckets and objects."""
 
     def __init__(self, *names: str) -> None:
         self.names = set(names)
         self.objects: dict[str, bytes] = {}
         """Content by `bucket/key`."""
         self.parts: dict[str, dict[int, bytes]] = {}
-        """Parts of uploads that are not completed."""
+        """Parts of uncompleted uploads."""
         self.lock = threading.Lock()
 
 
 @contextmanager
 def served(buckets: Buckets) -> Iterator[str]:
-    """Serve them at a free port of this machine; the endpoint's URL."""
+    """Serve the buckets at a free local port, and yield the endpoint's URL."""
 
     class Handler(_Handler):
         pass
@@ -152,7 +152,7 @@ class _Handler(StoreHandler):
 
 
 def _unchunked(raw: bytes) -> bytes:
-    """A body in the SDK's own chunks, each with its size, and a checksum behind them."""
+    """Return the content of a body in the SDK's chunks, each with its size, and a checksum after them."""
     found = b""
     while raw:
         size, _, raw = raw.partition(b"\r\n")

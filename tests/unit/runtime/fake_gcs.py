@@ -1,6 +1,6 @@
-"""A fake of Google's Cloud Storage that is also written to: buckets in memory, as far as pyarrow asks.
+"""Writable fake of Google Cloud Storage: buckets in memory, with the requests that pyarrow uses.
 
-What a bucket in `closed` holds nobody may see.
+The bucket in `closed` denies all access.
 """
 
 import json
@@ -19,7 +19,7 @@ _PATH = re.compile(r"/(?:upload/|download/)?storage/v1/b/([^/]+)/o(?:/(.+))?")
 
 
 class Buckets:
-    """What is stored."""
+    """Stored buckets and objects."""
 
     def __init__(self, *names: str, closed: str = "closed") -> None:
         self.names = {*names, closed}
@@ -27,13 +27,13 @@ class Buckets:
         self.objects: dict[str, bytes] = {}
         """Content by `bucket/key`."""
         self.uploads: dict[str, tuple[str, bytes]] = {}
-        """Name and content so far of uploads that are not completed."""
+        """Name and current content of uncompleted uploads."""
         self.lock = threading.Lock()
 
 
 @contextmanager
 def served(buckets: Buckets) -> Iterator[str]:
-    """Serve them at a free port of this machine; the address."""
+    """Serve the buckets at a free local port, and yield the address."""
 
     class Handler(_Handler):
         pass

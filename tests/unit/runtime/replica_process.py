@@ -1,13 +1,12 @@
-"""A process with a replica's port and a stand-in for its engine, a process that can be killed; run by
-test_replica.py.
+"""Process with a replica's port and a fake engine, which the test can kill; run by test_replica.py.
 
     python replica_process.py FAULT
 
-Prints the process id of the engine once it has begun one request and another one waits, then a line of JSON
-for each request that is answered, and one for the engine's end. FAULT is what does not go in order at its own
+Prints the process id of the engine once one request has begun and another one waits. Then prints a line of
+JSON for each answered request, and one for the engine's end. FAULT selects the failure during the replica's
 end: `none`, `answer` (the app never answers), `shutdown` (it raises) or `hung` (the shutdown never returns).
 
-Ray and uvicorn are only in the Ray images. Their stand-ins do what is asked of them here, no more.
+Ray and uvicorn are only in the Ray images. Their fakes implement only the members that are used here.
 """
 
 import asyncio
@@ -27,17 +26,17 @@ DEPLOYMENT = types.SimpleNamespace(
     max_ongoing_requests=1, max_queued_requests=-1, graceful_shutdown_timeout_s=60
 )
 SHORTENED = {"answer": "_LAST_ANSWERS_SECONDS", "hung": "_ENGINE_END_SECONDS"}
-"""What the replica waits for in vain, by the fault: the process would end all the same, seconds later."""
+"""Timeouts that the replica reaches, by fault; shortened, since the process would end seconds later."""
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that tells nobody."""
+    """Poll until a condition without notification is true."""
     while not holds():  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
 class Server:
-    """uvicorn's Server: it ends when it should and what is in progress is answered."""
+    """Fake of uvicorn's Server: it ends on request, after the requests in progress."""
 
     def __init__(self, config: Any) -> None:
         self.should_exit = False
@@ -47,7 +46,7 @@ class Server:
         self.door = config.app.__self__._app
 
     async def serve(self, sockets: list[Any]) -> None:
-        """Until it should exit."""
+        """Serve until the exit is requested."""
         self.started = True
         await until(lambda: self.should_exit)
         await until(lambda: not self.door.in_progress)
@@ -60,7 +59,7 @@ def _stand_in(name: str, **values: Any) -> types.ModuleType:
 
 
 def _import_replica() -> types.ModuleType:
-    """The module, without the deployment class beside it, which is one of Ray's."""
+    """Import the replica module without Ray's deployment class."""
     context = types.SimpleNamespace(_deployment_config=DEPLOYMENT)
     _stand_in("ray", serve=_stand_in("ray.serve", get_replica_context=lambda: context))
     _stand_in("uvicorn", Server=Server, Config=lambda app, **_: types.SimpleNamespace(app=app))
@@ -72,7 +71,7 @@ def _import_replica() -> types.ModuleType:
 
 
 class EngineClient:
-    """vLLM's client of an engine that is a process of its own."""
+    """Fake of vLLM's client of an engine that runs in a separate process."""
 
     def __init__(self, fault: str) -> None:
         self.process = subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL)  # noqa: S607
@@ -80,15 +79,15 @@ class EngineClient:
 
     @property
     def errored(self) -> bool:
-        """Whether the process has ended."""
+        """Return True if the process has ended."""
         return self.process.poll() is not None
 
     def get_num_unfinished_requests(self) -> int:
-        """Nobody asks."""
+        """Return 0: the replica never uses the number."""
         return 0
 
     def shutdown(self) -> None:
-        """End it, which may fail."""
+        """End the engine process; the fault may make that fail."""
         print(json.dumps({"shutdown": self._fault}), flush=True)
         if self._fault == "shutdown":
             raise RuntimeError("the engine's sockets are gone")
@@ -96,21 +95,21 @@ class EngineClient:
             threading.Event().wait()
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
-        """vLLM's app: a request in progress ends with an error when the engine has died."""
+        """Fake of vLLM's app: a request in progress ends with an error when the engine has died."""
         await until(lambda: self.errored and self._fault != "answer")
         await send({"type": "http.response.start", "status": 500, "headers": []})
         await send({"type": "http.response.body", "body": b"{}"})
 
 
 async def ask(door: Any, name: str) -> None:
-    """Send a request, and say how it was answered."""
+    """Send a request, and print its answer."""
     answer = await Client().ask(door)
     finals = [value.decode() for value in answer.header(b"x-daybreak-final")]
     print(json.dumps({"request": name, "status": answer.status, "final": finals}), flush=True)
 
 
 async def main(fault: str) -> None:
-    """A replica with one request in the engine and one that waits, until its end."""
+    """Run a replica with one request in the engine and a waiting one, until its end."""
     module = _import_replica()
     if fault in SHORTENED:
         assert getattr(module, SHORTENED[fault]) > 0

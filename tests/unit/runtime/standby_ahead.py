@@ -1,4 +1,4 @@
-"""What the standby server of test_standby.py imports."""
+"""Module that the standby server of test_standby.py imports."""
 
 from daybreak_runtime.ahead import standby
 

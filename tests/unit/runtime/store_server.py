@@ -1,4 +1,4 @@
-"""A server of this machine that plays a store of objects in a test."""
+"""Local server that simulates an object store in a test."""
 
 import threading
 from collections.abc import Iterator
@@ -44,4 +44,4 @@ class StoreHandler(BaseHTTPRequestHandler):
         self.answer()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nobody reads it."""
+        """Discard the log message."""

@@ -11,13 +11,13 @@ from tests.unit.runtime.asgi_calls import settle
 
 @dataclass
 class Limits:
-    """Limits that can be changed."""
+    """Variable limits."""
 
     running: int = 2
     waiting: int = 10
 
     def admission(self) -> Admission:
-        """An admission that asks here."""
+        """Return an admission with these limits."""
         return Admission(lambda: self.running, lambda: self.waiting)
 
 
@@ -79,7 +79,7 @@ async def test_a_turn_that_comes_as_its_client_leaves_goes_to_the_next() -> None
     assert admission.try_enter()
     first, second = (asyncio.create_task(admission.enter()) for _ in range(2))
     await settle()
-    admission.leave()  # The turn is the first one's now, who has not run yet ...
+    admission.leave()  # The released slot now belongs to the first task, which has not run yet ...
     first.cancel()  # ... and never will.
     await second
     assert first.cancelled()

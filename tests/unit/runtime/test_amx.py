@@ -1,4 +1,4 @@
-"""AMX is asked for in each of vLLM's processes."""
+"""Each of vLLM's processes requests permission for AMX."""
 
 import importlib.metadata
 import runpy
@@ -21,7 +21,7 @@ print(amx.supported(), before, amx.permitted())
 
 
 def test_where_the_processor_has_it_the_plugin_gets_it(tmp_path: Path) -> None:
-    """What is checked depends on the processor: without AMX, that nothing is given and nothing fails."""
+    """The check depends on the processor: without AMX, the plugin gets no permission and nothing fails."""
     INSTALL(RUNTIME, tmp_path)
     answer = subprocess.run(  # noqa: S603 - our own Python
         [sys.executable, "-c", AS_A_PROCESS_DOES, str(tmp_path)], capture_output=True, text=True, check=True

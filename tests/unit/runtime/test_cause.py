@@ -1,4 +1,4 @@
-"""Why an engine did not start, out of what its process has written."""
+"""Cause of a failed engine start, from the output of its process."""
 
 import os
 import subprocess
@@ -95,7 +95,7 @@ except RuntimeError as error:
 
 
 def _failed(tmp_path: Path, message: str, written_to: int = 2, *, logged: bool = True) -> str:
-    """What is raised by a process whose child has written why, and that itself only says this."""
+    """Return the cause that a process reports after its child has written it; its own error is generic."""
     root = Path(__file__).parents[3] / "runtime" / "src"
     with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
         subprocess.run(  # noqa: S603 - the interpreter that runs the tests

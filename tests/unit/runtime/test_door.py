@@ -1,4 +1,4 @@
-"""What a replica's own port answers."""
+"""Responses of a replica's direct port."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from tests.unit.runtime.asgi_calls import Client, Engine, settle
 
 @dataclass
 class Replica:
-    """A door with an engine behind it."""
+    """Door with an engine behind it."""
 
     limit: int = 2
     most_waiting: int = 10
@@ -38,7 +38,7 @@ class Replica:
         return asyncio.create_task(client.ask(self.door))
 
     async def health(self) -> tuple[int, bytes]:
-        """Its own word."""
+        """Return status and body of the health check."""
         client = await Client(path=HEALTH, method="GET").ask(self.door)
         return client.status, client.body
 
@@ -129,7 +129,7 @@ async def test_a_client_that_leaves_while_it_waits_leaves_the_queue() -> None:
 
 
 async def test_a_client_that_leaves_in_its_turn_is_the_engines_to_notice() -> None:
-    """The app must still be told of it, though somebody waited for that sign before."""
+    """The app must still receive the disconnect, though an earlier task waited for that message."""
     replica = Replica(limit=1)
     told = asyncio.Event()
 
@@ -194,7 +194,7 @@ async def test_those_who_wait_for_a_dead_engine_are_told() -> None:
 
 
 async def test_whose_turn_comes_when_the_engine_has_died_is_not_begun() -> None:
-    """An engine that has died answers what it had with errors, and so makes room for who waits."""
+    """A dead engine answers its running requests with errors, which admits the waiting ones."""
     engine, alive = Engine(), True
     door = Door(engine, Admission(lambda: 1, lambda: 9), lambda: alive, engine_alive=lambda: alive)
     first, second = (asyncio.create_task(Client().ask(door)) for _ in range(2))

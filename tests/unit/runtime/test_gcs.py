@@ -1,4 +1,4 @@
-"""Rows out of a Google bucket and answers into one: through pyarrow, whose real client asks a fake."""
+"""Rows from a Google bucket and answers into one, through pyarrow's real client against a fake."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A replica looks at bodies as the gateway does: the same list, the same words, and the same pace."""
+"""A replica checks bodies like the gateway: the same list, the same words, and the same pace."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ INSIDE = "chat_template_kwargs.chat_template"
 
 
 def verdict(body: bytes, path: str = CHAT) -> str | None:
-    """The field that is refused, `-` for the body itself; None: it passes."""
+    """Return the rejected field, `-` for the body itself, or None if the body passes."""
     found = fields.refused(path, body)
     return None if found is None else found.param or "-"
 
@@ -129,17 +129,17 @@ def test_a_list_is_no_longer_than_allowed(path: str, field: str, items: list[Any
 
 
 class Clock:
-    """Time that the test moves."""
+    """Clock that the test moves."""
 
     now = 0.0
 
     def __call__(self) -> float:
-        """Seconds."""
+        """Return the time in seconds."""
         return self.now
 
 
 async def answered(client: Client, engine: Engine | None = None) -> Client:
-    """What the guard, and an engine behind it, answer."""
+    """Return the client with the response of the guard, and of the engine behind it."""
     behind = engine or Engine()
     behind.go.set()
     return await client.ask(Guard(behind))
@@ -221,7 +221,7 @@ async def test_a_client_that_leaves_before_its_body_is_whole_asks_nobody() -> No
 
 
 def door(engine: Engine) -> Door:
-    """A replica's door, with an engine that answers at once."""
+    """Return a replica's door, with an engine that answers immediately."""
     engine.go.set()
     return Door(engine, Admission(lambda: 1, lambda: 1), lambda: True)
 

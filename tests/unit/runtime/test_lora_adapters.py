@@ -1,4 +1,4 @@
-"""A replica's adapters follow the configuration, whatever becomes of single ones."""
+"""A replica's adapters follow the configuration, regardless of single failures."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,39 +15,39 @@ from daybreak_runtime.lora.wanted import Wanted
 
 
 class World:
-    """An engine, and places to fetch from."""
+    """Fake engine, and fake sources of adapters."""
 
     def __init__(self) -> None:
         self.listed: dict[str, str] = {}
         self.log: list[str] = []
         self.fails: dict[str, Exception] = {}
-        """What goes wrong, by step and path."""
+        """Exceptions to raise, by step and path."""
         self.may_fetch = asyncio.Event()
         self.may_fetch.set()
         self.added = asyncio.Event()
 
     async def add(self, name: str, path: str) -> None:
-        """The engine takes it."""
+        """Add the adapter to the engine."""
         await self._step("add", path)
         self.listed[name] = path
         self.added.set()
 
     def remove(self, name: str) -> None:
-        """The engine lets go of it."""
+        """Remove the adapter from the engine."""
         self.log.append(f"remove {name}")
         del self.listed[name]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the fake has no connection."""
 
     async def fetch(self, adapter: Wanted) -> str:
-        """Its path."""
+        """Return the path of the adapter."""
         await self.may_fetch.wait()
         await self._step("fetch", adapter.path)
         return adapter.path
 
     async def check(self, path: str) -> None:
-        """Whether it fits."""
+        """Raise the preset exception if the adapter does not fit."""
         await self._step("check", path)
 
     async def _step(self, step: str, path: str) -> None:
@@ -58,12 +58,12 @@ class World:
 
 
 def wanted(**paths: str) -> dict[str, Wanted]:
-    """Adapters by name, each from a path."""
+    """Return adapters by name, each from a path."""
     return {name: Wanted(name, path, path=path) for name, path in paths.items()}
 
 
 def states(found: Adapters) -> dict[str, tuple[str, str]]:
-    """State and reason of each."""
+    """Return state and reason of each adapter."""
     return {name: (each["state"], each["reason"]) for name, each in found.report()["adapters"].items()}
 
 

@@ -1,4 +1,4 @@
-"""Whether an adapter fits: read from files as PEFT writes them, which the tiny adapters are."""
+"""Checks of adapters for compatibility, on files as PEFT writes them, like the tiny adapters."""
 
 import json
 from pathlib import Path
@@ -25,19 +25,19 @@ BASE: Shapes = {
 
 @pytest.fixture
 def adapter(tmp_path: Path) -> Path:
-    """One that fits."""
+    """Return an adapter that fits."""
     tiny_model.write_adapter(tmp_path)
     return tmp_path
 
 
 def edit(adapter: Path, **fields: Any) -> None:
-    """Change fields of its configuration."""
+    """Change fields of the adapter's configuration."""
     file = adapter / "adapter_config.json"
     file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
 
 
 def refusal(adapter: Path, max_rank: int = 8, base: Shapes | None = BASE) -> str:
-    """Why it is refused."""
+    """Return the reason for the rejection."""
     with pytest.raises(Refused) as refused:
         check(str(adapter), max_rank, base)
     return str(refused.value)
@@ -62,7 +62,7 @@ def test_the_rank_of_the_weights_counts_too(adapter: Path) -> None:
 
 @pytest.mark.parametrize("hidden", [128, 512])
 def test_one_for_a_smaller_or_larger_model_is_refused(adapter: Path, hidden: int) -> None:
-    """vLLM takes the smaller one without a word."""
+    """vLLM takes the smaller one silently."""
     tiny_model.write_adapter(adapter, hidden=hidden)
     said = refusal(adapter)
     assert "model.layers.0.self_attn.q_proj takes 256 values, not " + str(hidden) in said

@@ -1,4 +1,4 @@
-"""An adapter's files: whole or not there, and what is said when they cannot be had."""
+"""Files of an adapter: complete or absent, and the message if they cannot be fetched."""
 
 import os
 import shutil
@@ -27,19 +27,19 @@ try:
 except NotFetched as error:
     sys.exit(str(error))
 """
-"""The client of the Hub reads its address when it is imported, so it has a process of its own."""
+"""The client of the Hub reads its address on import, so it runs in a separate process."""
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of its own."""
+    """Set a separate cache folder, and return the folder of adapters in it."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path / "cache" / "lora"
 
 
 @pytest.fixture
 def claim(tmp_path: Path) -> Path:
-    """A volume with an adapter, and beside it what training has left."""
+    """Return a volume with an adapter, alongside leftovers of its training."""
     folder = tmp_path / "claim"
     tiny_model.write_adapter(folder)
     (folder / "checkpoint-1").mkdir()
@@ -105,7 +105,7 @@ def test_the_configuration_is_read_leniently() -> None:
 
 @pytest.fixture
 def hub(tmp_path: Path, claim: Path) -> Iterator[Hub]:
-    """A Hub with the adapter in two repositories, one of which is gated."""
+    """Serve a Hub with the adapter in two repositories, one of which is gated."""
     for name in ("adapter", "gated-adapter"):
         shutil.copytree(claim, tmp_path / "hub" / "owner" / name)
     with fake_hub(tmp_path / "hub") as server:
@@ -113,7 +113,7 @@ def hub(tmp_path: Path, claim: Path) -> Iterator[Hub]:
 
 
 def fetched(hub: Hub, repository: str, revision: str = "", **environment: str) -> tuple[Path, str]:
-    """Where the adapter's files are, and what was said instead."""
+    """Return the path of the adapter's files, and the error output."""
     own = {
         "HF_ENDPOINT": hub.url,
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
@@ -145,11 +145,11 @@ def test_a_gated_repository_is_fetched_with_the_adapters_own_token(hub: Hub) -> 
 
 
 class CloudFileSystem:
-    """Ray's, as far as it is asked: what lies below an address of a bucket, by pyarrow."""
+    """Fake of Ray's class with the used method only: it copies the files below a bucket address."""
 
     @staticmethod
     def download_files(path: str, bucket_uri: str) -> None:
-        """Copy it."""
+        """Copy the files."""
         source = pyarrow.fs.S3FileSystem(endpoint_override=os.environ["AWS_ENDPOINT_URL"])
         pyarrow.fs.copy_files(bucket_uri.removeprefix("s3://"), path, source_filesystem=source)
 

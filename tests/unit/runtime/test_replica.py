@@ -1,6 +1,6 @@
-"""A replica whose engine has died ends its own process.
+"""A replica with a dead engine ends its own process.
 
-One that stayed would answer each request with an error, and at once, so that most requests would go to it.
+A remaining replica would answer each request immediately with an error, and would attract most requests.
 """
 
 import json
@@ -46,7 +46,7 @@ def ended(fault: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 def test_it_ends_when_what_it_has_is_answered() -> None:
-    """What was begun gets the engine's error; what waits is given back, and another replica may take it."""
+    """Started requests get the engine's error; waiting ones return unprocessed, for another replica."""
     code, said = ended("none")
     assert code == 1
     assert said[-1] == {"shutdown": "none"}

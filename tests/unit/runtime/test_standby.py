@@ -1,4 +1,4 @@
-"""Processes that have imported before they are needed."""
+"""Standby processes with completed imports."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ ENVIRONMENT = {
 
 
 def started(what: str) -> tuple[dict[str, Any], str]:
-    """What the started process saw, and what was written meanwhile."""
+    """Return the state in the started process, and its error output."""
     command = [sys.executable, str(PARENT), what]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
     seen: dict[str, Any] = json.loads(done.stdout)
@@ -60,7 +60,7 @@ def test_a_process_ends_when_its_parent_is_killed() -> None:
 
 
 def gone(pid: int) -> bool:
-    """Whether a process ends within a while; it is killed if not."""
+    """Return True if the process ends within 20 s."""
     last = time.monotonic() + 20
     while time.monotonic() < last:
         if not Path(f"/proc/{pid}").exists():

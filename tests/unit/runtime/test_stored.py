@@ -1,4 +1,4 @@
-"""What is said of a stored response that is not there any more."""
+"""Errors for a stored response that no longer exists."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -11,14 +11,14 @@ from daybreak_runtime.http.stored import explain
 
 @dataclass
 class Serving:
-    """vLLM's OpenAIServingResponses, as far as it is asked; tests/serving asks the real one."""
+    """Fake of vLLM's OpenAIServingResponses, with the used members only; tests/serving uses the real one."""
 
     enable_store: bool
 
     def create_error_response(
         self, message: str, err_type: str, status_code: HTTPStatus, param: str
     ) -> dict[str, Any]:
-        """The parts of its ErrorInfo."""
+        """Used fields of vLLM's ErrorInfo."""
         return {"message": message, "type": err_type, "code": status_code.value, "param": param}
 
     def _make_not_found_error(self, response_id: str) -> dict[str, Any]:

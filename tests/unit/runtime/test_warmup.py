@@ -16,7 +16,7 @@ import daybreak_runtime.ahead
 
 
 def load(monkeypatch: pytest.MonkeyPatch, **stubs: Any) -> Any:
-    """Import the module without the deployment class beside it, which needs Ray."""
+    """Import the module without the deployment class, which needs Ray."""
     package = types.ModuleType("daybreak_runtime.llm")
     package.__path__ = [str(Path(RUNTIME) / "llm")]
     monkeypatch.setitem(sys.modules, "daybreak_runtime.llm", package)

@@ -15,46 +15,46 @@ GPU = "nvidia.com/gpu"
 
 
 def ago(seconds: float) -> datetime:
-    """A time in the past."""
+    """Return a time in the past."""
     return NOW - timedelta(seconds=seconds)
 
 
 def waiter(owner: str, *, waited: float = 60, devices: int = 1, **more: Any) -> Claim:
-    """A model whose pods find no room."""
+    """Return the claim of a model whose pods cannot be scheduled."""
     common: dict[str, Any] = {"since": ago(waited), "no_room_since": ago(waited), "asked": True, **more}
     return Claim(f"default/{owner}", "m", GPU, devices=devices, waits=True, **common)
 
 
 def holder(owner: str, idle: float | None, **holds: int) -> Claim:
-    """A model that is awake, and has been idle for so long; None: it is asked."""
+    """Return the claim of an awake model, idle for `idle` seconds; None: it is busy."""
     since = None if idle is None else ago(idle)
     return Claim(f"default/{owner}", "m", GPU, ago(3600), 1, holds=holds, yields_at=since)
 
 
 def places(**gpus: int) -> list[NodeCapacity]:
-    """Nodes by name, with so many GPUs each."""
+    """Return the capacity of nodes by name, with the given number of GPUs each."""
     return [capacity(node(name, gpus=count)) for name, count in gpus.items()]
 
 
 def decided(*claims: Claim, nodes: list[NodeCapacity] | None = None) -> dict[str, Turn]:
-    """Turns by the workload's own name."""
+    """Return the turns by workload name."""
     found = turns(claims, Fleet(nodes if nodes is not None else places(a=1)), NOW)
     return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
 
 
 def gives_way(found: dict[str, Turn]) -> dict[str, str]:
-    """Who is to sleep, and for whom."""
+    """Return the yielding workloads, with the workload that each yields to."""
     return {owner: turn.gives_way_to for owner, turn in found.items() if turn.gives_way_to}
 
 
 def lost(owner: str, *, busy: bool = True, **holds: int) -> Claim:
-    """A model that is awake, has lost pods, and finds no room for others."""
+    """Return the claim of an awake model that has lost pods, and whose new pods cannot be scheduled."""
     awake = holder(owner, None if busy else 60, **holds)
     return replace(awake, lost=True, no_room_since=ago(60))
 
 
 def batch(owner: str, *, ran: float | None = None, **more: Any) -> Claim:
-    """A batch that has run for so long; None: it waits."""
+    """Return the claim of a batch that has run for `ran` seconds; None: it waits."""
     if ran is None:
         return waiter(owner, background=True, asked=False, **more)
     return replace(holder(owner, ran, **more), background=True)

@@ -1,4 +1,4 @@
-"""Whether the nodes have room: each way not to fit is told apart, with its numbers and its fix."""
+"""Checks whether replicas fit on the nodes: each cause has its own message with numbers and a fix."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ def model(**fields: Any) -> Manifest:
 
 
 def said(nodes: tuple[Node, ...], *models: Manifest, **spec: Any) -> str:
-    """What the check says of the models; empty when they fit."""
+    """Return the messages of the check, or an empty string if the models fit."""
     found = fit.fit(service(*(models or (model(),)), **spec).workload, nodes)
     return "\n".join(misfit.message for misfit in found)
 
@@ -40,7 +40,7 @@ HEAD_NODE = node("head", cpu="4", memory="16Gi")
         ((node(gpus=1),), {}),
         ((HEAD_NODE, node("node-b", gpus=4)), {"parallelism": {"tensor": 4}}),
         ((node(gpus=8),), {"parallelism": {"tensor": 4, "pipeline": 2}, "placement": "STRICT_PACK"}),
-        # Two pods of four devices each: on one node, or on two.
+        # Two pods of four devices each, on one node or on two.
         ((node(gpus=8),), {"parallelism": {"tensor": 4, "pipeline": 2}}),
         ((node(gpus=4), node("node-b", gpus=4)), {"parallelism": {"tensor": 4, "pipeline": 2}}),
         ((node(labels={"gpu": "a100"}, gpus=1),), {"accelerator": {"nodeSelector": {"gpu": "a100"}}}),
@@ -78,7 +78,7 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
             (node(gpus=2, resource="amd.com/gpu"),),
             {},
             "model qwen: a replica needs 1 nvidia.com/gpu; no node has that resource: set "
-            "accelerator.resource to what nodes have (amd.com/gpu)",
+            "accelerator.resource to a resource that nodes have (amd.com/gpu)",
             id="another maker's device",
         ),
         pytest.param(
@@ -92,7 +92,7 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
             (node(gpus=4), node("node-b", gpus=4)),
             {"parallelism": {"tensor": 4, "pipeline": 2}, "placement": "STRICT_PACK"},
             "model qwen: a replica needs 8 nvidia.com/gpu on one node; the largest node has 4 (node-a): "
-            "use placement: PACK, which gives each pipeline stage a pod of its own",
+            "use placement: PACK, which gives each pipeline stage a separate pod",
             id="stages that could part",
         ),
         pytest.param(
@@ -106,7 +106,7 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
             (node(gpus=4), node("node-b", gpus=2)),
             {"parallelism": {"tensor": 4, "pipeline": 2}},
             "model qwen: a replica needs 2 pods of 5 cpu, 72Gi memory, 4 nvidia.com/gpu each; all nodes "
-            "together have room for 1: use a smaller parallelism.pipeline, or add nodes",
+            "together have capacity for 1: use a smaller parallelism.pipeline, or add nodes",
             id="too few places for the stages",
         ),
         pytest.param(
@@ -183,16 +183,16 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
         pytest.param(
             (node(gpus=8, memory="64Gi"), node("node-b", gpus=2, memory="512Gi")),
             {"parallelism": {"tensor": 8}},
-            "model qwen: a replica needs 136Gi memory beside its 8 nvidia.com/gpu on one node; the nearest, "
-            "node-a, has 64Gi memory in all: lower resources.memory, or use a larger node",
+            "model qwen: a replica needs 136Gi memory in addition to its 8 nvidia.com/gpu on one node; "
+            "the nearest, node-a, has 64Gi memory in all: lower resources.memory, or use a larger node",
             id="too little memory",
         ),
         pytest.param(
             (node(gpus=8, cpu="6", memory="64Gi"), node("node-b", gpus=2)),
             {"parallelism": {"tensor": 8}},
-            "model qwen: a replica needs 9 cpu and 136Gi memory beside its 8 nvidia.com/gpu on one node; the "
-            "nearest, node-a, has 6 cpu and 64Gi memory in all: lower resources.cpu and resources.memory, or "
-            "use a larger node",
+            "model qwen: a replica needs 9 cpu and 136Gi memory in addition to its 8 nvidia.com/gpu on one "
+            "node; the nearest, node-a, has 6 cpu and 64Gi memory in all: lower resources.cpu and "
+            "resources.memory, or use a larger node",
             id="too little of both",
         ),
     ],
@@ -202,7 +202,7 @@ def test_it_does_not_fit(nodes: tuple[Node, ...], fields: dict[str, Any], wanted
 
 
 def test_a_split_is_only_advised_where_it_fits() -> None:
-    # Four devices a node, and memory for half of what four devices would ask for.
+    # Four devices per node, with memory for half of the pods that would use four devices.
     small = tuple(node(f"node-{number}", gpus=4, memory="45Gi") for number in "abcd")
     assert said(small, model(parallelism={"tensor": 8})).endswith(
         "use parallelism pipeline: 4 with tensor: 2"
@@ -220,7 +220,7 @@ def test_the_head_needs_room_too() -> None:
 
 
 def test_the_head_is_weighed_as_it_is_built() -> None:
-    """The autoscaler's share of the head's pod is written in two places."""
+    """The autoscaler's share of the head's pod is defined in two places."""
     config = ray_service(manifest())["spec"]["rayClusterConfig"]
     asked = config["autoscalerOptions"]["resources"]["requests"]
     assert parse_quantity(asked["cpu"]) == fit.AUTOSCALER_CPU
@@ -239,19 +239,19 @@ def test_quantities_that_cannot_be_read_count_as_nothing() -> None:
 
 
 def test_the_answer_follows_the_nodes() -> None:
-    """What is remembered of one set of nodes is not said of another."""
+    """Cached results for one set of nodes do not apply to another set."""
     assert said((node(gpus=1),)) == ""
     assert "no node has that resource" in said((node(),))
     assert said((node(gpus=1),)) == ""
 
 
 def with_pod(spec: Manifest, **fields: Any) -> Manifest:
-    """A model whose pods have this beside what Daybreak makes."""
+    """Return a model with the given pod spec in its `podTemplate`."""
     return model(podTemplate={"spec": spec}, **fields)
 
 
 def ray(**resources: Any) -> Manifest:
-    """A pod whose Ray container has limits of these resources."""
+    """Return a pod whose Ray container has limits of these resources."""
     return {"containers": [{"name": "ray", "resources": {"limits": resources}}]}
 
 
@@ -264,7 +264,7 @@ def asks(memory: str) -> Manifest:
 
 
 ROOM = node(gpus=1, cpu="8", memory="64Gi")
-"""For a head (4.5Gi) and a worker (24Gi) there is room."""
+"""The node has capacity for a head (4.5Gi) and a worker (24Gi)."""
 
 
 def test_more_resources_of_the_ray_container_count() -> None:
@@ -285,10 +285,10 @@ def test_a_limit_of_cores_is_no_request() -> None:
         ({"containers": [helper(**asks("30Gi"))]}, True),
         ({"containers": [helper(**asks("50Gi"))]}, False),
         ({"containers": [helper(resources={"limits": {"memory": "50Gi"}})]}, False),
-        # Before the others, so only the larger of both counts.
+        # Runs before the others, so only the larger of both counts.
         ({"initContainers": [helper(**asks("60Gi"))]}, True),
         ({"initContainers": [helper(**asks("65Gi"))]}, False),
-        # Beside the others from then on.
+        # Runs alongside the others from then on.
         ({"initContainers": [helper(**asks("50Gi"), restartPolicy="Always")]}, False),
         (
             {

@@ -1,4 +1,4 @@
-"""Who leaves before pods come whose priority has the scheduler delete those of others."""
+"""Models that leave before the scheduler deletes their pods for pods of a higher priority."""
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -26,26 +26,26 @@ CLASSES = {
 
 
 def gpus(count: int) -> dict[str, Decimal]:
-    """So many GPUs."""
+    """Return the given number of GPUs."""
     return {GPU: Decimal(count)}
 
 
 def comer(owner: str, of: str = "high", *, devices: int = 1, lacks: int = 1, **more: Any) -> Claim:
-    """A model that is about to make its pods."""
+    """Return the claim of a model that is about to create its pods."""
     claim = Claim(f"default/{owner}", "m", GPU, ago(1), devices, waits=True, asked=True)
     common: dict[str, Any] = {"priority_class": of, "needs": gpus(devices), "lacks": lacks, "first_lacks": 1}
     return replace(claim, **common | more)
 
 
 def stands(owner: str, idle: float | None = None, of: str = "", **holds: int) -> Claim:
-    """A model that is awake, and is asked; or has been idle for so long."""
+    """Return the claim of an awake model, busy or idle for the given seconds."""
     gives = {node: gpus(count) for node, count in holds.items()}
     claim = replace(holder(owner, idle, **holds), gives=gives, priority_class=of)
     return replace(claim, busy=idle is None)
 
 
 def decided(*claims: Claim, taken: Booked | None = None, asked: bool = True, **nodes: int) -> dict[str, Turn]:
-    """Turns by the workload's own name; beside what the claims hold, others may have taken some."""
+    """Return the turns by workload name; pods outside the claims may have taken some accelerators."""
     total: dict[str, dict[str, Decimal]] = {node: dict(amounts) for node, amounts in (taken or {}).items()}
     for claim in claims:
         for node, amounts in claim.gives.items():
@@ -76,7 +76,7 @@ def test_nobody_leaves_where_there_is_room_or_where_nobody_would_be_deleted() ->
 def test_what_others_have_taken_is_not_free() -> None:
     found = decided(comer("high"), stands("busy", a=1), taken={"a": gpus(1)}, a=2)
     assert found["busy"].preempted
-    # As long as that is not known it makes no pods, and nobody leaves.
+    # Until the other pods are known, the model creates no pods, and no model leaves.
     found = decided(comer("high"), stands("busy", a=1), asked=False, a=2)
     assert (found["high"].after, found.get("busy")) == (("default/busy",), None)
 
@@ -95,7 +95,7 @@ def test_nobody_is_asked_whose_leaving_would_not_be_enough() -> None:
     assert gives_way(decided(two, stands("x", a=1), stands("y", b=1), a=1, b=1)) == {}
     both = decided(two, stands("x", a=1), stands("y", a=1), a=2)
     assert set(gives_way(both)) == {"x", "y"}
-    # The scheduler would delete pods for one of the two, and the other one would wait for ever.
+    # The scheduler would delete pods for one of the two, and the other one would wait forever.
     pair = comer("high", lacks=2, first_lacks=2)
     found = decided(pair, stands("x", a=1), stands("peer", of="high", b=1), a=1, b=1)
     assert found["high"].after
@@ -110,7 +110,7 @@ def test_who_leaves_already_is_enough_and_does_not_come_back() -> None:
     found = decided(comer("high"), going, stands("busy", b=1), a=1, b=1)
     assert gives_way(found) == {"going": "default/high"}
     assert found["going"].preempted
-    # Its pods have gone, and those of the other one are being made.
+    # Its pods are gone, and those of the other model are being created.
     asleep = replace(going, gives={}, holds={})
     found = decided(comer("high"), asleep, a=1)
     assert (found["going"].preempted, found.get("high")) == (True, None)
@@ -121,7 +121,7 @@ def test_who_is_on_the_way_up_gives_its_pods_back_and_waits() -> None:
     starting = replace(stands("starting", a=1), waits=True, yields_at=None)
     found = decided(comer("high"), starting, a=1)
     assert found["starting"].after == ("default/high",)
-    # So does one that would take the room that there is now.
+    # A model that would take currently free capacity waits too.
     second = comer("second", "")
     assert decided(comer("high"), second, a=1)["second"].after == ("default/high",)
     assert decided(comer("high"), second, a=2) == {}
@@ -144,7 +144,7 @@ def test_one_that_was_held_back_makes_its_pods_when_there_is_room() -> None:
     queued = comer("high", queued=True)
     found = decided(queued, a=1)
     assert not found["high"].after
-    # Whoever waits with a lower priority comes after it, though it has waited for longer.
+    # A waiting model of a lower priority comes after it, despite its longer wait.
     low = comer("low", "low", since=ago(600), no_room_since=ago(600))
     found = decided(queued, low, a=1)
     assert found["low"].after == ("default/high",)
@@ -152,8 +152,10 @@ def test_one_that_was_held_back_makes_its_pods_when_there_is_room() -> None:
 
 @dataclass
 class Played:
-    """A service in a played cluster: `pods` pods of `devices` GPUs each; asked for so many seconds from when
-    it answers on."""
+    """Simulated service: `pods` pods of `devices` GPUs each.
+
+    The service receives requests for `busy` seconds after its answer.
+    """
 
     name: str
     of: str
@@ -168,10 +170,10 @@ class Played:
     leaving: bool = False
     asleep: bool = False
     interrupted: bool = False
-    """Whether it was asked when it had to leave: it comes back."""
+    """True if the service was busy when it had to leave: it wakes again."""
 
     def asks(self, second: int) -> bool:
-        """Whether requests run in it."""
+        """Return True if the service has running requests."""
         return self.answered_at is not None and second < self.answered_at + self.busy
 
 
@@ -195,8 +197,10 @@ class Played:
 def test_the_scheduler_deletes_nobodys_pods_and_everybody_is_answered(
     nodes: list[int], services: list[tuple[str, int, int, int, int]], others: int, order: Any
 ) -> None:
-    """A scheduler that takes pods in any order, and deletes pods of a lower priority. What runs in one that
-    has to leave goes on for as long as it does; it is held, and comes back by itself."""
+    """The scheduler takes pods in any order, and deletes pods of a lower priority.
+
+    Running requests of a leaving service finish; new ones are held, and the service wakes again on its own.
+    """
     size = {f"n{number}": count for number, count in enumerate(nodes)}
     taken = {"n0": min(others, size["n0"])}
     free = {node: count - taken.get(node, 0) for node, count in size.items()}
@@ -241,7 +245,7 @@ def _schedule(some: list[Played], free: dict[str, int], order: Any, now: datetim
                 for other in some
                 if priority(CLASSES, other.of).value < own
             )
-            # Pods that have waited since nobody's leaving was enough are the scheduler's.
+            # If pods were pending before other models' departure was enough, the scheduler decides.
             late = each.no_room_since is not None and each.no_room_since < now
             assert late or free[name] - used[name] + lower < each.devices, "it would delete them"
         each.no_room_since = each.no_room_since or now
@@ -296,7 +300,7 @@ def _obey(each: Played, turn: Turn, second: int) -> None:
         each.placed, each.no_room_since = [], None
     if each.asleep:
         if each.interrupted and not turn.preempted:
-            # It makes pods when it has been looked at as one that wakes.
+            # The service creates pods after it has been reconciled as waking.
             each.asleep, each.interrupted, each.answered_at = False, False, None
             each.asked_at = second + 1
     elif each.leaving:

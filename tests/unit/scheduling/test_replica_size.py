@@ -11,7 +11,7 @@ from tests.unit.ray.services import model, service
 
 
 def one(**fields: Any) -> Any:
-    """A model with these fields."""
+    """Return a model with these fields."""
     return service(model(**fields)).spec.models[0]
 
 

@@ -1,4 +1,4 @@
-"""Whether there is room now for another Ray cluster."""
+"""Capacity for another Ray cluster at this time."""
 
 from decimal import Decimal
 
@@ -10,12 +10,12 @@ NOTHING: Booked = {}
 
 
 def booked(name: str = "node-a", *, gpus: int = 0, cores: int = 0) -> Booked:
-    """What is taken of a node."""
+    """Return the used resources of a node."""
     return {name: {"nvidia.com/gpu": Decimal(gpus), "cpu": Decimal(cores)}}
 
 
 def said(*nodes: Node, taken: Booked = NOTHING, replicas: int = 1, **model: Manifest | int) -> str:
-    """Why there is no room for a service with one model."""
+    """Return the reason why a service with one model cannot be scheduled, or an empty string."""
     svc = service({**GPU_MODEL, **model})
     return crowded(svc.workload, {"qwen": replicas}, nodes, taken)
 

@@ -1,4 +1,4 @@
-"""Whose turn it is where accelerators are scarce."""
+"""Order of the accelerator queue."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -43,7 +43,7 @@ def test_one_comes_first_and_the_others_give_back_what_they_hold() -> None:
     found = decided(second, first, holder("idle", 900, c=1), nodes=places(a=1, b=1, c=1))
     assert found["second"].after == ("default/first",)
     assert not found["first"].after
-    # What the second gives back is enough.
+    # The accelerators that the second model releases are enough.
     assert gives_way(found) == {}
 
 
@@ -56,26 +56,25 @@ def test_who_has_given_back_waits_on_until_it_is_its_turn() -> None:
 
 
 def test_the_others_wait_on_while_the_first_one_makes_its_pods_anew() -> None:
-    """It has just been let go, so the scheduler has said nothing of its pods yet."""
+    """The first model was allowed to create pods one second ago; the scheduler has no report on them yet."""
     first = replace(waiter("first", waited=90, first_since=ago(1)), no_room_since=None)
     queued = replace(waiter("queued"), no_room_since=None, queued=True)
     found = decided(first, queued, holder("idle", 900, a=1))
     assert found["queued"].after == ("default/first",)
     assert not found["first"].after
-    # There may be room for it.
+    # Capacity may exist for its pods.
     assert gives_way(found) == {}
     late = replace(first, no_room_since=ago(2))
     assert decided(late, queued)["queued"].after == ("default/first",)
 
 
 def test_of_a_service_that_begins_the_others_wait_until_who_has_room_answers() -> None:
-    """KubeRay calls its Ray cluster active, and lets nobody through before, when all is up that Serve is
-    asked for."""
+    """KubeRay marks a Ray cluster active, and routes requests to it, only when all Serve deployments run."""
     one = Claim("default/new", "one", GPU, ago(60), 1, holds={"a": 1}, waits=True, begins=True)
     two = replace(waiter("new", begins=True), model="two")
     found = turns([one, two], Fleet(places(a=1)), NOW)
     assert found["default/new", "two"].after == ("default/new",)
-    # Those of other services go on: what they wait for may be somebody else's.
+    # Models of other services continue: they may wait for accelerators of other holders.
     other = waiter("other", waited=30)
     found = turns([one, two, other, holder("idle", 900, b=1)], Fleet(places(a=1, b=1)), NOW)
     assert found["default/idle", "m"].gives_way_to == "default/other"
@@ -86,12 +85,12 @@ def test_of_a_service_that_begins_the_others_wait_until_who_has_room_answers() -
 
 
 def measured(*seconds: int) -> Claim:
-    """An idle model for which such waits took so long."""
+    """Return an idle model with the given measured queue times."""
     return replace(holder("idle", None, a=1), room_seconds=seconds)
 
 
 def test_who_waits_is_told_what_to_expect() -> None:
-    """By the median of what was measured: as long after the one before as such a wait takes."""
+    """The estimate adds the median of the measured queue times for each position."""
     first = waiter("first", waited=90, first_since=ago(10), room_seconds=(30,))
     others = [waiter("second", waited=60), waiter("third", waited=30)]
     found = decided(*others, first, measured(20, 200))
@@ -103,7 +102,7 @@ def test_who_waits_is_told_what_to_expect() -> None:
 
 
 def test_what_to_expect_changes_only_where_it_has_not_come() -> None:
-    """Time alone changes a status rarely: past the median the longest wait counts, and then nothing."""
+    """Time alone changes a status rarely: past the median the longest wait counts, and then no estimate."""
     for waited, expected in ((10, 20), (29, 1), (30, 170), (199, 1), (200, None)):
         first = waiter("first", waited=300, first_since=ago(waited))
         found = decided(first, waiter("second", waited=60), measured(20, 30, 200))
@@ -149,11 +148,11 @@ def test_who_comes_first() -> None:
 
 
 def test_whose_oldest_request_has_been_held_longest_comes_first() -> None:
-    """Not whose wake began first: that may have been for clients who have gone."""
+    """The start of the wake does not count: that may have been for clients who left."""
     impatient = waiter("impatient", waited=700, held_since=ago(5))
     patient = waiter("patient", waited=20, held_since=ago(100))
     assert decided(impatient, patient)["impatient"].after == ("default/patient",)
-    # Of a gateway that does not tell, what the wake says counts.
+    # If the gateway does not report an age, the start of the wake counts.
     untold = waiter("untold", waited=50)
     found = decided(impatient, patient, untold)
     assert [found[owner].place for owner in ("patient", "untold", "impatient")] == [1, 2, 3]
@@ -166,7 +165,7 @@ def test_one_that_is_awake_and_has_lost_a_pod_comes_before_all_that_wake() -> No
     found = decided(half, lost("awake", a=1), nodes=places(a=1, b=1))
     assert found["half"].after == ("default/awake",)
     assert (found["awake"].after, found["awake"].place) == ((), 1), "its gate stays open"
-    # What comes back is enough, and nobody else leaves; else who is idle does.
+    # If the recreated pod's accelerators are enough, no other model leaves; otherwise the idle one does.
     idle = holder("idle", 900, b=1)
     assert gives_way(decided(half, lost("awake", a=1), idle, nodes=places(a=1, b=2))) == {}
     assert gives_way(decided(lost("awake", a=1), idle, nodes=places(a=1, b=1))) == {"idle": "default/awake"}
@@ -182,7 +181,7 @@ def test_what_is_awake_and_fits_nowhere_is_in_nobodys_way_for_long() -> None:
 def test_who_stands_in_a_queue() -> None:
     found = decided(waiter("first", waited=90), waiter("second"), holder("busy", None, a=1))
     assert [found[owner].in_queue for owner in ("first", "second", "busy")] == [True, True, False]
-    # What it waits for is nobody's of ours: a node may be added for its pods.
+    # No workload of Daybreak blocks it: a node may be added for its pods.
     assert not decided(waiter("alone"))["alone"].in_queue
 
 
@@ -192,7 +191,7 @@ def test_each_kind_of_accelerator_is_apart() -> None:
 
 
 def after(node_wait: float, *claims: Claim) -> dict[str, Turn]:
-    """Turns by the workload's own name, where nodes may be added for so long."""
+    """Return the turns by the name of the workload, if nodes may be added for `node_wait` seconds."""
     found = turns(claims, Fleet(places(a=1)), NOW, timedelta(seconds=node_wait))
     return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
 
@@ -207,10 +206,10 @@ def test_nobody_gives_way_while_nodes_may_be_added() -> None:
 
 
 def test_who_comes_while_others_have_waited_for_nodes_is_in_the_queue_at_once() -> None:
-    """Else it could take the room that is made for them."""
+    """Otherwise the later model could take the capacity that is freed for them."""
     found = after(120, waiter("w", waited=200), waiter("v", waited=20))
     assert found["v"].after == ("default/w",)
-    # It comes first, has made its pods anew, and does not wait for nodes once more.
+    # The first model has recreated its pods, and does not wait for nodes a second time.
     again = waiter("v", waited=6, first_since=ago(10))
     assert gives_way(after(120, again, holder("idle", 3600, a=1))) == {"idle": "default/v"}
 

@@ -1,4 +1,4 @@
-"""Services that are asked all the time, on fewer accelerators than they are."""
+"""Constantly busy services, on fewer accelerators than services."""
 
 import re
 from collections import Counter
@@ -30,27 +30,30 @@ DOCS = Path(__file__).parents[3] / "docs" / "sleep.md"
 
 
 class Play:
-    """One GPU's worth of each service, second by second. `came` is when each is asked for the first time."""
+    """Simulation of services with one GPU each, second by second.
+
+    `came` is the second of each service's first request.
+    """
 
     def __init__(self, came: list[int], gpus: int, turn: int, start: int, stream: int) -> None:
         self.gpus, self.turn, self.start, self.stream = gpus, turn, start, stream
         self.since = {f"s{number}": moment for number, moment in enumerate(came)}
-        """When the oldest request came that each holds."""
+        """Arrival second of the oldest held request of each service."""
         self.made: dict[str, int] = {}
-        """When those made their pods that may, and have found no room."""
+        """Second in which services with a turn created their pods, which are not scheduled yet."""
         self.first: dict[str, int] = {}
-        """Since when those come first that do."""
+        """Second since which a service has been first in the queue."""
         self.queued: set[str] = set()
         self.up: dict[str, int] = {}
-        """When those with a GPU answer."""
+        """Second in which a service with a GPU answers."""
         self.leaves: dict[str, int] = {}
-        """When the last stream of those ends whose turn is over."""
+        """Second in which the last stream ends, for services whose turn is over."""
         self.down: set[str] = set()
-        """Those whose turn is over, and who do not come back yet."""
+        """Services whose turn is over, and which do not wake yet."""
         self.longest = 0
 
     def pass_second(self, second: int) -> None:
-        """The scheduler takes whose pods are there, the operator looks, and what follows is done."""
+        """Pass one second: the scheduler places pods, the operator decides, and the services follow."""
         for name in [name for name, ends in self.leaves.items() if ends <= second]:
             del self.leaves[name]
             self.down.add(name)
@@ -128,8 +131,10 @@ def test_each_gets_its_turn(came: list[int], gpus: int, turn: int, start: int, s
 
 
 class Refused(Play):
-    """The same with requests that are held for so long, and then refused: there are always others. What is
-    remembered of each is what its status says."""
+    """Simulation in which requests are rejected after a maximum hold time, and new ones always follow.
+
+    The state of each service is what its status records.
+    """
 
     def __init__(self, came: list[int], gpus: int, turn: int, hold: int) -> None:
         super().__init__(came, gpus, turn, start=5, stream=5)
@@ -188,7 +193,7 @@ class Refused(Play):
 def test_who_waits_longer_than_its_requests_are_held_waits_no_longer_than_that(
     came: list[int], gpus: int, turn: int
 ) -> None:
-    """What it waits for at most is one turn of each of the others; its requests are held for one turn."""
+    """The maximum wait is one turn of each other service; requests are held for one turn."""
     one_turn = turn + 5 + 5 + round(HANDOVER.total_seconds())
     play = Refused(came, gpus, turn, hold=one_turn)
     for second in range(60 + 3 * len(came) * one_turn):
@@ -200,7 +205,7 @@ def test_who_waits_longer_than_its_requests_are_held_waits_no_longer_than_that(
 
 
 def test_who_loses_its_place_has_it_again() -> None:
-    """Where requests are held for half a turn, the first one lets the others try on the way."""
+    """If requests are held for half a turn, the first service lets the others try in between."""
     play = Refused([0, 1, 2, 3, 4], 1, 40, hold=30)
     for second in range(900):
         play.pass_second(second)
@@ -209,7 +214,7 @@ def test_who_loses_its_place_has_it_again() -> None:
 
 
 class Ranked(Play):
-    """The same, of which some have a higher priority."""
+    """Simulation in which some services have a higher priority."""
 
     def __init__(self, above: int, below: int) -> None:
         super().__init__([0] * (above + below), gpus=1, turn=10, start=2, stream=2)

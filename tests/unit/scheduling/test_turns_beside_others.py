@@ -24,12 +24,12 @@ def amounts(gpus: float = 0, cores: float = 0, gib: float = 0) -> dict[str, Deci
 
 
 def asks(owner: str, gpus: int = 1, cores: float = 0, **more: Any) -> Claim:
-    """A model that finds no room for a pod of this size."""
+    """Return the claim of a model whose pod of the given size cannot be scheduled."""
     return replace(waiter(owner, devices=gpus, **more), needs=amounts(gpus, cores))
 
 
 def has(owner: str, idle: float | None = 60, node: str = "a", gpus: int = 1, cores: float = 0) -> Claim:
-    """A model that is awake; `idle` is None while it has requests."""
+    """Return an awake model; `idle` is None while it has requests."""
     return replace(holder(owner, idle, **{node: gpus}), gives={node: amounts(gpus, cores)})
 
 

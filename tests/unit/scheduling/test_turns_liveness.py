@@ -18,7 +18,7 @@ from tests.unit.scheduling.claims import GPU, NOW, places
 
 @dataclass
 class Played:
-    """A service in a played cluster: `pods` pods of `devices` GPUs each, asked once, idle when answered."""
+    """Simulated service: `pods` pods of `devices` GPUs each, with one request, and idle after the answer."""
 
     name: str
     devices: int
@@ -32,22 +32,22 @@ class Played:
     asleep: bool = False
     first_since: datetime | None = None
     gone_at: int | None = None
-    """When all of its clients have gone, if it has no room by then; None: they wait."""
+    """Second in which the last client leaves if the model is not scheduled by then; None: clients stay."""
     dies_at: int | None = None
-    """From when on it loses a pod as soon as it is awake, while it is asked; None: it loses none."""
+    """Second from which the busy awake model loses a pod; None: it loses none."""
     forsaken: bool = False
     stays: int = 0
-    """Seconds for which it does not yield after it has answered, as one that is asked or is updated."""
+    """Seconds after the first answer in which the model does not yield, as if busy or updating."""
 
     @property
     def lost(self) -> bool:
-        """Whether it is awake, and has lost pods."""
+        """Return True if the model is awake and has lost pods."""
         awake = self.answered_at is not None and not (self.leaving or self.asleep)
         return awake and len(self.placed) < self.pods
 
     @property
     def whole(self) -> bool:
-        """Whether it is awake, and has lost nothing."""
+        """Return True if the model is awake and has lost no pod."""
         return self.answered_at is not None and len(self.placed) == self.pods
 
 
@@ -80,10 +80,12 @@ def test_everybody_who_fits_alone_is_answered_in_the_end(
     stays: list[int],
     counted: bool,
 ) -> None:
-    """The scheduler takes pods in any order. Pods outside Daybreak use accelerators of the nodes, and some
-    models that are awake do not yield for a while. Nobody leaves but by turns, and while nodes may be added
-    nobody leaves or gives anything back; once for all who wait at a time, not once for each. Who waits and
-    has no clients any more goes, and nobody gives way to it. Some lose a pod while they are awake and asked.
+    """Every model that fits alone eventually answers.
+
+    The scheduler takes pods in any order. Pods outside Daybreak use accelerators of the nodes, and some awake
+    models do not yield for a while. Models leave only by turns. While nodes may be added, no model leaves or
+    releases accelerators; that time counts once for all waiting models, not once for each. A waiting model
+    without clients leaves the queue, and no model yields to it. Some busy awake models lose a pod.
     """
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
@@ -138,7 +140,7 @@ def _follow(each: Played, turn: Turn, now: datetime, second: int) -> None:
     """Apply a turn to a service, as the operator does."""
     assert not (turn.after and each.answered_at is not None), "its gate is open"
     if each.lost and turn.gives_way_to:
-        # Its gate closes, and it wakes anew for those that ask it.
+        # The gate closes, and the model wakes again for its clients.
         each.placed, each.no_room_since, each.answered_at = [], None, None
         each.asked_at = second
         return

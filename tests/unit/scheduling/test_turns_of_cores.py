@@ -1,4 +1,4 @@
-"""Whose turn it is among models without accelerators, where cores or memory are scarce."""
+"""Queue order of models without accelerators, if CPUs or memory are scarce."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -22,18 +22,18 @@ from tests.unit.scheduling.claims import NOW, ago, gives_way, holder, lost, wait
 
 
 def some(cores: float, gib: float = 1) -> dict[str, Decimal]:
-    """So many cores, and so much memory."""
+    """Return the given number of CPUs, and the given memory."""
     return {"cpu": Decimal(str(cores)), "memory": Decimal(str(gib))}
 
 
 def wants(owner: str, cores: float, gib: float = 1, *, waited: float = 60, **more: Any) -> Claim:
-    """A model whose pods find no room."""
+    """Return the claim of a model whose pods cannot be scheduled."""
     claim = replace(waiter(owner, waited=waited, devices=0), resource=CORES, needs=some(cores, gib))
     return replace(claim, **{"nodes": frozenset("abc"), **more})
 
 
 def stands(owner: str, idle: float | None, **gives: Amounts) -> Claim:
-    """A model that is awake, and has been idle for so long; None: it is asked."""
+    """Return the claim of an awake model, idle for `idle` seconds; None: it is busy."""
     holds = dict.fromkeys(gives, 1)
     return replace(holder(owner, idle, **holds), resource=CORES, devices=0, gives=gives)
 
@@ -41,7 +41,7 @@ def stands(owner: str, idle: float | None, **gives: Amounts) -> Claim:
 def decided(
     *claims: Claim, taken: Booked | None = None, counted: Collection[str] | None = "abc", **nodes: Amounts
 ) -> dict[str, Turn]:
-    """Turns by the workload's own name; beside what the claims hold, others may have taken some."""
+    """Return the turns by workload name; pods outside the claims may have taken some CPUs."""
     total: dict[str, dict[str, Decimal]] = {node: dict(amounts) for node, amounts in (taken or {}).items()}
     for claim in claims:
         for node, amounts in claim.gives.items():
@@ -54,7 +54,7 @@ def decided(
 
 
 def offers(nodes: Mapping[str, Amounts]) -> list[NodeCapacity]:
-    """Nodes that offer this."""
+    """Return nodes with this capacity."""
     return [NodeCapacity(name, {}, (), dict(amounts), False) for name, amounts in nodes.items()]
 
 
@@ -78,7 +78,7 @@ def test_nobody_sleeps_who_would_not_make_room() -> None:
     assert gives_way(decided(wants("w", 4), idle, apart, a=some(3, 8), b=some(3, 8))) == {}
     elsewhere = wants("w", 2, nodes=frozenset("b"))
     assert gives_way(decided(elsewhere, idle, a=some(2, 8), b=some(2, 8))) == {}
-    # There is room, so it waits for something else.
+    # Capacity is free, so the model waits for something else.
     assert gives_way(decided(wants("w", 2), idle, a=some(9, 9))) == {}
 
 
@@ -141,7 +141,7 @@ def test_a_pod_that_preempts_closes_the_gate_of_one_without_accelerators_too() -
 
 @dataclass
 class Played:
-    """A service in a played cluster: `pods` pods of so much each, asked once, idle when answered."""
+    """Simulated service: `pods` pods of equal size, with one request, and idle after the answer."""
 
     name: str
     needs: Amounts
@@ -173,8 +173,11 @@ def test_who_fits_alone_is_answered_and_nobody_sleeps_in_vain(
     order: Any,
     known: bool,
 ) -> None:
-    """The scheduler takes pods in any order, and pods of others hold something of a node. Where those are not
-    known, somebody may wait until others leave by themselves; but nobody leaves in vain then either."""
+    """Every model that fits alone answers, and no model sleeps in vain.
+
+    The scheduler takes pods in any order, and other pods use part of a node. If those pods are not known, a
+    model may wait until they leave on their own, but still no model leaves in vain.
+    """
     size = {f"n{number}": amounts for number, amounts in enumerate(nodes)}
     free = {name: _minus(each, others) if name == "n0" else dict(each) for name, each in size.items()}
     playing = [
@@ -210,7 +213,7 @@ def test_who_fits_alone_is_answered_and_nobody_sleeps_in_vain(
 def _not_in_vain(
     playing: list[Played], found: Mapping[tuple[str, str], Turn], free: Mapping[str, Amounts]
 ) -> None:
-    """One more pod of the one that they leave for has room when they have left."""
+    """One more pod of the waiting model fits after they have left."""
     leave = {each.name: found.get((each.name, "m"), Turn()) for each in playing}
     for name in {turn.gives_way_to for turn in leave.values()} - {""}:
         [first] = [each for each in playing if each.name == name]

@@ -1,4 +1,4 @@
-"""Which models yield to the one that is first in the queue."""
+"""Models that yield to the first one in the queue."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -56,11 +56,11 @@ def test_of_as_many_the_longest_idle_one_is_put_to_sleep_whatever_it_gives_back(
     large, small = holder("large", 900, n=4), holder("small", 10, o=1)
     both = places(n=4, o=1)
     assert gives_way(decided(waiter("w"), large, small, nodes=both)) == {"large": "default/w"}
-    # Of those that are idle for as long, the one that gives back less.
+    # Of models with equal idle time, the one with fewer accelerators yields.
     assert gives_way(decided(waiter("w"), large, replace(small, yields_at=large.yields_at), nodes=both)) == {
         "small": "default/w"
     }
-    # Several are as idle as the last one of them.
+    # A set is as idle as its most recently used model.
     four = waiter("w", devices=4)
     pairs = [holder("a", 800, n=2), holder("b", 20, n=2), holder("c", 40, o=2), holder("d", 30, o=2)]
     found = gives_way(decided(four, *pairs, nodes=places(n=4, o=4)))
@@ -71,7 +71,7 @@ def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
     two = waiter("w", devices=2)
     small, large = holder("small", 900, n=1), holder("large", 10, n=2)
     assert gives_way(decided(two, small, large, nodes=places(n=3))) == {"large": "default/w"}
-    # Nor a batch beside a service that is enough; but rather two batches than a service.
+    # No batch yields in addition to a sufficient service; but two batches yield before a service does.
     night, day, run = (batch(name, ran=60, n=1) for name in ("night", "day", "run"))
     assert set(gives_way(decided(two, night, day, run, large, nodes=places(n=5)))) == {"day", "night"}
     four = waiter("w", devices=4)
@@ -91,8 +91,11 @@ def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
     devices=st.integers(1, 8),
 )
 def test_no_fewer_could_have_made_room(holds: list[tuple[int, int, str]], devices: int) -> None:
-    """Of all sets that make room, by trying each: the fewest that are asked, then that may be, then batches;
-    and of those the ones that are idle longest."""
+    """The chosen set is the best of all sufficient sets, by trying each.
+
+    First it has the fewest busy models, then the fewest idle ones, then the fewest batches, and then the
+    longest idle time.
+    """
     kinds = ("busy", "idle", "batch")
     claims = [
         replace(holder(f"h{number}", idle, n=gpus), busy=kind == "busy", background=kind == "batch")
@@ -150,7 +153,7 @@ def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
     gone = waiter("gone", waited=900, asked=False, forsaken=True, priority=9)
     idle = holder("idle", 900, a=1)
     assert gives_way(decided(gone, idle)) == {}
-    # Nor is it before anybody else, whoever that is.
+    # A forsaken claim is never ahead of another one.
     for other in (waiter("w"), waiter("late", overdue=True), batch("night", waited=10)):
         assert decided(gone, other, idle)["gone"].after == (other.owner,)
     assert gives_way(decided(gone, waiter("w"), idle)) == {"idle": "default/w"}
@@ -159,7 +162,7 @@ def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
 
 
 def test_of_what_no_node_tells_what_comes_back_counts() -> None:
-    """As with accelerators that come by claims."""
+    """Accelerators count by their release if no node reports them, as with ResourceClaims."""
     two = replace(waiter("w", devices=2), resource=DEVICE_CLAIMS)
     one, both = (
         replace(holder(name, 60, **{node: count}), resource=DEVICE_CLAIMS)
@@ -189,7 +192,7 @@ def test_one_whose_turn_is_over_stays_down_while_another_one_waits() -> None:
 
 
 def test_each_size_of_a_mig_slice_is_a_kind_of_its_own() -> None:
-    """As many slices of one size make none of another, and no whole device."""
+    """Slices of one size provide neither a slice of another size nor a whole device."""
     small, large = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
     wants = replace(waiter("wants"), resource=small)
     others = [replace(holder("large", 900, a=1), resource=large), holder("whole", 900, a=1)]

@@ -1,4 +1,4 @@
-"""ServeApplications for the tests, and what is seen of them."""
+"""ServeApplications for the tests, and observations of them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -24,15 +24,15 @@ SPEC: dict[str, Any] = {
     "sleep": {"afterIdle": "15m", "depth": "Cluster"},
 }
 ASKED = Traffic(known=True, in_flight=1, acknowledged=10**15, routed=True)
-"""Somebody asks."""
+"""Traffic with a request in flight."""
 QUIET = Traffic(known=True, idle=timedelta(hours=1), acknowledged=10**15, routed=True)
-"""Nobody has asked for an hour."""
+"""Traffic without requests for an hour."""
 HELD = Traffic(known=True, held=1, acknowledged=10**15)
-"""A request is held."""
+"""Traffic with a held request."""
 
 
 def manifest(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    """A manifest; None leaves a field out."""
+    """Return a manifest. Fields that are None are left out."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "ServeApplication",
@@ -43,14 +43,14 @@ def manifest(status: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any
 
 
 def application(**spec: Any) -> ServeApplication:
-    """A ServeApplication."""
+    """Return a ServeApplication."""
     return ServeApplication.from_manifest(manifest(**spec))
 
 
 def live(
     one: ServeApplication, status: str = "RUNNING", message: str = "", *, code: str = "", **more: Any
 ) -> dict[str, Any]:
-    """Its RayService, as KubeRay has brought it up; `code` is the digest of its code."""
+    """Return the application's RayService, as KubeRay has started it; `code` is the digest of its code."""
     found = ray_service(one, PLATFORM, code)
     found["metadata"]["generation"] = 1
     ready = status == "RUNNING"
@@ -88,19 +88,19 @@ def seen(
     ray_clusters: Sequence[dict[str, Any]] = (),
     **more: Any,
 ) -> Observed:
-    """What is seen of one with a RayService, or with none.
+    """Return the observation of an application with or without a RayService.
 
     Args:
-        status: Its status.
-        ray: Its RayService.
-        traffic: What gateways say; None: there is no gateway.
+        status: The application's status.
+        ray: The application's RayService.
+        traffic: Traffic that gateways report, or None if there is no gateway.
         now: The time.
-        spec: What is other in its spec.
-        code: What is known of the ConfigMap `pipeline-code`, or of several by their names.
-        kept: The revisions that are kept.
-        annotations: Its annotations.
-        ray_clusters: The Ray clusters that are there.
-        more: What else is seen.
+        spec: Fields of the spec that differ from the defaults.
+        code: Observed content of the ConfigMap `pipeline-code`, or of several ConfigMaps by name.
+        kept: The stored revisions.
+        annotations: The application's annotations.
+        ray_clusters: The existing Ray clusters.
+        more: Other observed fields.
     """
     whole = manifest(status, **(spec or {}))
     whole["metadata"]["annotations"] = annotations or {}

@@ -1,4 +1,4 @@
-"""Decide on a ServeApplication and describe it, with nothing applied between."""
+"""Decide on a ServeApplication and describe it without applying anything."""
 
 from daybreak.api.serveapplication.status import ServeApplicationStatus
 from daybreak.kinds.serveapplication.observe.observed import Observed
@@ -9,5 +9,5 @@ Decision = decisions.Decision[ServeApplicationStatus]
 
 
 def decide(seen: Observed) -> Decision:
-    """Decide on one, and describe it."""
+    """Decide on an application, and describe it."""
     return decisions.decided(seen, WAYS)

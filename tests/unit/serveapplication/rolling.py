@@ -1,4 +1,4 @@
-"""An application whose revisions are kept, KubeRay around it, and what is decided of it, step by step."""
+"""Step-by-step simulation of an application with stored revisions, of KubeRay, and of the decisions."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,7 +30,7 @@ MARKS = (
 
 
 def said_by_serve(status: str, message: str = "") -> dict[str, Any]:
-    """What Ray Serve says of the application."""
+    """Return the status of the application from Ray Serve."""
     deployments = {name: {"status": "HEALTHY", "message": ""} for name in ("Pipeline", "Length")}
     app = {"status": status, "message": message, "serveDeploymentStatuses": deployments}
     return {"applicationStatuses": {"app": app}}
@@ -42,7 +42,7 @@ def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 class Rolling:
-    """An application in a cluster where nothing happens by itself."""
+    """An application in a cluster where every event is explicit."""
 
     def __init__(self, code: str | None = "one", **spec: Any) -> None:
         files: dict[str, Any] = {"code": {"configMap": "pipeline-code"}} if code is not None else {}
@@ -60,7 +60,7 @@ class Rolling:
         self.plan = Plan((), (), (), leaving=False)
 
     def look(self) -> Observed:
-        """What is seen."""
+        """Return the current observation."""
         return seen(
             self.status,
             self.ray,
@@ -75,7 +75,7 @@ class Rolling:
         )
 
     async def step(self, seconds: float = 0) -> Decision:
-        """Time passes; one reconcile decides, writes the status, and applies what it planned."""
+        """Advance the time, decide, write the status, and apply the plan."""
         self.now += timedelta(seconds=seconds)
         one = self.look()
         view = view_of(one)
@@ -95,7 +95,7 @@ class Rolling:
         return decision
 
     async def steps(self, seconds: float = 0) -> Decision:
-        """Until the same is decided twice."""
+        """Reconcile until the status stays the same, and return the last decision."""
         await self.step(seconds)
         for _ in range(10):
             before = self.status
@@ -105,14 +105,14 @@ class Rolling:
         raise AssertionError(f"it finds no rest: {self.status}")
 
     def serves(self, cluster: str = FIRST, status: str = "RUNNING", message: str = "") -> None:
-        """KubeRay has carried the RayService out in this cluster, which alone is there."""
+        """Simulate that KubeRay has applied the RayService in this cluster, and deleted all others."""
         self.clusters = [each for each in self.clusters if each["metadata"]["name"] == cluster]
         self.cluster = cluster
         self._made(cluster)
         self._says({"activeServiceStatus": {"rayClusterName": cluster, **said_by_serve(status, message)}})
 
     def comes_up(self, status: str = "DEPLOYING", message: str = "") -> None:
-        """KubeRay brings a second cluster up beside the first, which serves."""
+        """Simulate that KubeRay starts a second cluster while the first serves."""
         assert self.ray is not None
         self._made(SECOND)
         pending = {"rayClusterName": SECOND, **said_by_serve(status, message)}
@@ -134,14 +134,14 @@ class Rolling:
         self.ray["status"] = {**observed, **ready, **status}
 
     async def up(self) -> "Rolling":
-        """Bring it up."""
+        """Start the application."""
         await self.steps()
         self.serves()
         await self.steps(60)
         return self
 
     def pods(self, *groups: str, ready: bool = True, placed: bool = True) -> None:
-        """These pods are there, of worker groups or `headgroup`; without `placed` workers are on no node."""
+        """Set the pods of worker groups or `headgroup`. Without `placed`, workers are on no node."""
         self.more["pods"] = tuple(
             {
                 "metadata": {
@@ -163,39 +163,39 @@ class Rolling:
 
     @property
     def bounds(self) -> dict[str, Any]:
-        """Bounds that Ray clusters are to have."""
+        """Return the desired bounds of the Ray clusters."""
         return cluster_bounds(view_of(self.look()))
 
     def wanted(self, kind: str) -> dict[str, Any] | None:
-        """The object of that kind as it was planned last; None: there is to be none."""
+        """Return the object of this kind from the last plan, or None."""
         return next((each.wanted for each in self.plan.targets if each.wanted["kind"] == kind), None)
 
     @property
     def rollout(self) -> tuple[str, int]:
-        """Phase of the rollout, and number of the revision that it is built of."""
+        """Return the phase of the rollout, and the number of the revision that it builds."""
         assert self.status is not None
         return self.status["rollout"]["phase"], self.status["rollout"]["currentRevisionNumber"]
 
     @property
     def files(self) -> str:
-        """Of which files the RayService is."""
+        """Return the digest of the files that the RayService uses."""
         assert self.ray is not None
         return str(self.ray["metadata"]["annotations"].get(names.CODE_ANNOTATION, ""))
 
     @property
     def called_off(self) -> str:
-        """The second Ray cluster that is not wanted any more; empty: there is none."""
+        """Return the name of the second Ray cluster that is no longer needed, or an empty string."""
         return needless(view_of(self.look()))
 
     def condition(self, kind: str) -> tuple[str, str, str]:
-        """Status, reason and message of a condition."""
+        """Return the status, reason and message of a condition."""
         assert self.status is not None
         found = next(each for each in self.status["conditions"] if each["type"] == kind)
         return found["status"], found["reason"], found["message"]
 
     @property
     def gate(self) -> tuple[str, str]:
-        """Phase and state of its gate."""
+        """Return the gate's phase and state."""
         assert self.status is not None
         [found] = self.status["gate"]["models"]
         return found["phase"], found["state"]

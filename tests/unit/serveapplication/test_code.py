@@ -1,4 +1,4 @@
-"""Code in a ConfigMap: a change of it brings new pods, and without it none are made."""
+"""Code in a ConfigMap: a change of it creates new pods, and without it the operator creates none."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ MISSING, AWAITED, UNREADABLE = Content(missing=True), Content(awaited=True), Con
 
 
 def built(code: str) -> dict[str, Any]:
-    """Its RayService, running, of this code."""
+    """Return a running RayService with this code."""
     found = live(application(**SPEC), code=code)
     found["metadata"]["ownerReferences"] = [
         {"controller": True, "kind": "ServeApplication", "name": "pipeline", "uid": "u-1"}
@@ -30,13 +30,13 @@ def built(code: str) -> dict[str, Any]:
 
 
 def look(ray: dict[str, Any] | None, code: Content | None) -> Observed:
-    """What is seen of one that has answered."""
+    """Return the observation of an application that has served."""
     before = after(decide(seen(traffic=ASKED, spec=SPEC, code=OLD)), built("old"), spec=SPEC, code=OLD)
     return seen(said(before), ray, traffic=ASKED, spec=SPEC, code=code)
 
 
 async def ray_service(one: Observed) -> dict[str, Any] | None:
-    """The RayService as it should be; None: there should be none."""
+    """Return the desired RayService, or None."""
     view = view_of(one)
     owned = objects(view, PLATFORM)
     plan = make_plan(view, owned, beside(owned, one.ray_service))
@@ -45,7 +45,7 @@ async def ray_service(one: Observed) -> dict[str, Any] | None:
 
 
 def codes(ray: dict[str, Any] | None) -> set[str | None]:
-    """Of which code the RayService and its pods say that they are."""
+    """Return the code digests of the RayService and its pods."""
     assert ray is not None
     cluster = ray["spec"]["rayClusterConfig"]
     pods = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
@@ -102,7 +102,7 @@ def test_a_config_map_that_is_not_there_is_told() -> None:
     message = next(each.message for each in found.status.conditions if each.type == "Stalled")
     assert message.startswith("ConfigMap pipeline-code, which spec.code names, is not in namespace default")
     assert found.status.gate is not None
-    assert "pipeline-code" in (found.status.gate.models[0].reason or ""), "clients hear of it"
+    assert "pipeline-code" in (found.status.gate.models[0].reason or ""), "clients receive the reason"
 
 
 def test_what_answers_goes_on_without_it() -> None:

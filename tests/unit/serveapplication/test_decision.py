@@ -1,4 +1,4 @@
-"""What is decided of an application, and what its status says."""
+"""Decisions on an application, and the status that reports them."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,23 +22,23 @@ LATER = NOW + timedelta(hours=1)
 
 
 def conditions(decision: Decision) -> dict[str, tuple[str, str]]:
-    """Status and reason of each condition."""
+    """Return the status and reason of each condition."""
     return {each.type: (each.status, each.reason) for each in decision.status.conditions}
 
 
 def said(decision: Decision) -> dict[str, Any]:
-    """The status as it is written."""
+    """Return the status as it is written."""
     return decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def after(before: Decision, ray: dict[str, Any] | None, traffic: Traffic = ASKED, **more: Any) -> Decision:
-    """The next decision."""
+    """Return the next decision."""
     return decide(seen(said(before), ray, traffic=traffic, **more))
 
 
 @pytest.fixture
 def awake() -> Decision:
-    """It runs."""
+    """Return the decision on a running application."""
     return after(decide(seen(traffic=ASKED)), live(application()))
 
 

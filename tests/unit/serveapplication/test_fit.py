@@ -1,4 +1,4 @@
-"""Whether the pods of an application fit on the nodes, and what is said of it."""
+"""Placement of an application's pods on the nodes, and the condition that reports it."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ COMES = "; if nodes are added on demand, annotate the ServeApplication with dayb
 
 
 def shared(*shares: float, **more: Any) -> dict[str, Any]:
-    """Deployments that share the pods of one worker group."""
+    """Return deployments that share the pods of one worker group."""
     found = [
         {"name": name, "accelerators": share, "workerGroup": "models"} | more
         for name, share in zip(("Mood", "Length", "Rank"), shares, strict=False)
@@ -27,12 +27,12 @@ def shared(*shares: float, **more: Any) -> dict[str, Any]:
 
 
 def look(nodes: tuple[Node, ...] | None, ray: Any = None, **spec: Any) -> Decision:
-    """The first look at an application, with these nodes."""
+    """Return the first decision on an application, with these nodes."""
     return decide(seen(ray=ray, traffic=ASKED, nodes=nodes, spec=spec))
 
 
 def schedulable(decision: Decision) -> str:
-    """The message of Schedulable."""
+    """Return the message of the condition `Schedulable`."""
     return next(each.message for each in decision.status.conditions if each.type == "Schedulable")
 
 
@@ -71,7 +71,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
             shared(0.5),
             "worker group models: a pod with a replica of Mood (0.5 accelerators), rounded up to whole "
             "devices, needs 1 nvidia.com/gpu; no node has that resource: set spec.accelerator.resource to "
-            "what nodes have (amd.com/gpu)",
+            "a resource that nodes have (amd.com/gpu)",
             id="another maker's device",
         ),
         pytest.param(
@@ -79,7 +79,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
             shared(0.75, 0.75),
             "worker group models: a pod with a replica each of Mood (0.75 accelerators) and Length (0.75), "
             "rounded up to whole devices, needs 2 nvidia.com/gpu on one node; the largest node has 1 (l4-0): "
-            "give its deployments worker groups of their own, of which the largest pod needs 1",
+            "give its deployments separate worker groups, of which the largest pod needs 1",
             id="two deployments in one pod",
         ),
         pytest.param(
@@ -120,7 +120,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
             (HEAD_NODE, node("l4-0", gpus=1, memory="16Gi", cpu="64")),
             shared(0.5, 0.5),
             "worker group models: a pod with a replica each of Mood (0.5 accelerators) and Length (0.5) "
-            "needs 20Gi memory beside its 1 nvidia.com/gpu on one node; the nearest, l4-0, "
+            "needs 20Gi memory in addition to its 1 nvidia.com/gpu on one node; the nearest, l4-0, "
             "has 16Gi memory in all: lower memory of its deployments, or use a larger node",
             id="memory",
         ),

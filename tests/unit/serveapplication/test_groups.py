@@ -1,4 +1,4 @@
-"""Worker groups: what deployments ask for, and what is written out."""
+"""Worker groups: the groups that deployments need, and explicit groups."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from daybreak.api.serveapplication.validation import problems
 from tests.unit.serveapplication.applications import application
 
 TWO_DEVICES = {"placementGroup": {"bundles": [{"accelerators": 1}, {"accelerators": 1}]}}
-"""Of a replica, in one pod."""
+"""Two accelerators for a replica, in one pod."""
 
 
 def groups(*deployments: dict[str, Any], **spec: Any) -> dict[str, tuple[int, int, int, int]]:
-    """Cores for Ray, accelerators, fewest and most pods of each group."""
+    """Return the CPUs for Ray, the accelerators, and the minimum and maximum of pods of each group."""
     found = application(deployments=list(deployments), **spec).groups
     return {each.name: (each.ray_cpus, each.accelerators, each.fewest, each.most) for each in found}
 

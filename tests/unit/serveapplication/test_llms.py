@@ -1,4 +1,4 @@
-"""LLMs in an application: Serve's configuration, their pods, and what is refused."""
+"""LLMs in an application: the Serve configuration, their pods, and rejected settings."""
 
 from typing import Any
 
@@ -31,13 +31,13 @@ GPU: dict[str, Any] = {"name": "qwen3-8b", "source": "hf://Qwen/Qwen3-8B", "para
 
 
 def serve(*llms: dict[str, Any], away: bool = False, **spec: Any) -> dict[str, Any]:
-    """The application in Serve's configuration."""
+    """Return the application in the Serve configuration."""
     [found] = yaml.safe_load(serve_config(application(llms=llms, **spec), away=away))["applications"]
     return dict(found)
 
 
 def groups(*llms: dict[str, Any], away: bool = False, **spec: Any) -> dict[str, dict[str, Any]]:
-    """Worker groups, by their names."""
+    """Return the worker groups by name."""
     found = ray_service(application(llms=llms, **spec), PLATFORM, away=away)
     cluster = found["spec"]["rayClusterConfig"]
     return {each["groupName"]: each for each in cluster["workerGroupSpecs"]}
@@ -119,7 +119,7 @@ def test_what_needs_new_pods_or_replicas(change: dict[str, Any], pods: bool, res
 
 
 def node(gpus: int) -> Node:
-    """A node with so many GPUs."""
+    """Return a node with this number of GPUs."""
     return Node("one", {}, (), {"cpu": "32", "memory": "200Gi", "nvidia.com/gpu": str(gpus)})
 
 

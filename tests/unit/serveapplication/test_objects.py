@@ -1,4 +1,4 @@
-"""What a ServeApplication becomes: Serve's configuration, pods, and where its code is."""
+"""Objects of a ServeApplication: the Serve configuration, pods, and the location of its code."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ from tests.unit.serveapplication.applications import PLATFORM, application
 
 
 def serve(**spec: Any) -> dict[str, Any]:
-    """The one application in Serve's configuration."""
+    """Return the only application in the Serve configuration."""
     [found] = yaml.safe_load(serve_config(application(**spec)))["applications"]
     return dict(found)
 
 
 def containers(**spec: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """Pod and Ray container of the head and of each group."""
+    """Return the pod and the Ray container of the head and of each group."""
     cluster = ray_service(application(**spec), PLATFORM)["spec"]["rayClusterConfig"]
     templates = [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]
     pods = [each["template"]["spec"] for each in templates]
@@ -116,7 +116,7 @@ def test_the_image_is_that_of_what_it_computes_on() -> None:
 
 
 def test_only_pods_that_ask_for_devices_see_any() -> None:
-    """All have one image, which asks for every device where NVIDIA's runtime is the nodes' default."""
+    """All pods have one image, which requests every device if NVIDIA's runtime is the nodes' default."""
     void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 
     def blind(*deployments: dict[str, Any], **spec: Any) -> list[bool]:

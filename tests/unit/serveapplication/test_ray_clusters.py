@@ -1,4 +1,4 @@
-"""Which Ray clusters of an application get worker pods, and which are deleted."""
+"""Ray clusters of an application: those that get worker pods, and those that are deleted."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -15,23 +15,23 @@ THIS_MOMENT = "2026-05-04T12:00:00Z"
 
 
 def cluster(name: str, made: str, **metadata: Any) -> dict[str, Any]:
-    """A Ray cluster."""
+    """Return a Ray cluster."""
     return {"metadata": {"name": name, "creationTimestamp": made, **metadata}, "spec": {}}
 
 
 def view(*clusters: dict[str, Any], now: datetime = NOW, **status: Any) -> View:
-    """An application whose KubeRay says this of its clusters."""
+    """Return a view of an application with this status from KubeRay."""
     ray = live(application(), **status)
     return view_of(seen(None, ray, traffic=ASKED, now=now, ray_clusters=clusters))
 
 
 def coming(name: str) -> dict[str, Any]:
-    """What KubeRay says of a cluster that comes up where none serves."""
+    """Return KubeRay's status for a cluster that starts while none serves."""
     return {"activeServiceStatus": {}, "pendingServiceStatus": {"rayClusterName": name}}
 
 
 def replaced(of: View) -> tuple[list[str], bool]:
-    """Names of those to delete, and whether others will be soon."""
+    """Return the names of the clusters to delete, and True if more follow soon."""
     found, more = replaced_clusters(of)
     return [each["metadata"]["name"] for each in found], more
 
@@ -49,7 +49,7 @@ def test_while_a_second_one_comes_up_both_keep_what_they_have() -> None:
 
 
 def test_one_that_was_replaced_before_it_served_is_deleted() -> None:
-    """It would keep the accelerators for which the one in its place waits."""
+    """It would keep the accelerators that its successor waits for."""
     assert replaced(view(cluster(OTHER, EARLIER), cluster(NEXT, LATER), **coming(NEXT))) == ([OTHER], False)
 
 

@@ -1,4 +1,4 @@
-"""How a change of an application is rolled out, and how it goes back where the new one cannot start."""
+"""Rollouts of changes of an application, and rollbacks if the new revision cannot start."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from tests.unit.serveapplication.rolling import BROKEN, FIRST, QUIET, SECOND, SE
 
 @pytest.fixture
 async def world() -> Rolling:
-    """One with code in a ConfigMap, which runs."""
+    """Return a running application with code in a ConfigMap."""
     return await Rolling().up()
 
 
 def kinds(world: Rolling) -> list[str]:
-    """What is applied, in its order."""
+    """Return the kinds of the applied objects, in order."""
     return [each.wanted["kind"] for each in world.plan.targets]
 
 
@@ -56,7 +56,7 @@ async def test_a_broken_import_goes_back_to_the_cluster_that_serves(world: Rolli
     await world.steps()
     world.comes_up("DEPLOY_FAILED", BROKEN)
     await world.steps(1)
-    assert world.rollout == ("Progressing", 2), "what is told may be of the one before"
+    assert world.rollout == ("Progressing", 2), "the reported failure may belong to the previous revision"
     await world.steps(SETTLED)
     assert world.rollout == ("RollingBack", 1)
     assert world.files == "one"
@@ -95,7 +95,7 @@ async def test_files_that_are_put_back_are_the_revision_that_runs(world: Rolling
 
 
 async def test_a_sleep_ends_what_could_not_be_made_again(world: Rolling) -> None:
-    """Pods that come read the files that are there then, whatever the revision is called."""
+    """New pods read the current files, regardless of the revision's name."""
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
     world.comes_up("DEPLOY_FAILED", BROKEN)
@@ -123,7 +123,7 @@ async def test_a_config_map_for_each_version_can_be_gone_back_to_from_sleep() ->
     world.serves(SECOND, "DEPLOY_FAILED", BROKEN)
     await world.steps(1)
     await world.steps(SETTLED)
-    assert world.gate[1] == "Closed", "who woke it is held for the one before"
+    assert world.gate[1] == "Closed", "the request that woke it is held for the previous revision"
     world.ray, world.clusters = None, []
     await world.steps(1)
     assert world.files == "one"
@@ -142,11 +142,11 @@ async def test_another_entry_point_is_taken_in_place_and_goes_back_in_place() ->
     assert world.status["rollout"]["strategy"] == "InPlace"
     world.serves()
     await world.steps(1)
-    assert world.rollout == ("Progressing", 2), "Serve has not begun: what it says is of the one before"
+    assert world.rollout == ("Progressing", 2), "Serve has not begun: it reports the previous revision"
     world.serves(FIRST, "DEPLOY_FAILED", BROKEN)
     await world.steps(SETTLED)
     assert world.rollout == ("RollingBack", 1)
-    assert world.gate[1] == "Open", "replicas of before go on answering"
+    assert world.gate[1] == "Open", "the previous replicas continue to serve"
     assert world.ray is not None
     assert "import_path: pipeline:build" in world.ray["spec"]["serveConfigV2"]
     world.serves()
@@ -276,7 +276,7 @@ async def test_one_whose_files_are_gone_cannot_be_asked_for(world: Rolling) -> N
     assert world.rollout == ("Blocked", 2)
     status, reason, message = world.condition("Stalled")
     assert (status, reason) == ("True", "RolloutBlocked")
-    assert "revision 1 cannot be made again: ConfigMap pipeline-code holds other files now" in message
+    assert "revision 1 cannot be made again: ConfigMap pipeline-code now contains other files" in message
     assert world.files == "two"
 
 

@@ -1,4 +1,4 @@
-"""Routes of an application: paths that pass, and Serve applications of their own at some of them."""
+"""Routes of an application: allowed paths, and separate Serve applications at some of them."""
 
 from typing import Any
 
@@ -84,14 +84,14 @@ async def test_it_answers_when_all_of_its_applications_run_and_goes_back_when_on
     await world.steps()
     world.serves()
     await world.steps(SETTLED)
-    assert world.rollout == ("Progressing", 2), "of the second one nothing is said yet"
+    assert world.rollout == ("Progressing", 2), "Serve does not report the second application yet"
 
     assert world.ray is not None
     statuses = world.ray["status"]["activeServiceStatus"]["applicationStatuses"]
     statuses["app-length"] = said_by_serve("DEPLOY_FAILED", BROKEN)["applicationStatuses"]["app"]
     await world.steps(1)
     assert world.rollout == ("RollingBack", 1)
-    assert world.gate[1] == "Open", "the first one goes on"
+    assert world.gate[1] == "Open", "the first application continues"
     assert len(yaml.safe_load(world.ray["spec"]["serveConfigV2"])["applications"]) == 1
     world.serves(FIRST)
     await world.steps(1)

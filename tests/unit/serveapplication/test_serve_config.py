@@ -1,4 +1,4 @@
-"""What Ray Serve is told of an application, held to what the pinned Ray knows."""
+"""The Serve configuration of an application, checked against the schema of the pinned Ray."""
 
 import json
 from pathlib import Path
@@ -67,7 +67,7 @@ def fits(value: Any, schema: str) -> None:
 @pytest.mark.parametrize("away", [False, True])
 @pytest.mark.parametrize("spec", [{}, EVERYTHING], ids=["least", "most"])
 def test_ray_knows_every_field_and_takes_every_value(spec: dict[str, Any], *, away: bool) -> None:
-    assert RAY["ray"] == versions.RAY, "make tests/unit/ray/serve_schema.json anew for this Ray"
+    assert RAY["ray"] == versions.RAY, "recreate tests/unit/ray/serve_schema.json for this Ray"
     one = application(**spec)
     assert problems(one) == ()
     document = yaml.safe_load(serve_config(one, away=away))
@@ -90,7 +90,7 @@ def test_a_field_that_ray_does_not_know_is_noticed() -> None:
 
 
 def deployment(**settings: Any) -> dict[str, Any]:
-    """What Serve is told of the one deployment."""
+    """Return the Serve settings of the only deployment."""
     document = yaml.safe_load(serve_config(application(deployments=[{"name": "One", **settings}])))
     [found] = document["applications"][0]["deployments"]
     return dict(found)
@@ -118,7 +118,7 @@ def test_a_limit_of_replicas_per_pod_restarts_them_and_another_log_does_not() ->
 
 
 def grouped(most: int, replicas: int, pods: int) -> ServeApplication:
-    """Replicas in the pods of a group that is written out."""
+    """Return an application with this number of replicas, and of pods in an explicit worker group."""
     group = {"name": "models", "cpu": "8", "memory": "16Gi", "minPods": 1, "maxPods": pods}
     one = {"name": "One", "workerGroup": "models", "maxReplicasPerNode": most, "numReplicas": replicas}
     return application(deployments=[one], workerGroups=[group])

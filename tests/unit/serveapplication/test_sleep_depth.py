@@ -1,4 +1,4 @@
-"""What an application gives back in sleep: its workers, while the head stays, or its whole Ray cluster."""
+"""Sleep depths of an application: it releases its workers and keeps the head, or its whole Ray cluster."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +15,7 @@ IDLE = 7200
 
 
 def deployments(ray: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Serve's settings of each deployment."""
+    """Return the Serve settings of each deployment."""
     assert ray is not None
     [app] = yaml.safe_load(ray["spec"]["serveConfigV2"])["applications"]
     return {each["name"]: each for each in app["deployments"]}
@@ -23,7 +23,7 @@ def deployments(ray: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
 
 @pytest.fixture
 async def world() -> Rolling:
-    """One whose workers go when it sleeps, and which runs."""
+    """Return a running application that releases its workers in sleep."""
     made = await Rolling(sleep={"afterIdle": "15m"}).up()
     made.pods("headgroup", "cpu")
     await made.steps()
@@ -31,7 +31,7 @@ async def world() -> Rolling:
 
 
 async def asleep(world: Rolling) -> Rolling:
-    """It has fallen asleep."""
+    """Let the application fall asleep."""
     world.traffic = QUIET
     await world.steps(IDLE)
     world.serves()
@@ -54,7 +54,7 @@ async def test_asleep_the_head_stays_and_no_worker(world: Rolling) -> None:
         assert each["autoscaling_config"] == scaling
     [group] = world.ray["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     assert (group["replicas"], group["minReplicas"]) == (0, 0)
-    assert world.ray["metadata"]["annotations"] == before["metadata"]["annotations"], "nothing is built anew"
+    assert world.ray["metadata"]["annotations"] == before["metadata"]["annotations"], "nothing is rebuilt"
     budget = world.wanted("PodDisruptionBudget")
     assert budget is not None
     assert budget["spec"]["minAvailable"] == 0, "the head may be drained"

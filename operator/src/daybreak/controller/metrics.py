@@ -16,39 +16,40 @@ OLDEST = Gauge(
     "daybreak_workqueue_oldest_seconds", "Time in seconds that the oldest object has waited for a worker."
 )
 RUNNING = Gauge("daybreak_workqueue_active", "Current number of reconciles in progress.")
-LOOP_LAG = Gauge(
-    "daybreak_event_loop_lag_seconds", "How late the event loop came to a timer, at its last tick."
-)
-WRITES = Counter("daybreak_writes_total", "Objects written, by kind.", ["kind"])
+LOOP_LAG = Gauge("daybreak_event_loop_lag_seconds", "Delay in seconds of the event loop's latest timer tick.")
+WRITES = Counter("daybreak_writes_total", "Total number of written objects by kind.", ["kind"])
 WAKES = Counter(
-    "daybreak_wakes_total", "Wakes that ended with an answer.", ["namespace", "service", "model", "depth"]
+    "daybreak_wakes_total",
+    "Total number of wakes that ended with an answer.",
+    ["namespace", "service", "model", "depth"],
 )
 _WAKE_BUCKETS = (1, 2, 5, 10, 20, 30, 45, 60, 90, 120, 180, 300, 600, 1200)
 WAKE_SECONDS = Histogram(
     "daybreak_wake_seconds",
-    "From the beginning of a wake to the first answer; wakes that had failed on the way are left out.",
+    "Duration of wakes in seconds until the first answer, excluding wakes with a failed attempt.",
     ["depth"],
     buckets=_WAKE_BUCKETS,
 )
 WAKE_STEP_SECONDS = Histogram(
     "daybreak_wake_step_seconds",
-    "From the beginning of such a wake to the end of a step, by the step's name in status.wake.phases.",
+    "Time in seconds from the start of a wake to the end of a step in status.wake.phases, excluding wakes "
+    "with a failed attempt.",
     ["depth", "step"],
     buckets=_WAKE_BUCKETS,
 )
 WAITING_FOR_ACCELERATORS = Gauge(
-    "daybreak_waiting_for_accelerators", "Models on the way up that find no room for their pods."
+    "daybreak_waiting_for_accelerators", "Current number of starting models whose pods cannot be scheduled."
 )
 ACCELERATOR_WAIT_SECONDS = Histogram(
     "daybreak_accelerator_wait_seconds",
-    "How long models had found no room for their pods when they found it, by the accelerators' resource; "
-    "`cpu`: those without accelerators.",
+    "Time in seconds that models waited for capacity for their pods, by the accelerators' resource; "
+    "`cpu`: models without accelerators.",
     ["resource"],
     buckets=(5, 10, 20, 30, 60, 120, 300, 600, 1200, 3600),
 )
 YIELDS = Counter(
     "daybreak_yields_total",
-    "Workloads that gave their accelerators back before their time, by the workload that waited for them.",
+    "Total number of yields by workload and by the workload that waited for its accelerators.",
     ["namespace", "name", "yielded_to"],
 )
 ASKED = Counter("daybreak_model_probes_total", "Total number of probes of models by outcome.", ["outcome"])

@@ -169,7 +169,7 @@ class Operator:
             outcome = "conflict" if error.conflict else "unreachable" if unreachable else "refused"
             if not error.conflict:
                 log.warning(
-                    "reconcile failed", object=str(item), error=str(error), again_after=round(pause, 1)
+                    "Reconcile failed", object=str(item), error=str(error), again_after=round(pause, 1)
                 )
         except LeaseLost:
             self.queue.failed(item, UNREACHABLE_SECONDS)
@@ -177,7 +177,7 @@ class Operator:
         except Exception as error:  # one object must never stop the others
             pause = self.queue.failed(item)
             outcome = "error"
-            log.exception("reconcile failed", object=str(item), error=str(error), again_after=round(pause, 1))
+            log.exception("Reconcile failed", object=str(item), error=str(error), again_after=round(pause, 1))
         else:
             self.queue.done(item, again_after=again)
             outcome = "done"
@@ -204,10 +204,10 @@ class Operator:
                 if await is_served(self._api, resource):
                     return
                 if not said:
-                    log.error(f"the API server does not serve {resource.kind}s: install Daybreak's CRDs")
+                    log.error(f"The API server does not serve {resource.kind}s: install Daybreak's CRDs")
                     said = True
             except ApiError as error:
-                log.warning(f"cannot see whether {resource.kind}s are served", error=str(error))
+                log.warning(f"Failed to check whether {resource.kind}s are served", error=str(error))
             await asyncio.sleep(DISCOVERY_SECONDS)
 
     async def _tick(self) -> None:
@@ -234,5 +234,5 @@ class Operator:
         if self._stopping or task.cancelled() or (task.get_name() == "begin" and not task.exception()):
             return
         error = task.exception()
-        log.error("a part of the operator has ended", part=task.get_name(), error=repr(error))
+        log.error("Part of the operator ended", part=task.get_name(), error=repr(error))
         self._lose()

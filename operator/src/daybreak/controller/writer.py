@@ -255,7 +255,7 @@ class Writer:
                 )
             except ApiError as error:
                 log.warning(
-                    "event not posted",
+                    "Failed to post event",
                     kind=self._resource.kind,
                     object=str(key_of(manifest)),
                     reason=event.reason,

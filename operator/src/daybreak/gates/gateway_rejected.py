@@ -26,5 +26,5 @@ def rejection(deployment: Manifest | None) -> str:
 def unheard(rejected: str) -> str:
     """Return the message for a namespace in which no gateway reports."""
     if rejected:
-        return f"no gateway of the namespace is heard, since its pods are rejected: {rejected}"
-    return f"no gateway of the namespace is heard: see its Deployment {names.GATEWAY}"
+        return f"no gateway of the namespace reports to the operator, since its pods are rejected: {rejected}"
+    return f"no gateway of the namespace reports to the operator: check Deployment {names.GATEWAY}"

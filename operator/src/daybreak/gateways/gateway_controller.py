@@ -190,7 +190,7 @@ class GatewayController:
         if self._refused.get(namespace) == told:
             return
         self._refused[namespace] = told
-        log.warning("settings of a gateway are not taken", namespace=namespace, why=refusal)
+        log.warning("Rejected the settings of a gateway", namespace=namespace, why=refusal)
         await emit(
             self._api,
             CONFIG_MAPS,

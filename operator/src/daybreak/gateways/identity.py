@@ -38,7 +38,7 @@ class GatewayIdentity:
         try:
             found = await holder(self._api, token, names.OPERATOR_AUDIENCE)
         except ApiError as error:
-            log.warning("a gateway's token could not be checked", namespace=namespace, error=str(error))
+            log.warning("Failed to check a gateway's token", namespace=namespace, error=str(error))
             return False
         user = f"system:serviceaccount:{namespace}:{names.GATEWAY}"
         if found is None or found.user != user or found.pod_uid != pod_uid:

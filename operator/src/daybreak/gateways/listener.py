@@ -122,7 +122,7 @@ class GatewayListener:
                 await self._read()
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
                 if self.heard:
-                    log.info("a gateway is not heard any more", url=self._url, error=repr(error))
+                    log.info("Gateway no longer reports", url=self._url, error=repr(error))
                 if isinstance(error, ValueError):
                     self._reports = {}
             if self.heard:
@@ -141,14 +141,14 @@ class GatewayListener:
                 raise ValueError(f"answered {stream.status}")
             if self._prove and not await self._prove(stream.headers.get(names.GATEWAY_PROOF_HEADER, "")):
                 if not self._doubted:
-                    log.warning("a gateway does not prove who it is: it is not believed", url=self._url)
+                    log.warning("Gateway did not prove its identity, its reports are ignored", url=self._url)
                 self._doubted = True
-                raise ValueError("does not prove who it is")
+                raise ValueError("does not prove its identity")
             self._doubted = False
             while line := await stream.content.readuntil(b"\n"):
                 self._take(Update.parse(orjson.loads(line)))
                 if self.kept > MOST_GATES:
-                    raise ValueError(f"tells of more than {MOST_GATES} gates")
+                    raise ValueError(f"reports more than {MOST_GATES} gates")
 
     def _take(self, update: Update) -> None:
         before = self._reports
@@ -170,7 +170,7 @@ class GatewayListener:
         changed = set()
         for name, report in update.services.items():
             if len(name) > NAME_LIMIT:
-                raise ValueError("tells of a name that is too long")
+                raise ValueError("reports a name that is too long")
             service, model = named(name)
             old = before.get(service, {}).get(model)
             routed = now if old is None or old.report.servers_up else old.routed
@@ -193,7 +193,7 @@ class GatewayListener:
 
     def _keep(self, boot: str, tallies: Tallies) -> None:
         if len(boot) > NAME_LIMIT:
-            raise ValueError("tells of a start with a name that is too long")
+            raise ValueError("reports a start with a name that is too long")
         self.tallies.pop(boot, None)
         while len(self.tallies) >= MOST_STARTS:
             del self.tallies[next(iter(self.tallies))]

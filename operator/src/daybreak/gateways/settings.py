@@ -82,12 +82,12 @@ def _read(manifest: Mapping[str, Any]) -> GatewaySettings:
     try:
         # A few lines with aliases can expand beyond the available memory.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
-            raise InvalidGatewaySettings(f"{FILE} has an alias (*name): write out what it stands for")
+            raise InvalidGatewaySettings(f"{FILE} has an alias (*name): write out its value")
         said = yaml.safe_load(text)
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where is not None else ""
-        raise InvalidGatewaySettings(f"{FILE} is no YAML{line}") from error
+        raise InvalidGatewaySettings(f"{FILE} is not valid YAML{line}") from error
     except RecursionError as error:
         raise InvalidGatewaySettings(f"{FILE} is nested too deeply") from error
     try:

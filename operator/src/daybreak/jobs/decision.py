@@ -60,8 +60,8 @@ class Decision:
         changed = bool(begun) and begun != digest
         if changed and not verdict.final:
             message = (
-                f"the spec was changed after the {noun} had begun, and it goes on as it began: "
-                f"put the spec back, or {anew}"
+                f"the spec changed after the start of the {noun}, which continues with the previous spec: "
+                f"restore the spec, or {anew}"
             )
             verdict = Verdict(verdict.phase, JobReason.SPEC_CHANGED, message, stalled=True)
         return cls(

@@ -71,11 +71,11 @@ class Lease:
         waiting = False
         while not await self._try():
             if not waiting:
-                log.info("waiting for the lease", holder=(self._seen or ("?",))[0])
+                log.info("Waiting for lease", holder=(self._seen or ("?",))[0])
                 waiting = True
             await asyncio.sleep(RENEW_SECONDS)
         metrics.LEADER.set(1)
-        log.info("lease acquired", identity=self._identity)
+        log.info("Acquired lease", identity=self._identity)
 
     async def keep(self) -> None:
         """Renew the lease, and return after another candidate has acquired it.
@@ -90,7 +90,7 @@ class Lease:
             pass
         self._renewed = float("-inf")
         metrics.LEADER.set(0)
-        log.error("lease lost", holder=(self._seen or ("?",))[0])
+        log.error("Lost lease", holder=(self._seen or ("?",))[0])
 
     async def release(self) -> None:
         """Release the lease, so that the next operator does not wait for its expiration."""
@@ -104,7 +104,7 @@ class Lease:
                 return
             except ApiError as error:
                 if not error.conflict or not left:
-                    log.warning("lease not given back", error=str(error))
+                    log.warning("Failed to release lease", error=str(error))
                     return
 
     async def _give_back(self) -> None:
@@ -143,7 +143,7 @@ class Lease:
             await self._write(found, changed)
         except ApiError as error:
             if not error.conflict:
-                log.warning("lease not renewed", error=str(error))
+                log.warning("Failed to renew lease", error=str(error))
             return False
         self._seen, self._seen_at = (self._identity, now), began
         self._renewed = began

@@ -80,9 +80,9 @@ class IdleTimes(Collector):
         even, best, force = (
             GaugeMetricFamily(f"daybreak_{name}_seconds", about, labels=labels)
             for name, about in (
-                ("break_even", "Pause in which holding a model's accelerators costs as much as waking it."),
-                ("recommended_after_idle", "Idle time with which its pauses would have cost least."),
-                ("auto_after_idle", "What sleep.afterIdle: Auto is at present."),
+                ("break_even", "Idle time in seconds that costs as much as waking the model."),
+                ("recommended_after_idle", "Idle time in seconds that would have cost least so far."),
+                ("auto_after_idle", "Current idle time in seconds that sleep.afterIdle: Auto uses."),
             )
         )
         for owner, models in list(self._known.items()):
@@ -124,7 +124,7 @@ class ExpectedWaits(Collector):
         """Return the metrics; prometheus_client calls this in the process's main thread or another one."""
         family = GaugeMetricFamily(
             "daybreak_expected_wait_seconds",
-            "Until a model may expect room for its pods, by what such waits have taken.",
+            "Expected time in seconds until a model's pods have capacity, from the durations of past waits.",
             labels=["namespace", "service", "model"],
         )
         now = self._clock()

@@ -140,7 +140,7 @@ class RouteTally:
         row = mapping(found)
         ways = mapping(row.get("ways"))
         if len(ways) > _MOST_BACKENDS:
-            raise ValueError(f"tells of more than {_MOST_BACKENDS} backends of a route")
+            raise ValueError(f"reports more than {_MOST_BACKENDS} backends of a route")
         since = text(row.get("since"))[:_LONGEST_NAME]
         return cls(since, {name: Tally.parse(each) for name, each in ways.items()})
 
@@ -168,7 +168,7 @@ def parse(found: Any) -> Tallies:
     """
     rows = mapping(found)
     if len(rows) > _MOST_ROUTES or any(len(name) > _LONGEST_NAME for name in rows):
-        raise ValueError("tells of more routes than there can be")
+        raise ValueError("reports more routes or longer names than allowed")
     return {name: RouteTally.parse(row) for name, row in rows.items()}
 
 

@@ -192,9 +192,9 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
     if not change.restarts:
         return _taken(state, goal, seen, RolloutStrategy.IN_PLACE, _NO_RESTART)
     if state.last_successful_revision is None and not seen.around.serving:
-        return _taken(state, goal, seen, None, "nothing has answered yet that could be disturbed")
+        return _taken(state, goal, seen, None, "no revision has answered yet that the rollout could disturb")
     if seen.beside and goal == state.last_successful_revision:
-        said = "what it is made of serves still, and goes on"
+        said = "its Ray cluster still serves and is kept"
         return _taken(state, goal, seen, RolloutStrategy.BLUE_GREEN, said)
     road = choose(wish.strategy, change, seen.around, back=back)
     if road.strategy is None:
@@ -298,7 +298,7 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
             or state.current_revision,
             target_revision=state.current_revision,
             strategy=RolloutStrategy.REPLACE,
-            reason=f"{seen.around.second} found no room: {seen.no_room}",
+            reason=f"{seen.around.second} found no capacity: {seen.no_room}",
             phase=_under_way(state),
             start_time=None,
         )

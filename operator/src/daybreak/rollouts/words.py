@@ -21,7 +21,7 @@ def stalled(history: History, state: RolloutState, said: Said) -> Said:
         return said if said[0] == "True" else ("True", Reason.ROLLOUT_FAILED, _failed(history, state))
     if state.phase not in _REASONS:
         return said
-    told = f"revision {_wanted(history)} is not begun: {state.message}"
+    told = f"revision {_wanted(history)} is not started: {state.message}"
     if state.failed_revision is not None:
         told = _rolled_back(history, state)
     elif state.target_revision is None:
@@ -62,8 +62,8 @@ def _rolled_back(history: History, state: RolloutState) -> str:
     failed, now = (
         number(name, history.revisions) for name in (state.failed_revision, state.last_successful_revision)
     )
-    runs = "runs again" if state.phase is RolloutPhase.ROLLED_BACK else "is on its way back"
+    runs = "runs again" if state.phase is RolloutPhase.ROLLED_BACK else "is being restored"
     return (
-        f"revision {failed} could not start, and revision {now} {runs}: {state.message}; change the spec, "
-        "which is tried at once"
+        f"revision {failed} could not start, and revision {now} {runs}: {state.message}; change the spec "
+        "to retry at once"
     )

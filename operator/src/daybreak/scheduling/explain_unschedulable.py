@@ -39,7 +39,7 @@ def too_few(demand: Demand, pods: int, room_for: int) -> str:
     """Return the message for a replica of several pods of which only some fit."""
     amounts = ", ".join(f"{_figure(name, amount)} {name}" for name, amount in demand.requests.items())
     return (
-        f"a replica needs {pods} pods of {amounts} each; all nodes together have room for {room_for}: "
+        f"a replica needs {pods} pods of {amounts} each; all nodes together have capacity for {room_for}: "
         f"{demand.terms.fewer_pods}, or add nodes"
     )
 
@@ -54,7 +54,7 @@ def _no_such_device(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
         }
     )
     if others:
-        fix = f"set {demand.terms.resource} to what nodes have ({', '.join(others[:_LISTED])})"
+        fix = f"set {demand.terms.resource} to a resource that nodes have ({', '.join(others[:_LISTED])})"
     else:
         fix = f"install the device plugin that announces it, or {demand.terms.without}"
     return f"{demand.terms.who} needs {demand.devices} {demand.device}; no node has that resource: {fix}"
@@ -154,7 +154,7 @@ def _too_small(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     short = lacking(best)
     wants = " and ".join(f"{_figure(name, demand.requests[name])} {name}" for name in short)
     has = " and ".join(f"{_figure(name, best.offer(name))} {name}" for name in short)
-    beside = f" beside its {demand.devices} {demand.device}" if demand.devices else ""
+    beside = f" in addition to its {demand.devices} {demand.device}" if demand.devices else ""
     fix = " and ".join(
         demand.terms.sizes.format(name) if name in ("cpu", "memory") else f"{name} in {demand.terms.template}"
         for name in short

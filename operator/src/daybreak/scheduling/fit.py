@@ -224,6 +224,6 @@ def _stages(capacities: Sequence[NodeCapacity], model: Model) -> str:
         if places(capacities, _demand(other, of_models(other))) < pods_per_replica(other):
             continue
         if spread == model.parallelism:
-            return "use placement: PACK, which gives each pipeline stage a pod of its own"
+            return "use placement: PACK, which gives each pipeline stage a separate pod"
         return f"use parallelism pipeline: {spread.pipeline} with tensor: {spread.tensor}"
     return ""

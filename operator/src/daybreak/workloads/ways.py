@@ -80,6 +80,6 @@ def _taken(kind: str, namespace: str, foreign: Sequence[str]) -> str:
     one = len(foreign) == 1
     return (
         f"{', '.join(foreign)} already {'exists' if one else 'exist'} in {namespace} and "
-        f"{'belongs' if one else 'belong'} to somebody else: remove {'it' if one else 'them'}, "
-        f"or give the {kind} another name"
+        f"{'is' if one else 'are'} not managed by Daybreak: delete {'it' if one else 'them'}, "
+        f"or rename the {kind}"
     )

@@ -1,4 +1,4 @@
-"""Asking a model: what counts as an answer, and what is said when there is none."""
+"""Probe of a model: which responses count as an answer, and the message otherwise."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,7 +17,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def service(**engine_args: Any) -> LLMService:
-    """A service with one model, m."""
+    """Return a service with one model, m."""
     model = {
         "name": "m",
         "source": "file:///m",
@@ -30,7 +30,7 @@ def service(**engine_args: Any) -> LLMService:
 
 @asynccontextmanager
 async def serving(completions: Handler, models: Any = None, path: str = "/completions") -> AsyncIterator[str]:
-    """An OpenAI server on loopback; its base URL."""
+    """Serve a fake OpenAI server on loopback, and yield its base URL."""
 
     async def listed(_: web.Request) -> web.Response:
         return web.json_response({"data": [{"id": "m"}]} if models is None else models)
@@ -42,7 +42,7 @@ async def serving(completions: Handler, models: Any = None, path: str = "/comple
 
 
 async def ask(base: str, asked: LLMService | None = None, patience: float = 25.0) -> Answer:
-    """Ask the model at an address."""
+    """Probe the model at an address."""
     asked = asked or service()
     client = HttpModelClient()
     try:
@@ -126,7 +126,7 @@ async def test_nonsense_is_no_answer(models: Any) -> None:
     [
         {"choices": [{"text": "!"}]},
         {"choices": [{"message": {"role": "assistant", "content": "!"}}]},
-        # A token that is no text, such as the end.
+        # A token without text, such as the end.
         {"choices": [{"text": "", "finish_reason": "stop"}], "usage": {"completion_tokens": 1}},
     ],
 )
@@ -139,7 +139,7 @@ async def test_a_completion_is_text_or_a_token(body: Any) -> None:
 
 
 async def erred(body: str, path: str = "/completions", asked: LLMService | None = None) -> Answer:
-    """What is made of a body that comes with 200, and is no answer."""
+    """Return the answer for a body that comes with 200 and is no valid response."""
 
     async def says(_: web.Request) -> web.Response:
         return web.Response(text=body)
@@ -236,7 +236,7 @@ async def test_a_server_that_hangs() -> None:
 
 
 async def test_many_questions_that_hang_delay_no_other() -> None:
-    """A service that wakes is asked for minutes; another one must not wait for that."""
+    """A waking service is probed for minutes, which must not delay the probe of another one."""
     never = asyncio.Event()
 
     async def hangs(_: web.Request) -> web.Response:

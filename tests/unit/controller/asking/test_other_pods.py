@@ -1,4 +1,4 @@
-"""What pods of others hold on nodes."""
+"""Resources on nodes that other pods use."""
 
 import asyncio
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ OURS: Booked = {"a": {"nvidia.com/gpu": Decimal(1)}}
 
 
 class PlayedApi:
-    """Lists pods by node."""
+    """Fake API server that lists pods by node."""
 
     def __init__(self, **pods: list[Manifest]) -> None:
         self.pods = pods
@@ -38,7 +38,7 @@ class PlayedApi:
 
 
 def other(gpus: int, **more: Any) -> Manifest:
-    """A pod of somebody else."""
+    """Return a pod outside Daybreak."""
     return pod("other", gpus=gpus, **more)
 
 
@@ -105,7 +105,7 @@ async def test_who_does_not_wait_is_told_when_there_is_an_answer(clock: Clock) -
     assert others.known({"a"}, told.set) is None
     await told.wait()
     assert others.known({"a"}, told.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
-    # What is old counts until there is another answer; nobody is told of the same one.
+    # An old answer counts until there is another one; an equal answer notifies no waiter.
     told.clear()
     clock.now += other_pods.FRESH_SECONDS
     assert others.known({"a"}, told.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
@@ -128,5 +128,5 @@ async def test_who_may_not_ask_is_told_so_once(clock: Clock) -> None:
 
 
 def on(node: str, manifest: Manifest) -> Manifest:
-    """On a node."""
+    """Return the pod on a node."""
     return {**manifest, "spec": {**manifest["spec"], "nodeName": node}}

@@ -1,4 +1,4 @@
-"""Questions beside the workers: asked once, answered once, thrown away when they are about something else."""
+"""Background probes: one at a time, one answer each, discarded when the question has changed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,7 +20,7 @@ SERVICE = LLMService.from_manifest({"metadata": {"name": "s", "namespace": "ns"}
 
 
 def questions(about: str, models: int = 2, waking: str = "") -> list[Question]:
-    """Questions to the first models; one of them may be waking."""
+    """Return the probes of the first models; one of them may be waking."""
     return [
         Question(SERVICE, model, "http://head:8000/v1", about, waking=model.name == waking)
         for model in SERVICE.spec.models[:models]
@@ -28,13 +28,13 @@ def questions(about: str, models: int = 2, waking: str = "") -> list[Question]:
 
 
 class ModelClient:
-    """Answers when it is told to."""
+    """Fake that answers on a signal."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.may_answer = asyncio.Event()
         self.slow: set[str] = set()
-        """Who never answers."""
+        """Models that never answer."""
         self.answer: Callable[[str], Answer] = lambda name: Answer(name, True)
 
     async def ask(
@@ -46,7 +46,7 @@ class ModelClient:
         path: str = "",
         task: Task | None = None,
     ) -> Answer:
-        """What it was told to answer."""
+        """Return the preset answer."""
         self.asked.append(model.name)
         await self.may_answer.wait()
         if model.name in self.slow:
@@ -54,44 +54,44 @@ class ModelClient:
         return self.answer(model.name)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the fake has no connection."""
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask again at once."""
+    """Probe again without a pause."""
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.0)
 
 
 @pytest.fixture
 def client() -> ModelClient:
-    """Who asks."""
+    """Return the fake client that sends the probes."""
     return ModelClient()
 
 
 @pytest.fixture
 def called() -> list[Key]:
-    """Whom the asker has called back about."""
+    """Return the list in which the prober's callbacks are recorded."""
     return []
 
 
 @pytest.fixture
 async def prober(client: ModelClient, called: list[Key]) -> AsyncIterator[Prober]:
-    """The asker, which is closed after the test."""
+    """Yield the prober, which is closed after the test."""
     prober = Prober(client, called.append)
     yield prober
     await prober.close()
 
 
 def look(prober: Prober, questions: list[Question]) -> tuple[Answer, ...]:
-    """Take the answers that have come, and ask, as one reconcile does."""
+    """Take the received answers, and probe, as one reconcile does."""
     found = prober.answers(KEY, questions)
     prober.ask(KEY, questions)
     return found
 
 
 async def settle() -> None:
-    """Let what is ready run."""
+    """Let ready tasks run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -127,7 +127,7 @@ async def test_an_answer_is_given_while_another_model_is_silent(
 async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
     prober: Prober, client: ModelClient
 ) -> None:
-    """The question to a model that wakes hangs for minutes: the next one must not wait for it."""
+    """The probe of a waking model hangs for minutes: the next one must not wait for it."""
     client.slow = {"one"}
     client.may_answer.set()
     look(prober, questions("now", models=1, waking="one"))

@@ -24,7 +24,7 @@ ANSWERS: Mapping[str, Any] = {
     "/classify": {"data": [{"label": "LABEL_0", "probs": [0.5, 0.5]}]},
     "/v1/audio/transcriptions": {"text": ""},
 }
-"""What an engine returns at each path."""
+"""Responses of an engine at each path."""
 TASK_PATHS = {
     Task.COMPLETIONS: "/v1/completions",
     Task.CHAT: "/v1/chat/completions",

@@ -1,4 +1,4 @@
-"""One reconcile of a kind with one job that exists only here, with everything around it played."""
+"""One reconcile of a test-only kind with one job, with fake surroundings."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -39,7 +39,7 @@ Seen = SeenJob[str, JobWords]
 
 
 class TrialStatus(BaseModel):
-    """As small as a status of such a kind can be."""
+    """Minimal status of such a kind."""
 
     observed_generation: int = 0
     phase: str | None = None
@@ -54,7 +54,7 @@ class TrialStatus(BaseModel):
 
 @dataclass
 class TrialKind:
-    """What is the kind's own."""
+    """Kind-specific part of the reconciler."""
 
     resource = TRIALS
     owned: Collection[Resource] = (JOBS,)
@@ -112,20 +112,20 @@ class TrialKind:
         return ()
 
     def written(self, key: Key, seen: Seen, after: TrialStatus) -> None:
-        """Nothing is counted."""
+        """Count nothing."""
 
     def look_again(self, seen: Seen, decision: Decision, again: Again) -> None:
-        """For no reason of its own."""
+        """Add no reason for another reconcile."""
 
 
 def wanted(name: str, **metadata: Any) -> dict[str, Any]:
-    """A Job."""
+    """Return a Job."""
     own = {"name": name, "namespace": "team", "labels": names.labels("one", "trial"), **metadata}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": own, "spec": {}}
 
 
 class Around:
-    """What a reconciler has around it, and what it did there."""
+    """Fake surroundings of a reconciler, which record its actions."""
 
     def __init__(self, **seen: Any) -> None:
         self.did: list[str] = []
@@ -155,7 +155,7 @@ class Around:
         return seen
 
     def heard(self, key: Key, seen: Seen) -> Seen:
-        # What the job said is given, since nobody is asked.
+        # The job's progress comes from the test, since no pod is queried.
         return replace(seen, progress=self.seen.progress if self.seen is not None else None)
 
     async def live(self, manifest: Manifest) -> dict[str, Any] | None:
@@ -182,11 +182,11 @@ class Around:
         return None
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the fake has no connection."""
 
 
 async def reconciled(around: Around) -> float | None:
-    """One reconcile."""
+    """Reconcile once."""
     reconciler = Reconciler(
         TrialKind(),
         around,

@@ -1,4 +1,4 @@
-"""What objects refer to: who is looked at again for which change."""
+"""References of objects: a change of the target requeues the referring objects."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def service(name: str, version: int, namespace: str = "team") -> dict[str, Any]:
 
 
 class Stage:
-    """A cache, and who was enqueued since it was asked last."""
+    """A cache, and the objects that were enqueued since the last call."""
 
     def __init__(self) -> None:
         self.cache = Cache()

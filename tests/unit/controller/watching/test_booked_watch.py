@@ -1,4 +1,4 @@
-"""What pods of workloads hold on nodes, as they come, change and go."""
+"""Resources that workloads' pods use on nodes, as pods are created, changed and deleted."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.unit.llmservice.decide.scenes.services import Manifest, pod
 
 
 class World:
-    """Pods, and who sums them up."""
+    """Pods, and the watch that adds up their resources."""
 
     def __init__(self) -> None:
         self.cache = Counted()
@@ -20,7 +20,7 @@ class World:
         self._version = 0
 
     def put(self, name: str, node: str, gpus: int, *, owner: str = "chat", **more: Any) -> Manifest:
-        """A pod as it is now."""
+        """Put the current state of a pod."""
         self._version += 1
         found = pod(name, gpus=gpus, placed=bool(node), **more)
         found["metadata"] |= {"resourceVersion": str(self._version), "uid": name}
@@ -30,13 +30,13 @@ class World:
         return found
 
     def drop(self, manifest: Manifest) -> None:
-        """It has gone."""
+        """Delete the pod."""
         self._version += 1
         gone = manifest["metadata"] | {"resourceVersion": str(self._version)}
         self.cache.drop(PODS, manifest | {"metadata": gone})
 
     def gpus(self) -> dict[str, int]:
-        """What is held of each node."""
+        """Return the number of used GPUs of each node."""
         return {node: int(taken["nvidia.com/gpu"]) for node, taken in self.watch.booked().items()}
 
 

@@ -1,4 +1,4 @@
-"""A change of nodes concerns the services to which the fit check says something else than before."""
+"""A change of nodes requeues the services for which the result of the fit check changes."""
 
 import pytest
 
@@ -15,13 +15,13 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 
 def note(watch: FitWatch, key: Key, gpus: int, nodes: tuple[Node, ...] | None) -> None:
-    """A service whose replica takes so many GPUs of one node is observed."""
+    """Record a service whose replica uses the given number of GPUs of one node."""
     seen = service({**GPU_MODEL, "parallelism": {"tensor": gpus}})
     watch.note(key, seen, nodes, lambda asked: fit.questions(asked.workload))
 
 
 def watch(nodes: tuple[Node, ...] | None) -> FitWatch:
-    """Three services, observed with these nodes."""
+    """Return the watch of three services, observed with these nodes."""
     found = FitWatch()
     for key, gpus in ((ONE, 1), (FOUR, 4), (EIGHT, 8)):
         note(found, key, gpus, nodes)
@@ -49,7 +49,7 @@ async def test_who_fits_now_and_who_fits_no_more() -> None:
     assert await found.concerned((HEAD, SMALL, LARGE)) == [EIGHT]
     note(found, EIGHT, 8, (HEAD, SMALL, LARGE))
     assert await found.concerned((HEAD, LARGE)) == []
-    # One fits nowhere any more, and to the others there are other numbers to be said.
+    # One service fits nowhere after the change, and the messages of the others have other numbers.
     assert await found.concerned((HEAD, node("tiny", gpus=1))) == [FOUR, EIGHT]
     assert await found.concerned((HEAD,)) == [ONE, FOUR, EIGHT]
 
@@ -58,7 +58,7 @@ async def test_who_is_not_looked_at_is_named_again_until_he_is() -> None:
     found = watch((HEAD, SMALL))
     for _ in range(2):
         assert await found.concerned((HEAD, LARGE)) == [EIGHT]
-    # Back as it was before anybody looked: nothing has changed.
+    # The nodes are as before the last check: nothing has changed.
     assert await found.concerned((HEAD, SMALL)) == []
 
 

@@ -1,4 +1,4 @@
-"""Turns among workloads, as each is observed by itself."""
+"""Turns among workloads, each of which is observed separately."""
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -30,7 +30,7 @@ IDLE, ASKED = OwnerKey("LLMService", "default", "idle"), OwnerKey("LLMService", 
 
 
 class NoNodes:
-    """Nodes that nobody may read."""
+    """Fake for nodes that the operator may not read."""
 
     def nodes(self) -> None:
         return None
@@ -51,7 +51,7 @@ def test_others_give_way_once_nodes_have_been_waited_for(node_wait: int, gives_w
 
 
 def test_a_start_beside_many_that_wait_does_not_have_all_of_them_looked_at_before_it_goes_on() -> None:
-    """That somebody more holds what they wait for is told to them, and changes nothing of what they do."""
+    """An additional holder changes the waiting models' status, and not their decisions."""
     looked_at: dict[str, float] = {}
     watch = TurnWatch(
         cast(NodeWatch, NoNodes()), lambda each, after: looked_at.update({each.key.name: after})
@@ -92,21 +92,21 @@ def test_a_time_that_is_told_a_little_differently_is_no_reason_to_decide_anew(
 
 
 class PlayedPriorities:
-    """The classes of `test_preempting.py`."""
+    """Fake with the PriorityClasses of `test_preempting.py`."""
 
     def classes(self) -> PriorityClasses:
         return CLASSES
 
 
 class PlayedBooked:
-    """One GPU of a node is taken by pods of workloads, and two cores of another one."""
+    """Fake in which workloads' pods use one GPU of a node, and two CPUs of another one."""
 
     def booked(self) -> Booked:
         return {"a": gpus(1), "b": some(2)}
 
 
 class PlayedOthers:
-    """Pods of others, of which it takes a moment to hear."""
+    """Fake for the pods outside Daybreak, with a delayed answer."""
 
     def __init__(self) -> None:
         self.held: Booked | None = None
@@ -120,7 +120,7 @@ class PlayedOthers:
 
 
 class OneNode:
-    """A node with one GPU, and two others with 64 cores each, as all have."""
+    """Fake with a GPU node, and two others; each has 64 CPUs."""
 
     def nodes(self) -> tuple[Node, ...]:
         return NODES
@@ -130,7 +130,10 @@ NODES = (node("a", gpus=1), node("b"), node("c"))
 
 
 def test_for_one_that_lacks_cores_it_is_asked_where_others_hold_some() -> None:
-    """Not of every node that has cores; and until it is known nobody leaves, since that might help nobody."""
+    """The operator queries only nodes with other pods' CPUs.
+
+    Until the answer no model leaves, since that might not help.
+    """
     looked_at: list[OwnerKey] = []
     others = PlayedOthers()
     pods = Pods(
@@ -163,7 +166,7 @@ def test_who_would_have_pods_deleted_waits_until_it_is_known_what_others_hold() 
     watch = TurnWatch(cast(NodeWatch, OneNode()), lambda each, _: looked_at.append(each), pods=pods)
     watch.turns(IDLE, [stands("idle", a=1)], NOW)
     assert others.asked == [], "nobody wants anything"
-    # All have one priority as long as nobody has a class.
+    # All pods have the same priority while no model has a class.
     assert watch.turns(ASKED, [comer("asked", "")], NOW) == {}
     turn = watch.turns(ASKED, [comer("asked")], NOW)["m"]
     assert (turn.after, looked_at) == (("default/idle",), [])
@@ -194,7 +197,7 @@ def test_how_long_room_was_waited_for_is_measured_by_the_resource() -> None:
 
 
 class SomeNodes:
-    """Nodes with eight GPUs each."""
+    """Fake with nodes of eight GPUs each."""
 
     def __init__(self, *names: str) -> None:
         self._nodes = tuple(node(name, gpus=8) for name in names)
@@ -215,7 +218,7 @@ class Taken:
 def test_pods_without_a_claim_count_and_nodes_with_candidates_are_asked_first(
     foreign: int, gives_way: str
 ) -> None:
-    """With more nodes than may be asked at a time."""
+    """More nodes than the operator may query at a time."""
     names = [f"n{number:02}" for number in range(40)]
     others = PlayedOthers()
     pods = Pods(cast(PriorityWatch, PlayedPriorities()), cast(BookedWatch, Taken()), cast(OtherPods, others))
@@ -247,7 +250,7 @@ def test_a_model_of_another_kind_yields_the_cores_that_are_short() -> None:
 
 
 class AllCores:
-    """All cores of a node are used by pods of a workload."""
+    """Fake in which a workload's pods use all CPUs of a node."""
 
     def booked(self) -> Booked:
         return {"z": some(64)}

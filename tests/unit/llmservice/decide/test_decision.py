@@ -1,4 +1,4 @@
-"""What is done about a service and said of it: what keeps a spec from being applied, and the whole status."""
+"""Decisions about a service: blocked specs, and the complete status."""
 
 from typing import Any
 
@@ -74,8 +74,8 @@ def test_at_first_nothing_is_known() -> None:
             manifest(),
             {"foreign": ("Service/chat", "RayService/chat")},
             "NameConflict",
-            "Service/chat, RayService/chat already exist in default and belong to somebody else: remove "
-            "them, or give the LLMService another name",
+            "Service/chat, RayService/chat already exist in default and are not managed by Daybreak: delete "
+            "them, or rename the LLMService",
             id="names taken",
         ),
         pytest.param(

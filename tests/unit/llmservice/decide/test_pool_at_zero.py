@@ -1,4 +1,4 @@
-"""A service for which no node has room: its pods are made all the same, for whoever adds nodes."""
+"""A service that fits on no node still creates its pods, because an autoscaler may add nodes."""
 
 from daybreak.api.common.conditions import ConditionType
 from tests.unit.llmservice.decide.scenes.services import (
@@ -27,7 +27,7 @@ WAITS = pod(
 
 
 def starting(world: World) -> Manifest:
-    """The RayService while its first cluster starts."""
+    """Return the RayService while its first cluster starts."""
     return ray_service(world.seen.manifest, status=ray_status(pending="chat-aaaaa"))
 
 

@@ -1,4 +1,4 @@
-"""Claims and Jobs of models whose weights are kept in a claim, and the claim for what engines compile."""
+"""PVCs and Jobs of models with cached weights, and the PVC for the compile cache of engines."""
 
 import json
 from typing import Any
@@ -16,20 +16,20 @@ TOKEN = {"secretKeyRef": {"name": "hub", "key": "token"}}
 
 
 def made(kind: str, *models: dict[str, Any], **spec: Any) -> list[dict[str, Any]]:
-    """Objects of a kind, while the weights of every model are to be copied."""
+    """Return the objects of a kind while the weights of every model still need to be copied."""
     svc = service(*models, **spec)
     unfilled = [each.name for each in svc.spec.models]
     return [each for each in desired(svc, PLATFORM, None, unfilled=unfilled) if each["kind"] == kind]
 
 
 def job(*models: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """The one Job."""
+    """Return the only Job."""
     [found] = made("Job", *models, **spec)
     return found
 
 
 def order(found: dict[str, Any]) -> dict[str, Any]:
-    """What the program is told."""
+    """Return the arguments that the Job passes to its program."""
     [container] = found["spec"]["template"]["spec"]["containers"]
     by_name = {each["name"]: each.get("value") for each in container["env"]}
     told: dict[str, Any] = json.loads(by_name["DAYBREAK_FILL"])
@@ -37,14 +37,14 @@ def order(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def worker(*models: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    """Spec of the first model's worker pods."""
+    """Return the spec of the first model's worker pods."""
     [ray_service] = made("RayService", *models, **spec)
     found: dict[str, Any] = ray_service["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["template"]["spec"]
     return found
 
 
 def variables(pod: dict[str, Any]) -> dict[str, Any]:
-    """Environment of a pod's first container."""
+    """Return the environment of a pod's first container."""
     return {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
 
 
@@ -111,7 +111,7 @@ def test_a_job_tells_the_operator_how_far_it_is() -> None:
 
 
 def ports_of(rule: dict[str, Any]) -> list[int]:
-    """What a policy's rule opens."""
+    """Return the ports that a rule of a NetworkPolicy opens."""
     return [port["port"] for port in rule.get("ports", ())]
 
 
@@ -161,7 +161,7 @@ def test_a_volume_of_one_node_is_filled_where_the_model_runs() -> None:
 
 @pytest.mark.parametrize("cache", [{"size": "1Gi"}, {"claimName": "models"}])
 def test_else_it_is_filled_anywhere(cache: dict[str, Any]) -> None:
-    """Not on the accelerators' nodes: an autoscaler would bring one for a download."""
+    """The Job avoids accelerator nodes: an autoscaler would add one for a download."""
     pod = job(model(accelerator={"nodeSelector": {"pool": "gpu"}}, cache=cache))["spec"]["template"]["spec"]
     assert not {"nodeSelector", "tolerations", "affinity"} & set(pod)
 
@@ -210,7 +210,7 @@ def test_what_engines_compile_is_kept_by_model() -> None:
         "TRITON_CACHE_DIR",
         "VLLM_CACHE_ROOT",
     }
-    # Weights that a pod fetches itself are no business of other pods.
+    # Weights that a pod fetches itself do not concern other pods.
     assert variables(pod)["XDG_CACHE_HOME"] == "/var/cache/daybreak"
 
 
@@ -241,7 +241,7 @@ def test_inputs_of_the_ray_pods_are_mounted(of_model: bool) -> None:
 
 
 def test_claims_of_the_ray_pods_are_not_mounted() -> None:
-    """A claim can be tied to the node of the pods that use it."""
+    """A PVC can be bound to the node of the pods that use it."""
     runtime = {
         "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}, CA],
         "volumeMounts": [{"name": "disk", "mountPath": "/disk"}, CA_MOUNT],

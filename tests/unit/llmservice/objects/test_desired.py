@@ -1,4 +1,4 @@
-"""The whole: which objects there are, whose they are, and how they hang together."""
+"""The complete set of desired objects, their owners, and the references between them."""
 
 import dataclasses
 from typing import Any
@@ -12,7 +12,7 @@ from tests.unit.ray.services import PLATFORM, model, service
 
 
 def by_kind(svc: Any, active_cluster: str | None = None, platform: Any = PLATFORM) -> dict[str, Any]:
-    """The objects of a service by kind."""
+    """Return the objects of a service by kind."""
     return {manifest["kind"]: manifest for manifest in desired(svc, platform, active_cluster)}
 
 
@@ -54,7 +54,7 @@ def test_the_account_has_no_token_by_itself_and_a_name_that_kuberay_keeps() -> N
     longest = "a" * NAME_LIMIT
     account = by_kind(service(name=longest))["ServiceAccount"]
     assert account["automountServiceAccountToken"] is False
-    # KubeRay cuts it to its last 50 characters; the head would then name an account that is not there.
+    # KubeRay truncates the name to its last 50 characters; the head would then name a missing account.
     assert len(account["metadata"]["name"]) <= 50
     group = by_kind(service(name=longest))["RayService"]["spec"]["rayClusterConfig"]["headGroupSpec"]
     assert group["template"]["spec"]["serviceAccountName"] == account["metadata"]["name"]
@@ -166,7 +166,7 @@ def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: i
 
 
 def test_every_pod_of_a_pipeline_becomes_ready() -> None:
-    """KubeRay's own probe asks for a Serve proxy, which is with the first stage only."""
+    """KubeRay's own probe requires a Serve proxy, which runs only with the first stage."""
 
     def probe(found: Any) -> Any:
         [group] = by_kind(service(found))["RayService"]["spec"]["rayClusterConfig"]["workerGroupSpecs"]

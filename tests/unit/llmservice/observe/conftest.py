@@ -1,4 +1,4 @@
-"""Who is told that a service is to be looked at again."""
+"""Fixture that records which services are requeued."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from daybreak.manifests.keys import Key
 
 @pytest.fixture
 def called() -> list[Key]:
-    """Services that were to be looked at again."""
+    """Return the list in which requeued services are recorded."""
     return []

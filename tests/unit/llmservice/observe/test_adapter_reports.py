@@ -1,4 +1,4 @@
-"""Replicas are asked about their adapters until they have said their last word, over real HTTP."""
+"""The operator polls replicas for the state of their adapters, over real HTTP, until it is final."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -29,7 +29,7 @@ LOADED, LOADING = (AdapterReport("1", state) for state in ("Loaded", "Loading"))
 
 
 def replica(name: str = "w-1", **ids: str) -> Replica:
-    """A replica that should have these adapters."""
+    """Return a replica that should have these adapters."""
     return Replica(name, f"ip-of-{name}", frozenset((ids or {"fr": "1"}).items()))
 
 
@@ -37,30 +37,30 @@ HERE = Replica("w-1", "127.0.0.1", frozenset())
 
 
 class Reporter:
-    """Says what it is told to say."""
+    """Reporter that returns preset adapter reports."""
 
     def __init__(self) -> None:
         self.said: dict[str, Mapping[str, AdapterReport] | None] = {}
         self.asked: list[str] = []
 
     async def report(self, asked: Replica) -> Mapping[str, AdapterReport] | None:
-        """What it was told."""
+        """Return the preset report of the replica."""
         self.asked.append(asked.address)
         return self.said.get(asked.address)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the fake has no connection."""
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask again at once."""
+    """Poll again without a pause."""
     monkeypatch.setattr(module, "PAUSE_SECONDS", (0.005, 0.01))
 
 
 @pytest.fixture
 def reporter() -> Reporter:
-    """Who is asked."""
+    """Return the fake reporter that the tests poll."""
     return Reporter()
 
 

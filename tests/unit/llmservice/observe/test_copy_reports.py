@@ -1,4 +1,4 @@
-"""The Jobs that fill claims are asked how far they are while they copy, over real HTTP."""
+"""The operator polls cache Jobs for their copy progress over real HTTP."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -23,30 +23,30 @@ ONE = Copying("tiny", "127.0.0.1", DIRECTORY)
 
 
 class Reporter:
-    """Says what it is told to say."""
+    """Reporter that returns a preset copy report."""
 
     def __init__(self) -> None:
         self.said: CopyReport | None = None
         self.asked = 0
 
     async def report(self, asked: Copying) -> CopyReport | None:
-        """What it was told."""
+        """Return the preset report."""
         self.asked += 1
         return self.said
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the fake has no connection."""
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask again at once."""
+    """Poll again without a pause."""
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0.005)
 
 
 @pytest.fixture
 def reporter() -> Reporter:
-    """Who is asked."""
+    """Return the fake reporter that the tests poll."""
     return Reporter()
 
 

@@ -1,4 +1,4 @@
-"""Looking a second time within one reconcile: the objects of now, with the spec of the first look."""
+"""A second observation within one reconcile: current objects with the spec of the first observation."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +22,7 @@ def _put(cache: Cache, resource: Resource, version: int, uid: str, **rest: Any) 
 
 
 def _around(uid: str) -> tuple[Cache, Observer]:
-    """A cache with an LLMService and its RayService, and who looks at it."""
+    """Return a cache with an LLMService and its RayService, and the observer."""
     cache = Cache()
     model = {"name": "m", "source": "hf://a/b"}
     _put(cache, LLM_SERVICES, 1, uid, spec={"models": [model]})

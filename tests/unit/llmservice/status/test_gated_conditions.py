@@ -33,7 +33,7 @@ BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
 
 
 def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
-    """A service whose condition Ready was this; if its model wakes, it wakes from sleep."""
+    """Return a service with this previous condition Ready; if its model wakes, it wakes from sleep."""
     started = WakeStatus(depth=SleepDepth.WORKERS, start_time=written(START))
     gate = model_gate("tiny", now, None, started, ()).model_dump(
         mode="json", by_alias=True, exclude_none=True
@@ -46,7 +46,7 @@ def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
 
 
 def ready(now: SleepState, traffic: Traffic, before: str, said: Said, moments: Moments | None = None) -> Said:
-    """The condition of a service with one model of which this is said."""
+    """Return the Ready condition of a service with one model, from the given value."""
     found = view_of(observed(before, now, traffic))
     answering = said[0] == "True"
     problem = None if answering else Problem(said[1], said[2], stalled=now is FAILED)
@@ -58,12 +58,12 @@ def ready(now: SleepState, traffic: Traffic, before: str, said: Said, moments: M
 def sleep_state(
     phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
 ) -> SleepState:
-    """A sleep state that began at the start."""
+    """Return a sleep state that began at the start."""
     return SleepState(phase, START, asleep, gate, 1, reason)
 
 
 AWAKE = sleep_state(Phase.AWAKE, GateState.OPEN)
-"""It has just opened its gate."""
+"""The service has just opened its gate."""
 LONG_AWAKE = replace(AWAKE, since=START - conditions.FINDING)
 WAKING = sleep_state(Phase.WAKING, GateState.CLOSED)
 ASLEEP = sleep_state(Phase.ASLEEP, GateState.CLOSED, SleepDepth.WORKERS)

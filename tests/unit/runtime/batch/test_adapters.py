@@ -1,4 +1,4 @@
-"""Which LoRA adapter answers a row."""
+"""Choice of the LoRA adapter that answers a row."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def test_rows_go_to_the_adapter_of_the_batch() -> None:
     ],
 )
 def test_a_request_of_a_batch_file_may_name_another(own: str | None, named: Any, answers: str | None) -> None:
-    """Such a file mostly names a model of somebody else's: then the batch's own adapter answers."""
+    """A batch file mostly names another provider's model: then the batch's adapter answers."""
     row = {"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "a", "model": named}}
     assert prepared(Request(adapter=own), FakeTokenizer(), row, ADAPTERS).get("model") == answers
 

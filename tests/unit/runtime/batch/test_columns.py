@@ -1,4 +1,4 @@
-"""Columns that no row has: told before an engine starts, and only where every row would fail."""
+"""Missing columns: reported before an engine starts, and only if every row would fail."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ NEEDED: Mapping[str, list[str]] = {
     "{% set y = 'a' %}{{ y }}{{ x }}": ["x"],
     **{f"{{{{ x | {name} }}}}": ["x"] for name in STRICT_FILTERS},
 }
-"""What fails without these columns, whatever else there is."""
+"""Templates that fail without these columns, whatever other columns exist."""
 NOT_NEEDED: Mapping[str, Mapping[str, Any]] = {
     "{% if x is defined %}{{ x }}{% endif %}": {},
     "{% if x is not defined %}a{% else %}{{ x }}{% endif %}": {},
@@ -60,7 +60,7 @@ NOT_NEEDED: Mapping[str, Mapping[str, Any]] = {
     "{{ [x] | length }}": {},
     "no variable": {},
 }
-"""What does not fail, with these columns."""
+"""Templates that do not fail, with these columns."""
 
 
 @pytest.mark.parametrize("template", NEEDED)

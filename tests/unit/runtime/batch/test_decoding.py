@@ -1,4 +1,4 @@
-"""Decoding the images of a row: bounded in memory, and whatever is wrong says which image it is."""
+"""Decoding of a row's images: bounded in memory, and each error names the image."""
 
 import asyncio
 import base64
@@ -23,7 +23,7 @@ def url(size: tuple[int, int] = (4, 2), end: int | None = None) -> str:
 
 
 def pillow(file: bytes) -> Any:
-    """Stands in for vLLM's own loader, which is in the images only."""
+    """Fake of vLLM's loader, which is only in the images."""
     image = Image.open(io.BytesIO(file))
     image.load()
     return image.size
@@ -55,7 +55,7 @@ def test_what_cannot_be_read_says_which_it_is_and_nothing_of_memory(urls: list[s
 
 
 def test_an_image_keeps_room_for_its_pixels_while_its_row_is_answered() -> None:
-    """Its file is a few KB, and says how large it is before it is decoded."""
+    """The file of an image is a few KB, and states the size of the decoded image."""
     pixels = 1000 * 1000
 
     async def beside(more: int) -> tuple[bool, bool]:
@@ -117,7 +117,7 @@ def test_room_is_given_back_whatever_happens() -> None:
 
 
 class Wrapped(Exception):
-    """As vLLM's EngineGenerateError: says nothing itself."""
+    """Error like vLLM's EngineGenerateError: without a text."""
 
 
 def test_an_error_without_words_says_what_it_came_from() -> None:

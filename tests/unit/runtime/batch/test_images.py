@@ -1,4 +1,4 @@
-"""Images of rows: whatever form a table has them in, the engine gets files and a service gets URLs."""
+"""Images of rows: for each form in a table, the engine gets files and a service gets URLs."""
 
 import base64
 import io
@@ -28,7 +28,7 @@ QUESTION = Request(prompt="What is this? {{ name }}", images=("photo",))
 
 
 def drawn(kind: str = "PNG") -> bytes:
-    """A small picture in a file of this kind."""
+    """Return a small picture in a file of this kind."""
     file = io.BytesIO()
     Image.new("RGB", (4, 2), (200, 10, 10)).save(file, kind)
     return file.getvalue()

@@ -1,4 +1,4 @@
-"""The output: every row once, whatever is killed when, and nothing of others written over."""
+"""The output: every row once, regardless of when the process is killed, and no foreign file overwritten."""
 
 import csv
 import io
@@ -224,7 +224,7 @@ HALF = "\ud83d"
 
 
 def read_back(folder: Path, kind: str) -> list[dict[str, Any]]:
-    """Read the rows of all parts."""
+    """Return the rows of all parts."""
     found: list[dict[str, Any]] = []
     for part in sorted(folder.glob("part-*")):
         if kind == "Parquet":
@@ -251,7 +251,7 @@ def test_half_a_surrogate_pair_costs_no_other_row(tmp_path: Path, kind: str, pla
     output.finish()
     found = {int(row["row_id"]): row for row in read_back(tmp_path, kind)}
     assert found[1]["response"] == "fine"
-    if place != "nested":  # Parquet has one type for a column, so texts beside objects leave as JSON
+    if place != "nested":  # Parquet has one type per column, so texts alongside objects leave as JSON
         assert found[1]["q"] == "whole \U0001f600"
     assert "\ufffd" in json.dumps(found[0], ensure_ascii=False)
     again = begun(tmp_path, kind=kind)

@@ -1,4 +1,4 @@
-"""From a row to a request: templates cannot leave their sandbox, and what is wrong is the row's own error."""
+"""From a row to a request: templates cannot leave their sandbox, and errors belong to the row."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

@@ -1,4 +1,4 @@
-"""Reading rows: numbers that stay, and rows that cannot be read told one by one."""
+"""Reading of rows: numbers stay unchanged, and unreadable rows are reported one by one."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Rows through a service, a real HTTP server on loopback: what is refused for now comes again."""
+"""Rows through a service, a real HTTP server on loopback: temporarily rejected rows are sent again."""
 
 import asyncio
 import contextlib
@@ -22,20 +22,20 @@ from daybreak_runtime.jobs.problem import JobProblem
 
 
 class Played:
-    """A played service: asleep for the first requests, and without an answer for some."""
+    """Fake service: asleep for the first requests, and without an answer for some."""
 
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.at_once = self.most = 0
         self.refuse_all = 0
         self.retry_after = "0"
-        """What is said to whom is refused for now."""
+        """Value of `Retry-After` for temporarily rejected requests."""
         self.unknown_for = 0
-        """How many requests find no such model."""
+        """Number of requests that receive an unknown-model error."""
         self.lock = threading.Lock()
 
     def reply(self, prompt: str) -> tuple[int, dict[str, Any], dict[str, str]]:
-        """Status, body and headers for a prompt."""
+        """Return status, body and headers for a prompt."""
         self.asked[prompt] += 1
         if self.refuse_all:
             return self.refuse_all, {"error": {"message": "no key"}}, {}
@@ -123,7 +123,7 @@ def test_it_comes_again_when_it_is_told_to(
     monkeypatch.setattr(asyncio, "sleep", sleep)
     assert asked(service, ["asleep 1"], tmp_path)[0].error == ""
     assert len(slept) == play.asked["asleep 1"] - 1 == 2
-    # Spread by up to 30 %; the own pause is doubled once.
+    # Spread by up to 30 %; the client's own pause is doubled once.
     assert all(least <= each <= 2 * 1.3 * least for each in slept)
 
 

@@ -13,10 +13,10 @@ ROWS = 20_000
 
 
 def busy(engines: Engines, batches: int) -> float:
-    """The part of an engine's slots that is busy with so many batches in it, of log-normal lengths.
+    """Return the busy part of an engine's slots with `batches` batches in it, of log-normal lengths.
 
-    A batch makes room for the next when its longest row is answered. What is begun with less than a twentieth
-    of the rows left does not count: at the end no engine is full.
+    A batch is replaced by the next one when its longest row is answered. The count ends with less than a
+    twentieth of the rows left: at the end no engine is full.
     """
     dice = random.Random(1)  # noqa: S311 -- lengths, not secrets
     waiting: deque[tuple[int, float]] = deque()

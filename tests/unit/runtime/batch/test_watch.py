@@ -1,4 +1,4 @@
-"""A batch in which nothing happens ends; one in which something does goes on."""
+"""A batch without progress ends; one with progress continues."""
 
 import threading
 import time

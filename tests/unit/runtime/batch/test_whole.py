@@ -1,4 +1,4 @@
-"""A whole batch without Ray: reading, asking, writing, telling; engines are fakes that fail as told."""
+"""A whole batch without Ray: read, answer, write, and report; engines are fakes with preset failures."""
 
 import json
 import threading
@@ -39,7 +39,7 @@ def rows(tmp_path: Path) -> Path:
 
 
 class FakeEngines:
-    """Answers every row, some with an error; dies after so many batches."""
+    """Fake that answers every row, some with an error, and dies after `dies_after` batches."""
 
     def __init__(self, dies_after: int = 99, bad: int = 0) -> None:
         self.dies_after, self.bad = dies_after, bad
@@ -187,7 +187,7 @@ def test_a_batch_of_which_every_row_failed_has_not_succeeded(
         run(monkeypatch, order(rows), FakeEngines(bad=21), rows / "tmp")
     assert found.value.reason == "TooManyErrors"
     assert len(written(rows)) == 21
-    # KubeRay starts a job again whose last word was not received: it must not succeed then.
+    # KubeRay restarts a job if its final report was not received: the job must not succeed then.
     with pytest.raises(JobProblem, match="All 21 rows failed"):
         run(monkeypatch, order(rows), FakeEngines(), rows / "again")
 
@@ -253,7 +253,7 @@ def test_the_own_error_of_a_task_in_ray_is_its_cause(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     class RayTaskError(Exception):
-        """As Ray raises it: a text with the whole traceback, and the cause."""
+        """Error in Ray's form: a text with the whole traceback, and the cause."""
 
         cause = ValueError("the chat template is gone")
 

@@ -1,10 +1,10 @@
-"""Steps with a value, as if they were measured."""
+"""Steps with a value, as if measured."""
 
 from daybreak_runtime.benchmark.outcome import Latency, Settings, Step, Trial
 
 
 def step(settings: Settings, value: float, spread: float = 0.01, exceeds: str = "") -> Step:
-    """A step of three windows around a value, in requests/s."""
+    """Return a step of three windows around a value, in requests/s."""
     windows = (value * (1 - spread), value, value * (1 + spread))
     return Step(
         settings=settings,
@@ -23,7 +23,7 @@ def step(settings: Settings, value: float, spread: float = 0.01, exceeds: str = 
 
 
 def trial(settings: Settings, value: float | None, spread: float = 0.01) -> Trial:
-    """One start with one step; None: the engine does not start."""
+    """Return one start with one step; None: the engine does not start."""
     if value is None:
         return Trial(settings, failure="out of memory", seconds=10)
     return Trial(settings, (step(settings, value, spread),), start_seconds=5, seconds=10)

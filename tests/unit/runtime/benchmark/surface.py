@@ -1,4 +1,4 @@
-"""An engine that is made up: requests/s as a pure function of four arguments, with ridges and cliffs."""
+"""A simulated engine: requests/s as a pure function of four arguments, with ridges and cliffs."""
 
 import itertools
 import math
@@ -51,7 +51,7 @@ def surface(seed: int) -> Callable[[Settings], float | None]:
 
 
 def every(sweep: Sequence[Dimension]) -> list[Settings]:
-    """All settings of a sweep."""
+    """Return all settings of a sweep."""
     names = [each.name for each in sweep]
     values = itertools.product(*(each.values for each in sweep))
     return [dict(zip(names, each, strict=True)) for each in values]

@@ -1,4 +1,4 @@
-"""Engines as processes: started, waited for, told why they failed, and ended with all that they started."""
+"""Engines as processes: start, wait, cause of a failure, and end with all child processes."""
 
 import socket
 import subprocess

@@ -1,4 +1,4 @@
-"""What of a report is handed to the operator."""
+"""Parts of a report that the operator receives."""
 
 import base64
 

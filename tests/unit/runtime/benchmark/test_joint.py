@@ -1,4 +1,4 @@
-"""The search over three arguments and more, replayed on engines that are made up."""
+"""The search over three arguments and more, replayed on simulated engines."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ Measure = Callable[[Settings], float | None]
 def asked(
     sweep: Sequence[Dimension], measure: Measure, seed: int = 0, given: dict[str, Any] | None = None
 ) -> tuple[list[Trial], str]:
-    """What was tried, and why it ended."""
+    """Return the tried settings, and the reason for the end."""
     plan = search(sweep, 1, NOISE.better, given or {}, seed)
     found: list[Trial] = []
     settings = next(plan)
@@ -44,7 +44,7 @@ def value(found: Trial) -> float | None:
 
 @pytest.mark.parametrize("arguments", [3, 4])
 def test_it_is_near_the_best_where_as_many_random_starts_are_not(arguments: int) -> None:
-    """Of a grid of 288 or 1,152 settings, with some thirty starts; the best is that of the whole grid."""
+    """The optimum is that of a grid of 288 or 1,152 settings; the search needs about thirty starts."""
     sweep = SWEEP[:arguments]
     ours, random_ones, starts = [], [], []
     for number in range(6):

@@ -83,7 +83,7 @@ async def async_request_openai_completions(asked, session):
 
 
 class Played:
-    """A played engine: each answer takes a while, and some are refused."""
+    """Fake engine: each answer takes a while, and some are rejected."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -172,7 +172,7 @@ def test_a_closed_loop_keeps_so_many_under_way(
     assert all(len(body["prompt"]) == 7 and body["ignore_eos"] for body in play.asked)
     assert {body["max_tokens"] for body in play.asked} <= set(range(2, 10))
     assert (found.clients, found.errors, found.settings) == (4, 0, {"a": 1})
-    # Four clients whose requests take 50 ms at least.
+    # Four clients whose requests take at least 50 ms.
     assert 0 < found.requests_per_second <= 80
     assert found.latency_ms.p50 >= 50
     assert len(found.windows) == 2
@@ -223,7 +223,7 @@ def test_an_open_loop_asks_at_its_rate_whether_it_is_answered_or_not(played: tup
 
 
 def test_processes_that_start_slowly_bear_the_whole_load(played: tuple[Played, str], tmp_path: Path) -> None:
-    """Where cores are scarce the imports of a process take longer than this load lasts."""
+    """If CPUs are scarce, a process takes longer to import its modules than this load lasts."""
     play, base = played
     library = tmp_path / "vllm" / "benchmarks" / "lib" / "endpoint_request_func.py"
     library.write_text("import time\ntime.sleep(5)\n" + FUNCTIONS)

@@ -1,4 +1,4 @@
-"""What a step comes to: windows, percentiles, limits, and what is noise."""
+"""Outcome of a step: windows, percentiles, limits, and noise."""
 
 import math
 

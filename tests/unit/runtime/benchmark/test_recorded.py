@@ -1,4 +1,4 @@
-"""Recorded lengths: from tables of each format, drawn by a seed, and bad ones told by row and column."""
+"""Recorded lengths: tables of each format, draws by a seed, and bad values reported by row and column."""
 
 import json
 import random
@@ -25,7 +25,7 @@ def load(file: Path, *, seed: int = 0, **more: Any) -> Load:
 
 
 def write(folder: Path, kind: str) -> Path:
-    """The pairs as a table."""
+    """Return the pairs as a table."""
     file = folder / f"lengths.{kind}"
     match kind:
         case "csv":

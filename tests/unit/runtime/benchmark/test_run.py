@@ -1,4 +1,4 @@
-"""A whole benchmark without engines: searching, measuring, stopping, telling, reporting."""
+"""A whole benchmark without engines: search, measurement, stop, progress, and report."""
 
 import contextlib
 import json
@@ -30,7 +30,7 @@ def order(**more: Any) -> Order:
 
 
 class Machine:
-    """A played machine: engines that answer `slots` requests/s up to the clients' number."""
+    """Simulated machine: engines that answer `slots` requests/s, limited by the number of clients."""
 
     def __init__(self, fails: tuple[int, ...] = (), load_fails: bool = False) -> None:
         self.fails, self.load_fails = fails, load_fails

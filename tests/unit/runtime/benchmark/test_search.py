@@ -1,4 +1,4 @@
-"""The search alone: which settings it tries, and where it stops."""
+"""The search alone: the settings that it tries, and its end."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ def found(
     patience: int = 1,
     given: Mapping[str, Any] | None = None,
 ) -> tuple[list[Settings], dict[str, Any], str]:
-    """What was tried, the best of it, and why it ended."""
+    """Return the tried settings, the best of them, and the reason for the end."""
     plan = search(sweep, patience, better, given or {})
     tried: list[Trial] = []
     settings = next(plan)

@@ -1,4 +1,4 @@
-"""The loader of Transformers' pipelines, by its task; the library is played, with tasks of 5.23."""
+"""The loader of Transformers' pipelines, by task; the library is a fake, with tasks of 5.23."""
 
 import sys
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The sample pipeline, without Ray: its models are played."""
+"""The sample pipeline, without Ray: its models are fakes."""
 
 import importlib.util
 from collections.abc import Awaitable, Callable

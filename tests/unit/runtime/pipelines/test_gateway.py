@@ -1,4 +1,4 @@
-"""What a pipeline asks of other services, against a server that answers as it is told."""
+"""Requests of a pipeline to other services, against a server with preset answers."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ MESSAGES = [{"role": "user", "content": "Hello"}]
 
 @dataclass
 class Played:
-    """A gateway that gives these answers in turn, and keeps what it was asked."""
+    """Fake gateway that returns these answers in order, and records the requests."""
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Steps of a pipeline at once: what is joined, what failed, and what of it reaches the client."""
+"""Concurrent steps of a pipeline: joined results, failures, and the client's view of them."""
 
 import asyncio
 

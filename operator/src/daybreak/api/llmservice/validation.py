@@ -115,7 +115,7 @@ def _loader_notices(svc: LLMService) -> Iterator[str]:
         if loader in _NOT_IN_IMAGES:
             yield (
                 f"spec.models[{number}].engine.args.load_format: {loader} needs {_NOT_IN_IMAGES[loader]}, "
-                "which Daybreak's images do not have; name an image of your own in spec.runtime.image"
+                "which Daybreak's images do not have; set spec.runtime.image to a custom image"
             )
 
 

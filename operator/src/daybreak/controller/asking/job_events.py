@@ -106,7 +106,7 @@ class JobEvents:
             try:
                 found = {job.uid: await self._message(job) for job in watched.jobs}
             except ApiError as error:
-                log.info("events of Jobs cannot be read", object=str(key), err=str(error))
+                log.info("Failed to read events of Jobs", object=str(key), err=str(error))
                 if error.forbidden:
                     pause = FORBIDDEN_SECONDS
                 continue

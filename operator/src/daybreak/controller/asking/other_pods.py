@@ -105,7 +105,7 @@ class OtherPods:
         except ApiError as error:
             if error.forbidden:
                 self._refused_until = now + REFUSED_SECONDS
-            log.info("pods of others are not known", error=str(error))
+            log.info("Failed to read pods of other owners", error=str(error))
 
     async def _held(self, node: str) -> Mapping[str, Decimal]:
         query = {

@@ -141,7 +141,7 @@ class Agent:
         """End after the current requests. Call it when the HAProxies have begun to drain, `since` seconds
         ago."""
         if not self._draining.is_set():
-            log.info("draining")
+            log.info("Draining")
             self._draining_since = time.monotonic() - since
             self._draining.set()
 
@@ -169,11 +169,11 @@ class Agent:
             self._finished = not self._failed.is_set()
             return int(self._failed.is_set())
         except HaproxyHangs as error:
-            log.error("HAProxy hangs", error=str(error))
+            log.error("HAProxy hung", error=str(error))
             await self._say("give up", why=str(error))
             return 1
         except (GatewayFailed, RuntimeApiError) as error:
-            log.error("HAProxy does not run", error=str(error))
+            log.error("HAProxy is not running", error=str(error))
             return 1
         finally:
             for task in self._tasks:
@@ -264,13 +264,13 @@ class Agent:
         if self._failed.is_set():
             return
         if self._silent_for(self.feed.heard):
-            log.warning("HAProxy does not answer: whoever is held is lost")
+            log.warning("HAProxy did not respond, held requests are lost")
             return
         try:
             # A HAProxy that does not respond must not keep the pod for longer than the drain may take.
             async with asyncio.timeout(max(0.0, until - time.monotonic()) + REFUSE_SECONDS):
                 if self._held():
-                    log.warning("who is still held is refused", seconds=self._settings.drain_seconds)
+                    log.warning("Rejecting requests still held", seconds=self._settings.drain_seconds)
                     await self._programmer.refuse()
                     await self._nobody_held()
                 # The router first: the gateway serves the requests that it still forwards.
@@ -280,9 +280,9 @@ class Agent:
         except TimeoutError:
             finished = False
         if finished:
-            log.info("everybody has finished")
+            log.info("Finished all requests")
         else:
-            log.warning("ended before everybody had finished", seconds=self._settings.drain_seconds)
+            log.warning("Ended before all requests had finished", seconds=self._settings.drain_seconds)
 
     async def _announce_end(self) -> None:
         """Announce the end of the connection in all responses, so that clients send no further request on
@@ -344,14 +344,14 @@ class Agent:
                 self.feed.tell(await self.router.tallies())
                 self._router_heard = time.monotonic()
             except RuntimeApiError as error:
-                log.warning("the router does not answer", error=str(error))
+                log.warning("Router did not respond", error=str(error))
             await asyncio.sleep(ROUTER_LOOK_SECONDS)
 
     async def _synced(self) -> None:
         for reflector in self._reflectors:
             await reflector.synced.wait()
             # Without the permission to read, every service would be unknown.
-            while not reflector.permitted:  # noqa: ASYNC110 -- a reflector cannot tell
+            while not reflector.permitted:  # noqa: ASYNC110 -- a reflector has no event for it
                 await asyncio.sleep(LOOK_SECONDS)
         # Without the permission to read routes, or without their CRD, services are served anyway.
         with contextlib.suppress(TimeoutError):
@@ -375,7 +375,7 @@ class Agent:
         continuing without it."""
         if task.cancelled() or (self._stopping and task.get_name() in STOPPED_PARTS):
             return
-        log.error("a part of the gateway has ended", part=task.get_name(), how=_how(task))
+        log.error("Part of the gateway ended", part=task.get_name(), how=_how(task))
         self._failed.set()
 
 

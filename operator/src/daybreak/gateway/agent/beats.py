@@ -60,7 +60,7 @@ class Beats:
             try:
                 await self._beat(state)
             except GatewayFailed as error:
-                log.warning("nobody listens", error=str(error))
+                log.warning("Failed to send heartbeat to the supervisor", error=str(error))
             if self._draining is not None:
                 drain(self._draining)
             await asyncio.sleep(BEAT_SECONDS)

@@ -87,6 +87,6 @@ class EnforcementWatch(Collector):
         if self.enforced is not None:
             yield GaugeMetricFamily(
                 "daybreak_gateway_network_policies_enforced",
-                "Whether a port that NetworkPolicies forbid the gateway stayed silent; 0: it was reached.",
+                "1 if NetworkPolicies block a port that they forbid the gateway; 0 if it is reachable.",
                 float(self.enforced),
             )

@@ -104,7 +104,7 @@ class Feed:
                 failed = False
             except RuntimeApiError as error:
                 if not failed:
-                    log.warning("HAProxy does not tell its state", error=str(error))
+                    log.warning("Failed to read HAProxy's state", error=str(error))
                 failed = True
             await asyncio.sleep(POKED_SECONDS)
             with contextlib.suppress(TimeoutError):

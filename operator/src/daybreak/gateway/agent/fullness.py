@@ -92,7 +92,7 @@ class FullnessWatch(Collector):
                 if not self._stopped:
                     await self.look()
             except RuntimeApiError as error:
-                log.debug("nobody tells how full the gateway is", error=str(error))
+                log.debug("Failed to measure the gateway's utilization", error=str(error))
             await asyncio.sleep(LOOK_SECONDS)
 
     def stop(self) -> None:
@@ -123,24 +123,24 @@ class FullnessWatch(Collector):
             changed, self._short, self._told = short != self._short, short, told
             found = {"connections": self.now.connections, "memory": used, "memory_limit": limit}
             if not changed:
-                log.debug("told how full the gateway is", **found)
+                log.debug("Reported the gateway's utilization to HAProxy", **found)
             elif short:
-                log.warning("nearly full: clients with many connections get no more", **found)
+                log.warning("Gateway is nearly full, limiting clients with many connections", **found)
             else:
-                log.info("not nearly full any more", **found)
+                log.info("Gateway is no longer nearly full", **found)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics for Prometheus."""
         now = self.now
         for name, help_text, value in (
-            ("connections", "Connections of clients.", now.connections),
-            ("connections_limit", "Connections that clients may have.", now.connections_limit),
-            ("memory_bytes", "Memory of HAProxy's container, the kernel's included.", now.memory),
-            ("memory_limit_bytes", "Memory that it may use; 0: no limit is known.", now.memory_limit),
-            ("held_bytes", "What held requests take, as it is counted.", now.held),
-            ("held_limit_bytes", "What held requests may take.", now.held_limit),
-            ("large_bytes", "Large bodies and answers at the common address.", now.large),
-            ("large_limit_bytes", "What they may take.", now.large_limit),
-            ("nearly_full", "Whether the gateway is short of connections or memory.", float(self._short)),
+            ("connections", "Current number of client connections.", now.connections),
+            ("connections_limit", "Maximum number of client connections.", now.connections_limit),
+            ("memory_bytes", "Memory of HAProxy's container in bytes, including kernel memory.", now.memory),
+            ("memory_limit_bytes", "Memory limit of the container in bytes; 0 if unknown.", now.memory_limit),
+            ("held_bytes", "Counted memory of held requests in bytes.", now.held),
+            ("held_limit_bytes", "Maximum memory of held requests in bytes.", now.held_limit),
+            ("large_bytes", "Memory of large bodies and answers at the common address in bytes.", now.large),
+            ("large_limit_bytes", "Maximum memory of large bodies and answers in bytes.", now.large_limit),
+            ("nearly_full", "1 if connections or memory are nearly exhausted.", float(self._short)),
         ):
             yield GaugeMetricFamily(f"daybreak_gateway_{name}", help_text, value)

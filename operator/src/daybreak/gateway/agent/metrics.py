@@ -57,17 +57,17 @@ class ServiceMetrics(Collector):
 
 _Numbers = type[GaugeMetricFamily] | type[CounterMetricFamily]
 _NUMBERS: Sequence[tuple[_Numbers, str, str, Callable[[SlotState], float]]] = (
-    (GaugeMetricFamily, "held", "Requests that wait.", lambda state: state.held),
+    (GaugeMetricFamily, "held", "Current number of held requests.", lambda state: state.held),
     (
         GaugeMetricFamily,
         "in_flight",
-        "Requests that have passed the gate and have not ended.",
+        "Current number of requests that have passed the gate and have not ended.",
         lambda state: state.in_flight,
     ),
     (
         GaugeMetricFamily,
         "servers_up",
-        "Replicas that answer; 1 where only Serve's proxy does.",
+        "Current number of answering replicas; 1 if only Serve's proxy answers.",
         lambda state: state.servers_up,
     ),
     (
@@ -76,11 +76,11 @@ _NUMBERS: Sequence[tuple[_Numbers, str, str, Callable[[SlotState], float]]] = (
         "Total number of requests that reached the gate.",
         lambda state: state.arrivals,
     ),
-    (CounterMetricFamily, "wakes", "How often a closed gate was opened.", lambda state: state.wakes),
+    (CounterMetricFamily, "wakes", "Total number of openings of a closed gate.", lambda state: state.wakes),
     (
         GaugeMetricFamily,
         "connect_seconds",
-        "Mean time to connect to the model, of the latest 1024 requests; 0 where connections are reused.",
+        "Mean time in seconds to connect, over the latest 1024 requests; 0 for reused connections.",
         lambda state: state.connect_ms / 1000,
     ),
     (
@@ -107,14 +107,14 @@ _COUNTS: Sequence[tuple[str, str, str, Callable[[SlotState], Mapping[str, int]]]
 _TIMES: Sequence[tuple[str, str, Sequence[float], Callable[[SlotState], tuple[Times, int]]]] = (
     (
         "hold_seconds",
-        "How long requests were held, whatever their end, without those that were not held.",
+        "Duration of holds in seconds, for held requests with any outcome.",
         HOLD_BUCKETS,
         lambda state: (state.holds, 0),
     ),
     (
         "release_delay_seconds",
-        "How long requests waited that could pass: from when the gate was open and a server up, or from "
-        "their arrival, until they were passed on, in whole milliseconds. One that was not held counts as 0.",
+        "Delay in seconds, to the millisecond, of requests after the gate was open with a server up, or "
+        "after their arrival, until they were forwarded. A request that was not held counts as 0.",
         ADDED_BUCKETS,
         # A request that was never held took no time.
         lambda state: (state.added, state.ends.get("passed", 0) - sum(state.added.counts)),
@@ -124,19 +124,19 @@ _KEYS: Sequence[tuple[_Numbers, str, str, Callable[[KeyState], float]]] = (
     (
         CounterMetricFamily,
         "key_requests",
-        "Requests that brought an API key, by its name; those that were refused included.",
+        "Total number of requests with an API key, by the key's name, including rejected requests.",
         lambda key: key.requests,
     ),
     (
         CounterMetricFamily,
         "key_refused",
-        "Requests that were refused for their API key's limits or models.",
+        "Total number of requests rejected by the limits or models of their API key.",
         lambda key: key.refused,
     ),
     (
         GaugeMetricFamily,
         "key_in_flight",
-        "Requests with an API key that are here, those that are held included.",
+        "Current number of requests with an API key in the gateway, including held requests.",
         lambda key: key.in_flight,
     ),
 )
@@ -156,7 +156,7 @@ class RouteMetrics(Collector):
         """Yield the only family, with one series for each backend."""
         sent = CounterMetricFamily(
             "daybreak_gateway_route_requests",
-            "Requests that a route has sent to a model.",
+            "Total number of requests that a route has sent to a model.",
             labels=["route", *_LABELS],
         )
         for route, counts in self._seen().items():

@@ -122,7 +122,7 @@ class Programmer:
         self._backends.adopt_ending(with_servers)
         self._lingering.update(with_servers)
         self._adopted = set(gates)
-        log.info("HAProxy was found programmed", gates=len(known))
+        log.info("Adopted the configuration of HAProxy", gates=len(known))
 
     async def run(self) -> None:
         """Reconcile until canceled."""
@@ -158,7 +158,7 @@ class Programmer:
         try:
             await self._gateway.told_all()
         except RuntimeApiError as error:
-            log.warning("HAProxy was not told that it knows all", error=str(error))
+            log.warning("Failed to report to HAProxy that its services are complete", error=str(error))
             self._names |= set(self._claims.names())
             return
         self.completed = time.monotonic()
@@ -182,16 +182,16 @@ class Programmer:
         for slot in slots:
             await self._bring(slot)
         for backend in list(self._lingering):
-            with self._tolerant("servers were not removed", backend):
+            with self._tolerant("Failed to remove servers", backend):
                 if not await self._gateway.remove_left_servers(backend):
                     self._lingering.discard(backend)
         for backend in list(self._backends.ending):
-            with self._tolerant("a backend was not freed", backend):
+            with self._tolerant("Failed to free a backend", backend):
                 await self._free(backend)
         for slot, _, backend in self._backends.leaving():
             told = self._told.get(slot)
             if told is not None and backend in told.removed:
-                with self._tolerant("a backend was not freed", backend):
+                with self._tolerant("Failed to free a backend", backend):
                     await self._let_go(told, backend)
 
     async def _let_go(self, told: _Told, backend: str) -> None:
@@ -246,7 +246,7 @@ class Programmer:
                 if keys:
                     self._keyed.add(name)
         except Exception as error:  # one service must never block the others
-            log.exception("a service cannot be read", service=name, error=str(error))
+            log.exception("Failed to read a service", service=name, error=str(error))
             self._failed.add(name)
             return []
         if claim is not None and not config.first_port <= claim.port <= config.last_port:
@@ -263,16 +263,16 @@ class Programmer:
     def _warn(self, name: str, why: str) -> None:
         if (name, why) not in self._warned:
             self._warned.add((name, why))
-            log.warning("a service is not served as it should be", service=name, why=why)
+            log.warning("Service is not fully served", service=name, why=why)
 
     async def _bring(self, slot: int) -> None:
         try:
             await self._program(slot)
         except RuntimeApiError as error:
-            log.warning("a service could not be programmed", slot=slot, error=str(error))
+            log.warning("Failed to program a service", slot=slot, error=str(error))
             self._failed_slots.add(slot)
         except Exception as error:  # one service must never block the others
-            log.exception("a service could not be programmed", slot=slot, error=str(error))
+            log.exception("Failed to program a service", slot=slot, error=str(error))
             self._failed_slots.add(slot)
 
     async def _program(self, slot: int) -> None:
@@ -290,7 +290,7 @@ class Programmer:
             del self._told[slot]
             told = None
             self._on_told(True)
-            log.info("a service is not served any more", slot=slot)
+            log.info("Stopped serving a service", slot=slot)
         if want is None:
             return
         if told is None:
@@ -325,7 +325,7 @@ class Programmer:
         short = [gate for gate in want.gates if gate.slot.model not in given.models]
         if short and given.front:
             models = ", ".join(gate.slot.model for gate in short)
-            self._warn(want.name, f"no backend is free for {models}: Serve's proxy is asked")
+            self._warn(want.name, f"no backend is free for {models}: their requests go to Serve's proxy")
         found = {
             given.models[gate.slot.model]: gate for gate in want.gates if gate.slot.model in given.models
         }
@@ -349,7 +349,7 @@ class Programmer:
         await self._gateway.set_gate(backend, slot)
         told.gates[backend] = slot
         self._on_told(False)
-        log.info("gate", service=slot.service, model=slot.model, gate=slot.gate.value, epoch=slot.epoch)
+        log.info("Set gate", service=slot.service, model=slot.model, gate=slot.gate.value, epoch=slot.epoch)
 
     async def _set_servers(self, told: _Told, backend: str, servers: tuple[Server, ...]) -> None:
         if told.servers.get(backend) == servers:

@@ -101,7 +101,7 @@ class Proofs:
             found = await self._ask(host, port)
         if found is not None and replica in self._services.get(name, ()):
             self._found[replica] = found
-            log.info("a replica was asked whether it looks at bodies", service=name, host=host, looks=found)
+            log.info("Checked whether a replica inspects bodies", service=name, host=host, looks=found)
             self._on_change(name)
 
 

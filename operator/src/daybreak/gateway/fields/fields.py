@@ -34,15 +34,15 @@ class Danger(NamedTuple):
     """Advisory, or the source of the engine that reads the field."""
 
 
-_TEMPLATE = "a template or processor of the client's own runs code or burns time on the engine's machine"
-_BETWEEN_ENGINES = "engines tell each other with it where caches are"
-_OTHERS = "it takes precedence over the requests of others"
-_SAME_ID = "two requests of one id disturb each other"
+_TEMPLATE = "a client's template or processor runs code or wastes CPU time on the engine's machine"
+_BETWEEN_ENGINES = "engines exchange the locations of caches with it"
+_OTHERS = "it takes precedence over requests of other clients"
+_SAME_ID = "two requests with the same ID disturb each other"
 _VLLM = "vLLM 0.29.0, vllm/entrypoints/openai"
 _SGLANG = "SGLang, sglang/srt/entrypoints/openai/protocol.py"
 REFUSED: Mapping[str, Danger] = {
     "allowed_token_ids": Danger(
-        "it stays in force for requests of others that take the same place in a batch", "CVE-2026-114049"
+        "it stays in force for requests of other clients in the same batch position", "CVE-2026-114049"
     ),
     "chat_template": Danger(_TEMPLATE, "CVE-2026-115911"),
     "mm_processor_kwargs": Danger(_TEMPLATE, "CVE-2026-114053"),

@@ -55,6 +55,6 @@ class SockDiag:
         if _HEADER.unpack_from(answer)[1] == _NLMSG_ERROR:
             (error,) = struct.unpack_from("=i", answer, _HEADER.size)
             if error != _ENOENT:
-                raise OSError(-error, "the kernel does not tell of connections")
+                raise OSError(-error, "the kernel does not report connections")
             return 0
         return answer[_HEADER.size + 1]

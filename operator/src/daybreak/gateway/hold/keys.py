@@ -37,7 +37,7 @@ class ApiKey:
 
     def __post_init__(self) -> None:
         if not _DIGEST.fullmatch(self.digest):
-            raise ValueError(f"the key {self.name} is told by what is not a SHA-256 digest in hexadecimal")
+            raise ValueError(f"the digest of key {self.name} is not a SHA-256 digest in hexadecimal")
 
     @property
     def word(self) -> str:

@@ -122,7 +122,9 @@ class Gateway:
         _, descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)
         config = self.config if descriptors == resource.RLIM_INFINITY else self.config.fitting(descriptors)
         if config != self.config:
-            log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
+            log.warning(
+                "Limited connections by open files", allowed=descriptors, connections=config.max_connections
+            )
         self.config.file.write_text(render(config))
         self.config.maps.empty()
         self.config.fields.write_text(fields.lua())
@@ -259,7 +261,7 @@ class Gateway:
         except (OSError, RuntimeApiError) as error:
             # If the check fails, only clients that HAProxy notices itself are detected. A stopping HAProxy
             # cannot be queried.
-            log.debug("no look at who has left", error=str(error))
+            log.debug("Failed to check for disconnected clients", error=str(error))
 
     async def _sweep(self) -> None:
         while True:

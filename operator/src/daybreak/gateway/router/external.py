@@ -84,7 +84,7 @@ async def tell(api: RuntimeApi, externals: Collection[External]) -> None:
             try:
                 await _add(api, each.server, each.certificates)
             except RuntimeApiError as error:
-                log.warning("CA certificates are not taken", route=each.route, error=str(error))
+                log.warning("HAProxy rejected CA certificates", route=each.route, error=str(error))
                 await api.command(f"abort ssl ca-file {each.server}")
                 refused.add(each.server)
     taken = [each for each in externals if each.server not in refused]

@@ -47,7 +47,7 @@ async def resolve(host: str, port: int) -> list[str]:
     addresses = [str(each[4][0]) for each in found]
     allowed = [address for address in addresses if may_be_asked(address)]
     if not allowed:
-        raise OSError(f"none of its addresses may be asked: {', '.join(addresses)}")
+        raise OSError(f"none of its addresses is allowed: {', '.join(addresses)}")
     return allowed
 
 
@@ -89,7 +89,7 @@ class Outside:
                 self._warned.pop(name, None)
             except ValueError as error:
                 if self._warned.get(name) != str(error):
-                    log.warning("an external model cannot be asked", route=name, why=str(error))
+                    log.warning("External model is unavailable", route=name, why=str(error))
                 self._warned[name] = str(error)
         return found
 
@@ -107,14 +107,14 @@ class Outside:
             raise ValueError("its URL cannot be used")
         key = self._secret(said, "apiKeySecretRef")
         if key is not None and not key.isprintable():
-            raise ValueError("its API key has characters that no header takes")
+            raise ValueError("its API key has characters that a header cannot contain")
         authorities = self._secret(said, "caSecretRef")
         believed = certificates(authorities) if authorities is not None else _believed_here()
         if not believed:
-            raise ValueError("there are no CA certificates to verify it by")
+            raise ValueError("there are no CA certificates to verify it with")
         address = self._address(host, port)
         if not address:
-            raise ValueError(f"{host} has no address that may be asked")
+            raise ValueError(f"{host} has no allowed address")
         return External(
             route=route,
             host=host,
@@ -154,7 +154,7 @@ class Outside:
                 found = await self._resolve(*where)
             address = before if before in found else found[0]
         except (OSError, TimeoutError) as error:
-            log.warning("an external host cannot be looked up", host=where[0], error=str(error))
+            log.warning("Failed to resolve an external host", host=where[0], error=str(error))
             # A temporary failure of the name server must not discard the known address.
             address = before
         self._addresses[where] = address, time.monotonic() + FRESH_SECONDS

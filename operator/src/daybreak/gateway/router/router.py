@@ -100,7 +100,9 @@ class Router:
         if descriptors != resource.RLIM_INFINITY and descriptors < config.descriptors:
             other = config.descriptors - 2 * config.max_connections
             config = replace(config, max_connections=max(1, (descriptors - other) // 2))
-            log.warning("few open files are allowed", allowed=descriptors, connections=config.max_connections)
+            log.warning(
+                "Limited connections by open files", allowed=descriptors, connections=config.max_connections
+            )
         config.short_map.write_text("")
         config.closing_map.write_text("")
         config.responses.write_text(responses.lua())

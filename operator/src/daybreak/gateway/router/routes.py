@@ -114,7 +114,7 @@ class RouteKeeper:
                 try:
                     await self._tell()
                 except RuntimeApiError as error:
-                    log.warning("the router could not be told where models are", error=str(error))
+                    log.warning("Failed to send the locations of models to the router", error=str(error))
                     failed = True
                 await asyncio.sleep(PAUSE_SECONDS)
                 asks = any(at(route, "status", "externalFallback") for route in self._routes())
@@ -135,7 +135,7 @@ class RouteKeeper:
         for model, names in others.items():
             if self._warned.get(model) != names:
                 log.warning(
-                    "a model's name is taken: the older service gets its requests at the common address",
+                    "Model name is in use, the older service receives its requests at the common address",
                     model=model,
                     service=found[model].service,
                     others=list(names),
@@ -160,7 +160,7 @@ class RouteKeeper:
                 if manifest is not None:
                     service = wanted(manifest, (), Ports(), self._keys.keys(manifest))
             except Exception as error:  # one service must never block the others
-                log.exception("a service cannot be read", service=owner.label, error=str(error))
+                log.exception("Failed to read a service", service=owner.label, error=str(error))
                 continue
             if service is not None:
                 yield service

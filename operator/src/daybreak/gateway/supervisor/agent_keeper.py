@@ -59,10 +59,10 @@ class AgentKeeper:
                 return status
             pause = PAUSE_SECONDS[0] if self._worked else min(2 * pause, PAUSE_SECONDS[1])
             if status == 0:
-                log.info("the agent has ended with the HAProxies: the next one waits for others")
+                log.info("Agent ended with the HAProxies, the next agent waits for new ones")
             else:
                 said = {"status": status, "again_seconds": pause}
-                log.error("the agent has ended: HAProxy goes on", extra=said)
+                log.error("Agent ended, HAProxy continues", extra=said)
             time.sleep(pause)
 
     def _one(self) -> int:
@@ -78,7 +78,7 @@ class AgentKeeper:
         finally:
             os.close(reading)
         if agent.poll() is None:
-            log.error("the agent hangs: it is killed", extra={"pid": agent.pid})
+            log.error("Agent hung, killing it", extra={"pid": agent.pid})
             agent.kill()
         return agent.wait()
 

@@ -74,7 +74,7 @@ class Supervisor:
         try:
             await asyncio.wait([broken, drained], return_when=asyncio.FIRST_COMPLETED)
             if broken.done():
-                log.error("the HAProxies are ended", extra={"why": broken.result()})
+                log.error("Ending the HAProxies", extra={"why": broken.result()})
                 return 1
             return 0
         finally:
@@ -100,7 +100,7 @@ class Supervisor:
                 async with asyncio.timeout(LEAVE_SECONDS):
                     await self._control.left.wait()
         except TimeoutError:
-            log.warning("ended before everybody had finished")
+            log.warning("Ended before all requests had finished")
         finally:
             alone.cancel()
 

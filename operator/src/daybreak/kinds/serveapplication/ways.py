@@ -12,7 +12,7 @@ from daybreak.workloads.ways import Ways
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:
     """Return the view of an application; `blocked` is the problem that keeps its spec from being applied."""
-    assert seen.subject is not None  # noqa: S101 - checked by whoever decides
+    assert seen.subject is not None  # noqa: S101 - checked by the caller
     return View(seen, seen.subject, blocked)
 
 

@@ -119,5 +119,5 @@ class _Watch:
             try:
                 await self._reflector.run()
             except Exception as error:  # one ConfigMap must never stop the others
-                log.exception("a watch has ended", configmap=str(self._key), error=str(error))
+                log.exception("Watch of a ConfigMap failed", configmap=str(self._key), error=str(error))
             await asyncio.sleep(RETRY_SECONDS)

@@ -161,12 +161,12 @@ class Reflector:
         # has ever succeeded.
         if error.forbidden and (failures >= FORBIDDEN_TIMES or not self.synced.is_set()):
             if self.permitted:
-                log.warning("no right to read", resource=self._resource.plural, error=error.message)
+                log.warning("No permission to read", resource=self._resource.plural, error=error.message)
             self.permitted = False
             self._cache.clear(self._resource, self._namespace)
             self.synced.set()
         elif failures == 0:
-            log.warning("watch failed, trying again", resource=self._resource.plural, error=str(error))
+            log.warning("Watch failed, retrying", resource=self._resource.plural, error=str(error))
 
 
 def backoff(failures: int, first: float, most: float) -> float:

@@ -143,7 +143,7 @@ class Watches:
             try:
                 served = all([await is_served(self._api, kind) for kind in kinds.resources])
             except ApiError as error:
-                log.warning("cannot see what is installed", what=kinds.whose, error=str(error))
+                log.warning("Failed to check which kinds are installed", what=kinds.whose, error=str(error))
                 await asyncio.sleep(DISCOVERY_SECONDS)
                 continue
             if not served:
@@ -168,7 +168,7 @@ class Watches:
                     await reflector.synced.wait()
                 if not any(task.done() for task in running):
                     kinds.installed = True
-                    log.info("installed", what=kinds.whose)
+                    log.info("Installed", what=kinds.whose)
                     kinds.known.set()
                     self.on_installed()
                 await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)

@@ -84,7 +84,7 @@ class Applier:
         if left:
             # A webhook or another controller overwrites the field: do not repeat the write until one of the
             # two sides changes.
-            log.warning("not what was applied", kind=resource.kind, object=str(key), field=left)
+            log.warning("Applied field was overwritten", kind=resource.kind, object=str(key), field=left)
             contended[resource, key] = compare.digest(desired), _content(written)
         else:
             contended.pop((resource, key), None)

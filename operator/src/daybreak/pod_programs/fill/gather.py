@@ -79,7 +79,7 @@ def _gather(root: Path, directory: str, source: Source, progress: Progress) -> d
     needed = total - sum(max(0, size_of(path)) for path in files_below(into)) + SPARE_BYTES
     if space.total and needed > space.free:
         raise Stuck(
-            f"{gib(needed)} more are needed in the claim, and {gib(space.free)} are free: make it larger"
+            f"{gib(needed)} more are needed in the PVC, and {gib(space.free)} are free: make it larger"
         )
     print(f"copying {len(source.files)} files, {gib(total)}", flush=True)
     progress.begin(into, total)

@@ -64,7 +64,7 @@ class Progress:
         try:
             server = HTTPServer(("", port), Handler)
         except OSError as error:
-            print(f"nobody is told how far it is: {error}", flush=True)
+            print(f"Progress is not reported: {error}", flush=True)
             yield
             return
         threading.Thread(target=server.serve_forever, daemon=True, name="progress").start()

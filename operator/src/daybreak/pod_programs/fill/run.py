@@ -22,11 +22,11 @@ def main() -> int:
         return _failed(log, str(error), 2)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _failed(log, "the claim is full: make it larger", 2)
+            return _failed(log, "the PVC is full: make it larger", 2)
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return _failed(log, f"the claim cannot be written by user {os.getuid()}: {error}", 2)
+            return _failed(log, f"the PVC cannot be written by user {os.getuid()}: {error}", 2)
         return _failed(log, f"{type(error).__name__}: {error}", 1)
-    except Exception as error:  # noqa: BLE001 -- whatever a download can end in, it is told and tried again
+    except Exception as error:  # noqa: BLE001 -- any error of a download is reported and retried
         return _failed(log, f"{type(error).__name__}: {error}", 1)
     log.write_text(json.dumps(told))
     print(f"complete: {told}", flush=True)

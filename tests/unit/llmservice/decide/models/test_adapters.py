@@ -1,4 +1,4 @@
-"""LoRA adapters: their state, whether they can be asked for, and what is said of them."""
+"""LoRA adapters: their state, their availability to clients, and their status."""
 
 from typing import Any
 
@@ -28,20 +28,20 @@ TWO = ("fr", "de")
 
 
 def model(*names: str, root: str = "/adapters") -> Manifest:
-    """The tiny model with adapters of these names."""
+    """Return the tiny model with adapters of these names."""
     adapters = [{"name": name, "source": f"file://{root}/{name}"} for name in names]
     return {**CPU_MODEL, "lora": {"adapters": adapters}}
 
 
 def ids(written: Manifest) -> dict[str, str]:
-    """Digest of each adapter of a model."""
+    """Return the digest of each adapter of a model."""
     lora = service(written).spec.models[0].lora
     assert lora is not None
     return {adapter.name: identity(adapter) for adapter in lora.adapters}
 
 
 def says(written: Manifest, *pods: str, **states: str | tuple[str, str]) -> Reports:
-    """Replicas that all say the same of the adapters of a model; unsaid means loaded."""
+    """Return replicas with equal reports about the adapters of a model; an unlisted adapter is loaded."""
     told = {
         name: AdapterReport(digest, *([state] if isinstance(state, str) else state))
         for name, digest in ids(written).items()
@@ -51,23 +51,23 @@ def says(written: Manifest, *pods: str, **states: str | tuple[str, str]) -> Repo
 
 
 def adapters(decision: Decision) -> dict[str, tuple[AdapterState, str | None]]:
-    """State and message of each adapter of the first model."""
+    """Return state and message of each adapter of the first model."""
     return {each.name: (each.state, each.message) for each in decision.status.models[0].lora or ()}
 
 
 def states(decision: Decision) -> list[str]:
-    """The states alone."""
+    """Return the states of the adapters."""
     return [state.value for state, _ in adapters(decision).values()]
 
 
 def listed(decision: Decision) -> Any:
-    """The names that the gateways list."""
+    """Return the names that the gateways list."""
     assert decision.status.gate is not None
     return [name for gate in decision.status.gate.models for name in (gate.name, *(gate.adapters or ()))]
 
 
 def edit(world: World, written: Manifest) -> None:
-    """Change the model of a service that may sleep, which KubeRay then hands on."""
+    """Change the model of a service that may sleep, which KubeRay then applies."""
     world.edit(manifest(written, sleep={"afterIdle": "10m"}))
 
 
@@ -113,7 +113,7 @@ def test_one_that_is_refused_is_told_and_the_base_stays_ready() -> None:
     assert conditions(refused)["Ready"] == "True/Serving"
     assert conditions(refused)["Stalled"] == "False/Reconciled"
     assert message(refused).endswith("; adapter de of model tiny is rejected: its rank is 64")
-    # Another one of the name is a new try.
+    # A different adapter with that name is a new attempt.
     other = {**model("fr"), "lora": {"adapters": [{"name": "de", "source": "file:///other"}]}}
     edit(world, other)
     again = world.step()
@@ -122,7 +122,7 @@ def test_one_that_is_refused_is_told_and_the_base_stays_ready() -> None:
 
 
 def test_one_that_cannot_be_fetched_stays_listed_and_is_told() -> None:
-    """Its replica tries again, and tells those who ask."""
+    """A replica with an unavailable adapter retries, and reports the cause to clients."""
     world = up(model("fr"))
     failed = world.step(reports=says(model("fr"), fr=("Failed", "no network")))
     assert (states(failed), listed(failed)) == (["Failed"], ["tiny", "fr"])
@@ -166,7 +166,7 @@ def test_asleep_they_are_listed_and_the_refused_one_is_not() -> None:
 
 
 def test_who_has_woken_the_base_by_an_adapter_is_not_told_that_there_is_none() -> None:
-    """The gate opens when the base answers, which may be before the operator has heard of the adapters."""
+    """The gate opens when the base answers, possibly before the operator receives a report about adapters."""
     world = asleep(model("fr"))
     world.step(pods=(HEAD,))
     waking = world.step(gateway=view(held=1))

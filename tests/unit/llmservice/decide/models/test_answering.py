@@ -1,4 +1,4 @@
-"""When a model is asked, and when its answer is worth nothing any more: stories, step by step."""
+"""When the operator probes a model, and when an earlier answer expires: stories, step by step."""
 
 from datetime import timedelta
 from typing import Any
@@ -29,11 +29,11 @@ from tests.unit.llmservice.decide.scenes.services import (
 
 
 def test_the_life_of_a_service() -> None:
-    """From nothing to an answer, in the steps in which KubeRay and Ray Serve tell of it."""
+    """A service goes from no objects to an answer, in the steps that KubeRay and Ray Serve report."""
     world = World()
-    assert "RayService is being made" in message(world.step())
+    assert "RayService is being created" in message(world.step())
     empty = ray_service(world.seen.manifest, status={})
-    assert "KubeRay has not begun" in message(world.step(ray_service=empty))
+    assert "KubeRay has not started" in message(world.step(ray_service=empty))
     starting = ray_service(world.seen.manifest, status=ray_status(pending="chat-aaaaa"))
     assert "its Ray cluster is starting" in message(world.step(ray_service=starting, pods=(HEAD,)))
 
@@ -63,13 +63,13 @@ def test_the_life_of_a_service() -> None:
     assert decision.ask == ("tiny",)
     assert decision.requeue_after == timedelta(seconds=2)
     assert conditions(decision)["Ready"] == "Unknown/Progressing"
-    # However long it took to come here: routes follow a moment after.
+    # Regardless of the time until here: routes follow a moment later.
     decision = world.step(after=600, answers={"tiny": "connection refused"})
     assert decision.requeue_after == timedelta(seconds=2)
     assert conditions(decision)["Ready"] == "False/ProbeFailed"
     assert message(decision) == "model tiny: connection refused"
     assert decision.ask == ("tiny",)
-    # While it is being asked again, what it said stands.
+    # During the next probe the previous message stays.
     assert conditions(world.step())["Ready"] == "False/ProbeFailed"
     decision = world.step(answers={"tiny": True})
     assert conditions(decision) == {
@@ -108,7 +108,7 @@ def test_a_change_of_numbers_does_not_unsettle_a_service() -> None:
     decision = world.step()  # the old RayService is still there
     assert conditions(decision)["Ready"] == "True/Serving"
     assert decision.ask == ()
-    # Applied, not yet seen by KubeRay; then seen, with Serve's words of before; then Serve's own.
+    # Applied, not yet observed by KubeRay; then observed, with Serve's previous status; then Serve's new one.
     unseen = running(world)
     unseen["metadata"]["generation"] = 2
     assert unseen["spec"]["serveConfigV2"] != running(World())["spec"]["serveConfigV2"]
@@ -148,7 +148,7 @@ def test_a_second_replica_without_a_place_is_told() -> None:
 
 
 def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
-    """Who scales compares the two numbers: the spec's is for each model, so the status' is too."""
+    """`kubectl scale` compares spec and status: the spec counts per model, so the status does too."""
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     world.step(pods=(HEAD, pod("a"), pod("b"), pod("c", model="other")), ray_service=running(world))
     assert world.step().status.replicas == 3, "of all models together"
@@ -157,7 +157,7 @@ def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
 
 
 def test_a_model_that_answers_has_a_replica_before_the_kubelet_says_so() -> None:
-    """Its gateway asks the replica itself; the kubelet's probe of the pod comes some seconds later."""
+    """The gateway probes the replica directly; the kubelet's probe of the pod follows some seconds later."""
     world = World()
     started(world)
     early = (HEAD, pod("w-tiny", ready=False), pod("w-2", ready=False))
@@ -177,7 +177,7 @@ def test_of_a_replica_with_two_pods_both_must_stand() -> None:
 
 
 def test_a_model_that_answers_is_ready_while_serve_waits_for_another_one() -> None:
-    """The other one may wait for the accelerators of this one, which can only give way when it is awake."""
+    """The other model may wait for the accelerators of this one, which can yield only while it is awake."""
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     world.step(pods=(HEAD, pod("a"), pod("b", model="other")), ray_service=running(world))
     world.step(answers={"tiny": True, "other": True})
@@ -188,7 +188,7 @@ def test_a_model_that_answers_is_ready_while_serve_waits_for_another_one() -> No
 
 
 def unplaced_pod() -> Manifest:
-    """The pod of the other model, without a place."""
+    """Return the pod of the other model, unscheduled."""
     words = unplaced("0/1 nodes are available: 1 Insufficient cpu. preemption: none")
     return pod("b", model="other", ready=False, placed=False, status=words)
 
@@ -205,7 +205,7 @@ def test_a_change_of_configuration_is_asked_about() -> None:
     assert decision.status.phase == "Updating"
     assert decision.ask == ()
 
-    # KubeRay has seen it, but what it copied from Serve may be from before.
+    # KubeRay has observed the change, but its copy of the Serve status may be older.
     seen_at = world.seen.now + timedelta(seconds=1)
     decision = world.step(ray_service=running(world, generation=2, updated=seen_at))
     assert decision.ask == ()
@@ -226,7 +226,7 @@ def test_a_change_of_configuration_is_asked_about() -> None:
 
 
 def test_an_answer_from_before_the_change_is_taken_back() -> None:
-    """KubeRay was slow: the model was asked as something that it was not yet."""
+    """With a slow KubeRay, the operator probed the model before the change was applied."""
     world = World()
     started(world)
     world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
@@ -261,7 +261,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
     assert decision.status.phase == "Updating"
     assert decision.ask == ()
 
-    # What is wrong with the new cluster is said, and what answers goes on answering.
+    # The status shows the problem of the new cluster, and the old cluster continues to serve.
     broken = pod(
         "h-2", model=None, cluster="chat-bbbbb", status=waiting("ImagePullBackOff", "x", image="ray:2")
     )
@@ -278,7 +278,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
     assert conditions(decision)["Ready"] == "Unknown/Updating"
     assert decision.ask == ("tiny",)
 
-    # The next update begins before the new cluster has answered: nothing is known of it.
+    # The next update begins before the new cluster has answered: its health is unknown.
     third = ray_status(active="chat-bbbbb", pending="chat-ccccc", ready=True, generation=2)
     decision = world.step(ray_service=switched | {"status": third})
     assert conditions(decision)["Ready"] == "Unknown/Updating"
@@ -297,7 +297,7 @@ def test_without_a_gateway_a_model_with_no_fewest_replicas_keeps_one_and_is_told
 
 
 def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
-    """Nobody could wake it: it is down until somebody scales it up."""
+    """Without a gateway no request can wake the service: it stays down until a user scales it up."""
     world = World()
     started(world)
     world.edit(manifest(replicas=0))
@@ -352,4 +352,4 @@ def test_a_ray_service_on_its_way_out_takes_no_requests() -> None:
     leaving["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
     decision = world.step(ray_service=leaving)
     assert conditions(decision)["Ready"] == "False/ProbeFailed"
-    assert "made anew" in str(decision.status.models[0].message)
+    assert "is recreated" in str(decision.status.models[0].message)

@@ -1,4 +1,4 @@
-"""Weights that a Job copies into a claim: when pods may be made, and what is said until then."""
+"""Weights that a Job copies into a PVC: when pods may be created, and the status until then."""
 
 import json
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ TOLD = json.dumps({"bytes": 42, "revision": "abc"})
 
 
 def job(model: Manifest = CACHED, *, complete: bool = False, **status: Any) -> Manifest:
-    """The Job of a model as the API server gives it."""
+    """Return the Job of a model as the API server returns it."""
     svc = service(model)
     [made] = [each for each in desired(svc, PLATFORM, None, unfilled=["tiny"]) if each["kind"] == "Job"]
     said: Manifest = {"startTime": "2026-11-21T12:00:00Z", **status}
@@ -56,7 +56,7 @@ def job(model: Manifest = CACHED, *, complete: bool = False, **status: Any) -> M
 
 
 def job_pod(of: Manifest, *, restarts: int = 0, last: Manifest | None = None, **state: Any) -> Manifest:
-    """The pod of a Job, whose container is in a state."""
+    """Return the pod of a Job whose container is in the given state."""
     container = {"name": "fill", "image": "ray:1", "restartCount": restarts, "state": state}
     if last is not None:
         container["lastState"] = {"terminated": last}
@@ -69,17 +69,17 @@ def job_pod(of: Manifest, *, restarts: int = 0, last: Manifest | None = None, **
 
 
 def ended(status: int, words: str) -> Manifest:
-    """A container that has ended."""
+    """Return the state of a terminated container."""
     return {"exitCode": status, "reason": "Error" if status else "Completed", "message": words}
 
 
 def cache(decision: Decision) -> Any:
-    """What is said of the copy of the first model."""
+    """Return the cache status of the first model."""
     return decision.status.models[0].cache
 
 
 def complete(world: World, model: Manifest = CACHED) -> Decision:
-    """The Job succeeds."""
+    """Return the world after the Job has succeeded."""
     done = job(model, complete=True)
     return world.step(jobs=(done,), pods=(job_pod(done, terminated=ended(0, TOLD)),), claims=(CLAIM,))
 
@@ -102,7 +102,7 @@ def test_until_the_weights_are_there_it_is_told() -> None:
 
 
 def filled(copied: int, total: int | None) -> Mapping[str, CopyReport]:
-    """What the Job's program says."""
+    """Return the copy report of the Job's program."""
     return {"tiny": CopyReport(copied, total)}
 
 
@@ -160,7 +160,7 @@ def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
 
 
 def test_the_end_of_a_job_is_believed_when_its_pod_has_ended_too() -> None:
-    """Each kind has a watch of its own; how much was copied stands in the pod."""
+    """Jobs and pods have separate watches, and the copied amount is in the pod."""
     world = World(manifest(CACHED))
     done = job(complete=True)
     early = world.step(jobs=(done,), pods=(job_pod(done, running={}),), claims=(CLAIM,))
@@ -234,7 +234,7 @@ def test_a_running_service_goes_on_while_new_weights_are_copied() -> None:
 def test_another_model_of_the_service_waits_too_and_says_for_what() -> None:
     world = World(manifest(CACHED, OTHER_MODEL))
     said = world.step().status.models[1]
-    assert said.message == "it waits until the weights of tiny are there"
+    assert said.message == "it waits until the weights of tiny are available"
     assert said.cache is None
 
 

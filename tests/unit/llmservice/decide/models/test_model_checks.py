@@ -1,4 +1,4 @@
-"""Each check of a model's health, alone: when it has an answer, and which."""
+"""Each check of a model's health alone: its conditions and its result."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,7 +37,7 @@ def case(
     deployment: str = "HEALTHY",
     **ray: Any,
 ) -> Case:
-    """A model that runs in the active Ray cluster, with what is different."""
+    """Return a case of a model in the active Ray cluster, with the given differences."""
     seen = snapshot()
     deployments = dict(seen.ray.application.deployments) if seen.ray.application else {}
     name = next(name for name in deployments if "tiny" in name)

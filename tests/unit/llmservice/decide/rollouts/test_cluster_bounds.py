@@ -1,4 +1,4 @@
-"""Which Ray clusters get worker pods."""
+"""Worker pods of each Ray cluster during a rollout."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ NONE, ONE = {"tiny": (0, 0)}, {"tiny": (1, 1)}
 
 
 def edited(world: World) -> None:
-    """Change what needs new pods; KubeRay starts a second cluster for it."""
+    """Make a change that needs new pods; KubeRay starts a second cluster for it."""
     world.edit(manifest(CPU_MODEL, runtime={"image": "ray:2"}, sleep={"afterIdle": "10m"}))
     both = running(world, pending=NEW)
     world.seen = replace(world.seen, ray_service=both, ray_clusters=CLUSTERS)
@@ -46,7 +46,7 @@ def test_asleep_neither_has() -> None:
 
 
 def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
-    """With exactly enough accelerators the first cluster's pod would take those that the second one needs."""
+    """With exactly enough accelerators, the first cluster's pod would take those that the second needs."""
     world = asleep()
     edited(world)
     world.step(pods=(HEAD,))
@@ -65,7 +65,7 @@ def test_changed_as_it_wakes_the_first_cluster_gives_back_what_it_has() -> None:
 
 
 def test_a_cluster_that_has_been_replaced_gets_no_pods_and_gives_back_what_it_has_in_sleep() -> None:
-    """It is there until its last requests have ended; its pods would take the new one's accelerators."""
+    """The old cluster remains until its last requests end; its pods would take the new one's accelerators."""
     world = asleep()
     world.step(pods=(HEAD,), ray_clusters=CLUSTERS, ray_service=running(world, active=NEW))
     assert cluster_bounds(world.seen) == {OLD: NONE, NEW: NONE}
@@ -110,14 +110,14 @@ def test_asleep_no_pod_is_left_however_many_there_are() -> None:
 
 
 def test_a_cluster_that_was_replaced_before_it_served_gets_no_pods() -> None:
-    """It is there for minutes, and would keep the accelerators that the one in its place waits for."""
+    """The old cluster remains for minutes, and would keep the accelerators that the new one waits for."""
     world = World()
     world.step(ray_service=running(world, active=None, pending=NEW), ray_clusters=CLUSTERS)
     assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
 
 
 def made(name: str, at: str, **runtime: str) -> Manifest:
-    """A Ray cluster with what its RayService was built with when it was made."""
+    """Return a Ray cluster with the annotations that its RayService had at its creation."""
     of = ray_service(manifest(CPU_MODEL, runtime=runtime, sleep={"afterIdle": "10m"}))
     metadata = {"name": name, "creationTimestamp": at, "annotations": of["metadata"]["annotations"]}
     return {"metadata": metadata, "spec": GROUPS}

@@ -1,4 +1,4 @@
-"""Whose defaults a RayService is built with: an operator that is upgraded moves nothing that runs."""
+"""Defaults of a RayService: an upgrade of the operator does not change running pods."""
 
 import copy
 import json
@@ -31,17 +31,17 @@ from tests.unit.llmservice.decide.scenes.services import (
 )
 
 NEW = replace(PLATFORM, ray_cpu_image="ray-cpu:2")
-"""The installation after an upgrade of the operator."""
+"""Installation after an upgrade of the operator."""
 
 
 def built(llm: Mapping[str, Any], platform: Any = PLATFORM) -> Manifest:
-    """The RayService of a service, as an operator has made it."""
+    """Return the RayService of a service, as an operator has created it."""
     found: Manifest = copy.deepcopy(ray_service(LLMService.from_manifest(llm), platform))
     return found
 
 
 def chosen(world: World, live: Mapping[str, Any] | None, platform: Any = NEW) -> Choice:
-    """What an operator chooses."""
+    """Return the choice of an operator with the given defaults."""
     svc = world.seen.subject
     assert svc is not None
     svc = replace(svc, asleep=world.seen.given_back)
@@ -53,21 +53,21 @@ def chosen(world: World, live: Mapping[str, Any] | None, platform: Any = NEW) ->
 
 
 def image(ray: Manifest | None) -> str:
-    """Image of the Ray pods."""
+    """Return the image of the Ray pods."""
     assert ray is not None
     pod = ray["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
     return str(pod["containers"][0]["image"])
 
 
 def record(ray: Any) -> BuiltWith:
-    """With what a RayService was built, whatever the numbers are."""
+    """Return the defaults of a RayService, without the numbers of replicas."""
     found = BuiltWith.of(ray)
     assert found is not None
     return replace(found, spec="")
 
 
 def up() -> World:
-    """A service that answers."""
+    """Return the world of a serving service."""
     world = World()
     started(world)
     return world
@@ -135,7 +135,7 @@ def test_at_once_where_it_is_asked_for() -> None:
 
 
 def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
-    """A service on accelerators, before an installation that comes to have an image for heads."""
+    """Return a service on accelerators, before an installation that introduces an image for heads."""
     llm = manifest({"name": "llama", "source": "hf://owner/llama"})
     world = World(llm)
     with_head = replace(PLATFORM, ray_head_image="head:1")
@@ -154,7 +154,7 @@ def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
 
 
 def test_asleep_the_ray_service_is_replaced() -> None:
-    """Its head has the old image too. A second one would be no use to anybody."""
+    """A sleeping RayService's head also has the old image. A second head would serve no purpose."""
     world = sleeping.asleep()
     svc = world.seen.subject
     assert svc is not None
@@ -191,7 +191,7 @@ def test_what_cannot_start_takes_them() -> None:
 
 
 def test_what_has_never_served_and_cannot_start_is_replaced() -> None:
-    """KubeRay would keep the pods of the one before for minutes, which hold accelerators or draw nodes."""
+    """KubeRay would keep the previous pods for minutes, which use accelerators or add nodes."""
     world = World()
     world.step()
     live = running(world, active="", pending="chat-aaaaa", **FAILING)
@@ -218,7 +218,7 @@ def test_with_a_model_that_runs_beside_it_nothing_is_moved() -> None:
 
 
 def newer_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An operator whose code, not its settings, builds other pods and another configuration."""
+    """Return an operator whose code, not its settings, builds other pods and another configuration."""
     monkeypatch.setattr(head, "ROUTER_TIMEOUT_SECONDS", 7)
     monkeypatch.setattr(serve_config, "KEEP_ALIVE_SECONDS", 7)
     monkeypatch.setattr(versions, "RAY", "3.0.0")
@@ -304,7 +304,7 @@ def test_an_image_with_a_ray_that_is_too_old_is_told() -> None:
 
 
 def told(world: World, live: Manifest) -> Any:
-    """The status of a service with this RayService, before a newer operator."""
+    """Return the status of a service with this RayService, before a newer operator."""
     world.seen = replace(world.seen, ray_service=live | {"status": (world.seen.ray_service or {})["status"]})
     return world.step(own=chosen(world, live).own)
 

@@ -1,4 +1,4 @@
-"""Which Ray clusters have been replaced and have no request left."""
+"""Replaced Ray clusters without remaining requests."""
 
 from dataclasses import replace
 from typing import Any
@@ -15,14 +15,14 @@ OLDEST, OLD, NEW = "chat-00000", "chat-aaaaa", "chat-bbbbb"
 
 
 def cluster(name: str, minute: int, **metadata: Any) -> dict[str, Any]:
-    """A RayCluster that was made in that minute."""
+    """Return a RayCluster that was created in that minute."""
     created = f"2026-11-21T12:{minute:02}:00Z"
     return {"metadata": {"name": name, "creationTimestamp": created, **metadata}, "spec": {}}
 
 
 @pytest.fixture
 def world() -> World:
-    """A service whose traffic has moved to a second cluster."""
+    """Return a service whose traffic has moved to a second cluster."""
     made = up()
     made.step(
         ray_service=running(made, active=NEW),
@@ -33,7 +33,7 @@ def world() -> World:
 
 
 def names(world: World, clusters: frozenset[str] | None, **changes: Any) -> list[str]:
-    """What is finished where gateways are at these clusters."""
+    """Return the finished clusters, if gateways use the given ones."""
     gateway = world.seen.gateway
     assert gateway is not None
     seen: Observed = replace(world.seen, **{"gateway": replace(gateway, clusters=clusters), **changes})
@@ -76,6 +76,6 @@ def test_one_that_was_replaced_before_it_served(world: World) -> None:
 
 
 def test_the_one_that_the_status_still_names_stays(world: World) -> None:
-    """Gateways go by the status: one that comes now would begin to use it."""
+    """Gateways follow the status: a new gateway would begin to use the cluster."""
     status = {**world.seen.status, "gate": {"backends": [{"cluster": OLD}]}}
     assert names(world, frozenset({NEW}), manifest={**world.seen.manifest, "status": status}) == [OLDEST]

@@ -1,4 +1,4 @@
-"""A change of a service that answers: what becomes of its gate, its pods and its conditions."""
+"""A change of a serving service: effects on its gate, its pods and its conditions."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ SERVE = "Failed to update the deployments ['LLMServer:tiny']."
 
 
 def vacate(world: Rolling) -> Decision:
-    """What runs ends, the Ray cluster goes, and the next revision is built."""
+    """Step until the running revision has drained, its Ray cluster is gone, and the next one is built."""
     drained = world.step(gateway=view(held=3))
     assert gate(drained) == ("Replacing", "Closed", "Cluster")
     gone = world.step(ray_service=None, pods=())
@@ -110,7 +110,7 @@ def test_in_place_that_needs_pods_is_told_and_disturbs_nothing() -> None:
     world.edit_spec(**IMAGE, rollout={"strategy": "InPlace"})
     told = world.step()
     assert conditions(told)["Stalled"] == "True/RolloutBlocked"
-    assert "revision 2 is not begun" in message(told, ConditionType.STALLED)
+    assert "revision 2 is not started" in message(told, ConditionType.STALLED)
     assert conditions(told)["Ready"] == "True/Serving"
     assert gate(told) == ("Awake", "Open", None)
 
@@ -125,7 +125,7 @@ def test_what_fits_nowhere_is_not_begun() -> None:
 
 
 def broken(world: Rolling) -> Decision:
-    """The new one's engine does not start, and Serve has given it up."""
+    """The new revision's engine does not start, and Serve has stopped its attempts."""
     failed = ("DEPLOY_FAILED", "Error:\nValueError: the engine says no")
     return world.step(
         after=LATE,

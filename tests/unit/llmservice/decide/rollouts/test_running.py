@@ -1,4 +1,4 @@
-"""With how many replicas a second Ray cluster starts: as many as the first one runs."""
+"""Initial replicas of a second Ray cluster: the same number as the first one runs."""
 
 import copy
 from dataclasses import replace
@@ -23,16 +23,16 @@ from tests.unit.llmservice.decide.scenes.services import (
 
 MODEL = {**GPU_MODEL, "name": "tiny", "replicas": {"max": 8}}
 OTHER = {"env": [{"name": "A", "value": "b"}]}
-"""A runtime that needs new pods."""
+"""Runtime that needs new pods."""
 
 
 def pods(count: int, cluster: str = "chat-aaaaa") -> tuple[Manifest, ...]:
-    """A head, and so many workers that run."""
+    """Return a head pod and the given number of running worker pods."""
     return (HEAD, *(pod(f"w-{number}", cluster=cluster) for number in range(count)))
 
 
 def write(world: World, platform: Any = PLATFORM) -> bool:
-    """Do with the RayService what the operator does. Returns whether that is a write."""
+    """Apply the operator's write to the RayService. Return True if that is a write."""
     svc, live = world.seen.subject, world.seen.ray_service
     assert svc is not None
     svc = replace(svc, asleep=world.seen.given_back)
@@ -45,7 +45,7 @@ def write(world: World, platform: Any = PLATFORM) -> bool:
 
 
 def numbers(world: World) -> tuple[int, int | None]:
-    """Replicas of the worker group, and those with which Serve begins."""
+    """Return the replicas of the worker group, and the initial replicas of Serve."""
     assert world.seen.ray_service is not None
     spec = world.seen.ray_service["spec"]
     [group] = spec["rayClusterConfig"]["workerGroupSpecs"]
@@ -54,7 +54,7 @@ def numbers(world: World) -> tuple[int, int | None]:
 
 
 def grown(count: int = 5, **spec: Any) -> World:
-    """A service that has grown to so many replicas."""
+    """Return the world of a service that has scaled up to the given number of replicas."""
     world = World(manifest(MODEL, **spec))
     world.step()
     assert write(world)
@@ -65,7 +65,7 @@ def grown(count: int = 5, **spec: Any) -> World:
 
 
 def edit(world: World, *models: Manifest, **spec: Any) -> bool:
-    """A person changes it."""
+    """Change the number of replicas, as a user does."""
     world.edit(manifest(*(models or (MODEL,)), **spec))
     return write(world)
 

@@ -28,7 +28,7 @@ NONSENSE = "http://10.0.0.2:8000/v1/completions answered 200 without a completio
 
 
 def clusters(*names: str, **more: Any) -> tuple[Manifest, ...]:
-    """Ray clusters, the oldest first."""
+    """Return Ray clusters, the oldest first."""
     found = []
     for name in names:
         made = f"2026-11-21T1{(FIRST, SECOND, THIRD).index(name)}:00:00Z"
@@ -39,25 +39,25 @@ def clusters(*names: str, **more: Any) -> tuple[Manifest, ...]:
 
 
 def pods(cluster: str, models: Sequence[str]) -> tuple[Manifest, ...]:
-    """Its head, and a worker of each model."""
+    """Return the head pod of the second cluster, and a worker pod of each model."""
     workers = (pod(f"{cluster}-{model}", cluster=cluster, model=model) for model in models)
     return (pod(f"{cluster}-head", cluster=cluster, model=None), *workers)
 
 
 def backends(decision: Decision) -> list[str | None]:
-    """The Ray clusters that gateways send requests to."""
+    """Return the Ray clusters that gateways send requests to."""
     assert decision.status.gate is not None
     return [backend.cluster for backend in decision.status.gate.backends]
 
 
 def gates(decision: Decision) -> dict[str, str]:
-    """The state of each gate."""
+    """Return the state of each gate."""
     assert decision.status.gate is not None
     return {each.name: str(each.state) for each in decision.status.gate.models}
 
 
 def switched(*models: Manifest, to: Sequence[Manifest] = (), **spec: Any) -> tuple[Rolling, Decision]:
-    """A service with a change for which KubeRay has just switched to a second cluster."""
+    """Return a service with a change for which KubeRay has just switched to a second cluster."""
     models = models or (CPU_MODEL,)
     own = [model["name"] for model in models]
     world = Rolling(*models, nodes=ROOM, **spec)
@@ -151,7 +151,7 @@ def test_one_that_sleeps_has_nothing_to_wait_for() -> None:
 
 
 def going_back(world: Rolling) -> None:
-    """The second one is given up while the first one serves."""
+    """The operator abandons the second cluster while the first one serves."""
     failed = {"tiny": ("DEPLOY_FAILED", "Error: the engine says no")}
     lost = world.built(active=SECOND, app="DEPLOY_FAILED", models=failed,
                        message="Failed to update the deployments ['LLMServer:tiny'].")  # fmt: skip
@@ -186,7 +186,7 @@ def test_the_way_back_is_a_third_cluster_in_the_room_of_the_second() -> None:
 
 
 def without_room(cluster: str) -> Manifest:
-    """A worker that the scheduler has found no room for."""
+    """Return a worker that the scheduler cannot place."""
     lost = pod(f"{cluster}-lost", cluster=cluster, placed=False, ready=False,
                status=unplaced("0/1 nodes: 1 Insufficient gpu"))  # fmt: skip
     lost["status"]["conditions"][0]["lastTransitionTime"] = "2026-11-21T12:00:00Z"

@@ -1,4 +1,4 @@
-"""A change that needs a second Ray cluster, for which nobody has room."""
+"""A change that needs a second Ray cluster, for which no node has capacity."""
 
 from dataclasses import replace
 
@@ -29,13 +29,13 @@ NEW_HEAD = pod("head-new", cluster=NEW, model=None)
 
 
 def coming(world: World, app: str = "DEPLOYING", model: str = "UPDATING") -> Manifest:
-    """The RayService while a second cluster starts."""
+    """Return the RayService while a second cluster starts."""
     said = ray_status(active=OLD, pending=NEW, ready=True, app=app, models={"tiny": model})
     return ray_service(world.seen.manifest, status=said)
 
 
 def updating() -> World:
-    """A service that answers, and whose change is on its way."""
+    """Return the world of a serving service with a change in progress."""
     world = up()
     world.edit(manifest(CPU_MODEL, runtime={"image": "ray:2"}, sleep={"afterIdle": "10m"}))
     decision = world.step(

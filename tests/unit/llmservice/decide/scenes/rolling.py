@@ -1,4 +1,4 @@
-"""A service whose revisions are kept: what is built is what was decided last, as the observer has it."""
+"""A service with recorded revisions: its objects follow the last decision, as the observer reads it."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,22 +25,22 @@ from tests.unit.llmservice.decide.scenes.sleeping import view
 from tests.unit.llmservice.decision import Decision
 
 SMALL = (node(cpu="4"),)
-"""A node that has no room for the service twice."""
+"""Node that is too small for two clusters of the service."""
 
 
 class Rolling(World):
-    """A service that answers, and the RayService that is built of its present revision."""
+    """Serving service, and the RayService of its current revision."""
 
     def __init__(self, *models: Manifest, nodes: Any = SMALL, **spec: Any) -> None:
         super().__init__(manifest(*models, **spec), gateway=view(), nodes=nodes)
         self.known: tuple[Revision, ...] = ()
 
     def edit_spec(self, *models: Manifest, **spec: Any) -> None:
-        """Change what the person asks for."""
+        """Change the spec, as a user does."""
         self.edit(manifest(*models, **spec))
 
     def step(self, **options: Any) -> Decision:
-        """As a reconcile, with everything that the observer adds."""
+        """Step as a reconcile does, with everything that the observer adds."""
         self._observe(options)
         return super().step(**options)
 
@@ -79,12 +79,12 @@ class Rolling(World):
         return found
 
     def edit(self, llm: Manifest) -> None:
-        """Change the LLMService; what it is built of is decided in the next step."""
+        """Change the LLMService; the next step decides about the revision."""
         super().edit(llm)
         self.seen = replace(self.seen, written=None)
 
     def built(self, **status: Any) -> Manifest:
-        """The RayService of what is decided to run, as KubeRay has carried it out."""
+        """Return the RayService of the decided revision, as KubeRay reports it when built."""
         self._observe({})
         assert self.seen.subject is not None
         models = {model.name: "HEALTHY" for model in self.seen.subject.spec.models}
@@ -94,20 +94,20 @@ class Rolling(World):
         return {**found, "status": ray_status(**said)}
 
     def up(self) -> "Rolling":
-        """Bring it up."""
+        """Bring the service up."""
         self.step()
         self.step(ray_service=self.built(), pods=(HEAD, WORKER), answers={"tiny": True})
         return self
 
     @property
     def rollout(self) -> Manifest:
-        """What the status says of the rollout."""
+        """Return the rollout from the status."""
         found: Manifest = self.seen.status["rollout"]
         return found
 
     @property
     def phase(self) -> tuple[str, str, int]:
-        """Phase of the rollout, phase of the service, and number of the revision that it is made of."""
+        """Return the rollout's phase, the service's phase, and the number of its current revision."""
         return self.rollout["phase"], self.seen.status["phase"], self.rollout["currentRevisionNumber"]
 
 

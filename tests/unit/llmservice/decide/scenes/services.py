@@ -1,4 +1,4 @@
-"""Services, nodes and Ray objects as the API server gives them, and a world that moves step by step."""
+"""Services, nodes and Ray objects as the API server returns them, and a world that moves step by step."""
 
 import copy
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ GPU_MODEL: Manifest = {"name": "qwen", "source": "hf://Qwen/Qwen2.5-7B-Instruct"
 
 
 def manifest(*models: Manifest, generation: int = 1, **spec: Any) -> Manifest:
-    """An LLMService as the API server gives it."""
+    """Return an LLMService as the API server returns it."""
     return {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
@@ -38,7 +38,7 @@ def manifest(*models: Manifest, generation: int = 1, **spec: Any) -> Manifest:
 
 
 def read(llm: Mapping[str, Any]) -> tuple[LLMService | None, tuple[str, ...]]:
-    """A service and its problems, as the observer reads them."""
+    """Return a service and its problems, as the observer reads them."""
     try:
         service = LLMService.from_manifest(llm)
     except InvalidSpec as error:
@@ -47,7 +47,7 @@ def read(llm: Mapping[str, Any]) -> tuple[LLMService | None, tuple[str, ...]]:
 
 
 def service(*models: Manifest, **spec: Any) -> LLMService:
-    """A service that can be read."""
+    """Return a readable service."""
     return LLMService.from_manifest(manifest(*models, **spec))
 
 
@@ -62,7 +62,7 @@ def node(
     cordoned: bool = False,
     resource: str = "nvidia.com/gpu",
 ) -> Node:
-    """A node."""
+    """Return a node."""
     allocatable = {"cpu": cpu, "memory": memory, "pods": "110", "ephemeral-storage": "96Gi"}
     if gpus:
         allocatable[resource] = str(gpus)
@@ -76,7 +76,7 @@ def node(
 
 
 def ray_service(llm: Mapping[str, Any], *, generation: int = 1, status: Manifest | None = None) -> Manifest:
-    """The RayService that the builders make of it, with a status of KubeRay's."""
+    """Return the RayService that the builders create for the service, with a status of KubeRay's."""
     found = next(
         item
         for item in desired(LLMService.from_manifest(llm), PLATFORM, None)
@@ -102,7 +102,10 @@ def ray_status(
     reason: str = "",
     said: str = "",
 ) -> Manifest:
-    """A RayService's status in KubeRay 1.6's form; what Serve says is said of the pending cluster, if any."""
+    """Return a RayService's status as KubeRay 1.6 writes it.
+
+    The Serve status belongs to the pending cluster, if any.
+    """
     deployments = {
         names.serve_deployment(model): dict(
             zip(("status", "message"), (state, "") if isinstance(state, str) else state, strict=True)
@@ -183,7 +186,7 @@ def pod(
 def waiting(
     reason: str, message: str = "", *, container: str = "ray-worker", image: str = "ray:1"
 ) -> Manifest:
-    """Status of a pod with a container that does not start."""
+    """Return the status of a pod with a container that does not start."""
     return {
         "phase": "Pending",
         "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "False"}],
@@ -194,7 +197,7 @@ def waiting(
 
 
 def unplaced(message: str, reason: str = "Unschedulable") -> Manifest:
-    """Status of a pod that stands on no node."""
+    """Return the status of a pod that is not scheduled."""
     return {
         "phase": "Pending",
         "conditions": [{"type": "PodScheduled", "status": "False", "reason": reason, "message": message}],
@@ -234,7 +237,7 @@ class World:
         return decision
 
     def edit(self, llm: Manifest) -> None:
-        """Change the LLMService's spec, as a person does."""
+        """Change the LLMService's spec, as a user does."""
         llm = copy.deepcopy(llm)
         llm["metadata"]["generation"] = self.seen.manifest["metadata"]["generation"] + 1
         if "status" in self.seen.manifest:
@@ -248,7 +251,7 @@ class World:
 
 
 def running(world: World, **status: Any) -> Manifest:
-    """The world's RayService with a cluster that serves every model."""
+    """Return the world's RayService with a cluster that serves every model."""
     models = {model["name"]: "HEALTHY" for model in world.seen.manifest["spec"]["models"]}
     said: Manifest = {"active": "chat-aaaaa", "ready": True, "app": "RUNNING", "models": models, **status}
     llm = {key: value for key, value in world.seen.manifest.items() if key != "status"}
@@ -256,12 +259,12 @@ def running(world: World, **status: Any) -> Manifest:
 
 
 def conditions(decision: Decision) -> dict[str, str]:
-    """Status and reason of each condition, by its type."""
+    """Return status and reason of each condition, by type."""
     return {item.type: f"{item.status}/{item.reason}" for item in decision.status.conditions}
 
 
 def message(decision: Decision, kind: ConditionType = ConditionType.READY) -> str:
-    """Message of a condition."""
+    """Return the message of a condition."""
     return next(item.message for item in decision.status.conditions if item.type == kind)
 
 

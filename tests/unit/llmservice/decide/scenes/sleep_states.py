@@ -40,7 +40,7 @@ LONG_IDLE = replace(IDLE, idle=timedelta(hours=2))
 def sleep_state(
     phase: Phase, gate: GateState, *, asleep: SleepDepth | None = None, reason: str = "", epoch: int = 5
 ) -> SleepState:
-    """One that began an hour ago."""
+    """Return a sleep state that began an hour ago."""
     return SleepState(phase, LONG_AGO, asleep, gate, epoch, reason)
 
 
@@ -58,7 +58,7 @@ FAILED = sleep_state(Phase.FAILED, REFUSING, reason=BROKEN)
 def changed(
     before: SleepState, phase: Phase, gate: GateState, asleep: SleepDepth | None = None, reason: str = ""
 ) -> SleepState:
-    """What comes of it when the phase or the gate changes."""
+    """Return the sleep state that results from a change of the phase or the gate."""
     epoch = before.epoch + ((gate, reason) != (before.gate, before.reason))
     since = before.since if phase is before.phase else NOW
     return SleepState(phase, since, asleep, gate, epoch, reason)

@@ -1,4 +1,4 @@
-"""A service behind a gateway that comes up and falls asleep, for the tests of sleep and wake."""
+"""A service behind a gateway that starts and falls asleep, for the tests of sleep and wake."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,9 +21,9 @@ from tests.unit.llmservice.decision import Decision
 
 BIG_MODEL = {**GPU_MODEL, "name": "tiny"}
 NO_GPU = (node(),)
-"""What is left when the nodes with GPUs have gone."""
+"""Nodes that remain when the GPU nodes are gone."""
 LONG = 10_000.0
-"""Seconds after which every service may sleep that nobody has asked."""
+"""Idle time in seconds after which every service may sleep."""
 
 
 MODELS = ("tiny", "other", "qwen", "small")
@@ -31,7 +31,7 @@ MODELS = ("tiny", "other", "qwen", "small")
 
 
 def view(**traffic: Any) -> GatewayView:
-    """Gateways that have carried out whatever is decided."""
+    """Return the view of gateways that have applied every decision."""
     every = Traffic(known=True, **{"acknowledged": 2**53, "routed": True, **traffic})
     return GatewayView(20001, dict.fromkeys(MODELS, every))
 
@@ -40,7 +40,7 @@ IDLE = view(idle=timedelta(hours=3))
 
 
 def up(*models: Manifest, **spec: Any) -> World:
-    """A service whose gate is open."""
+    """Return a service whose gate is open."""
     world = World(manifest(*models, **{"sleep": {"afterIdle": "10m"}, **spec}), gateway=view())
     first = world.step()
     assert gate(first) == ("Waking", "Closed", None)
@@ -51,20 +51,20 @@ def up(*models: Manifest, **spec: Any) -> World:
 
 
 def gate(decision: Decision) -> tuple[str | None, str | None, str | None]:
-    """Phase, gate of the first model and depth that a decision says."""
+    """Return the decided phase, gate of the first model, and depth."""
     status = decision.status
     gates = status.gate.models if status.gate else ()
     return status.phase, gates[0].state if gates else None, status.sleep_depth
 
 
 def wake(decision: Decision) -> WakeStatus | None:
-    """The history of the first model's wakes."""
+    """Return the history of the first model's wakes."""
     assert decision.status.gate is not None
     return decision.status.gate.models[0].wake
 
 
 def asleep(*models: Manifest, **spec: Any) -> World:
-    """A service that sleeps."""
+    """Return a sleeping service."""
     world = up(*models, **spec)
     drained = world.step(after=LONG, gateway=IDLE)
     assert gate(drained) == ("Draining", "Closed", None)

@@ -17,7 +17,7 @@ NO_ROOM = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
 
 
 def up(**sleep: str) -> World:
-    """A service on one GPU that has been awake for a minute."""
+    """Return a service on one GPU that has been awake for a minute."""
     world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m", **sleep}), gateway=view())
     world.step()
     worker = pod("w-1", model="qwen", gpus=1)
@@ -27,12 +27,12 @@ def up(**sleep: str) -> World:
 
 
 def idle(seconds: float, world: World, **more: object) -> Decision:
-    """Nobody has asked for so long."""
+    """Step the world after the service has received no requests for the given number of seconds."""
     return world.step(gateway=view(idle=timedelta(seconds=seconds)), **more)  # type: ignore[arg-type]
 
 
 def waking() -> World:
-    """A service on the way up whose pod finds no room."""
+    """Return a waking service whose pod cannot be scheduled."""
     world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
     world.step()
     worker = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
@@ -41,7 +41,7 @@ def waking() -> World:
 
 
 def after(decision: Decision) -> list[str] | None:
-    """Who comes before the model, as the status says it."""
+    """Return the workloads that the status lists ahead of the model in the accelerator queue."""
     assert decision.status.gate is not None
     [found] = decision.status.gate.models
     return found.queued_behind

@@ -1,4 +1,4 @@
-"""A service that wakes, with pods that tell their times, for the tests of its steps."""
+"""A waking service, with pods that report their times, for the tests of the wake steps."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +29,7 @@ def snapshot(
     models: tuple[Any, ...] = (CPU_MODEL,),
     **spec: Any,
 ) -> Snapshot:
-    """What is seen so many seconds after the start."""
+    """Return the snapshot at the given number of seconds after the start."""
     llm = manifest(*models, **spec)
     said = ray_status(
         active="" if pending else "chat-aaaaa",
@@ -49,7 +49,7 @@ def snapshot(
 def made(
     name: str, model: str | None, created: int, scheduled: int | None, ready: int | None, **more: Any
 ) -> Any:
-    """A pod with its times, in seconds after the start; None: not yet."""
+    """Return a pod with its times, in seconds after the start; None: not yet."""
 
     def at(seconds: int) -> str:
         return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -40,7 +40,7 @@ def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_
 
 
 def in_the_queue(**sleep: str) -> World:
-    """A service that wakes from sleep for a request, finds no room, and comes after another one."""
+    """Return a service that wakes for a request, cannot be scheduled, and is queued behind another one."""
     world = up(**sleep)
     idle(6, world, turns=GIVES_WAY)
     assert gate(idle(7, world, turns={})) == ("Asleep", "Closed", "Workers")
@@ -82,7 +82,7 @@ def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
     world.seen.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
     assert gate(idle(60, world)) == ("Waking", "Closed", None)
     assert not claims(world.seen)[0].forsaken
-    # A service that has never slept starts because it is there.
+    # A service that has never slept starts without a request.
     first = waking()
     assert gate(idle(60, first, turns=COMES_AFTER)) == ("Waking", "Closed", None)
     assert not claims(first.seen)[0].forsaken
@@ -122,7 +122,7 @@ def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_an
     [found] = decision.status.gate.models
     assert found.accelerator_queue is not None
     assert (found.accelerator_queue.position, found.accelerator_queue.held_by) == (1, list(HOLDERS))
-    # Who held them has gone, and the scheduler has not placed its pod yet.
+    # The pods that used the accelerators are gone, and the scheduler has not placed the new pod yet.
     assert conditions(world.step(turns={"qwen": Turn(place=1)}))["Active"] == "False/WaitingForAccelerators"
     placed = pod("w-1", model="qwen", gpus=1, ready=False)
     decision = world.step(turns={}, pods=(HEAD, placed))

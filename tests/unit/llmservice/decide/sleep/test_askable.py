@@ -1,4 +1,4 @@
-"""Which models of a service can be asked for: the gateway lists them, and says 404 of others."""
+"""Models of a service that are available to clients: the gateway lists them, and answers 404 for others."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ RENAMED = {**CPU_MODEL, "name": "small"}
 
 
 def models(decision: Decision) -> list[str]:
-    """The models that a decision gives to the gateways, and what becomes of requests to them."""
+    """Return the models that a decision sends to the gateways, and the handling of requests to them."""
     assert decision.status.gate is not None
     return [f"{gate.name} {gate.state}" for gate in decision.status.gate.models]
 
@@ -36,7 +36,7 @@ def edit(world: World, *listed: Any) -> None:
 
 
 def beside(world: World, *listed: Any) -> Any:
-    """The RayService while a second cluster comes up beside the first."""
+    """Return the RayService while a second cluster starts alongside the first."""
     status = ray_status(active="chat-aaaaa", pending="chat-bbbbb", ready=True, generation=2)
     return ray_service(manifest(*listed), generation=2, status=status)
 

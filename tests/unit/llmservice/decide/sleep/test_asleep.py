@@ -1,4 +1,4 @@
-"""Decisions about a service behind a gateway: what is said of it while it sleeps, wakes and drains."""
+"""Decisions about a service behind a gateway: its status while it sleeps, wakes and drains."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A service that finds its idle time itself, from what its gateways tell and its wakes took."""
+"""A service with `afterIdle: Auto`, from its gateways' reports and its measured wakes."""
 
 import copy
 from dataclasses import replace
@@ -17,23 +17,23 @@ HOUR = timedelta(hours=1)
 
 
 def idle(decision: Decision, number: int = 0) -> IdleStatus | None:
-    """What is said of a model's pauses."""
+    """Return the idle status of a model."""
     assert decision.status.gate is not None
     return decision.status.gate.models[number].idle
 
 
 def asked_after(pause: timedelta) -> GatewayView:
-    """Somebody asks after nobody has for so long."""
+    """Return the view after a request has ended a pause of the given length."""
     return view(in_flight=1, asked=timedelta(0), pause=Pause(pause, timedelta(0)))
 
 
 def quiet(since: timedelta) -> GatewayView:
-    """Nobody has asked for so long."""
+    """Return the view of a service without requests for the given time."""
     return view(idle=since, asked=since)
 
 
 def a_night(world: World, length: timedelta) -> Decision:
-    """It falls asleep, and is woken after a pause of this length."""
+    """Let the service fall asleep, and wake it after a pause of this length."""
     after = timedelta(minutes=15)
     draining = world.step(after=after.total_seconds(), gateway=quiet(after))
     assert gate(draining) == ("Draining", "Closed", None)
@@ -61,7 +61,7 @@ def test_it_learns_from_its_nights_and_sleeps_sooner() -> None:
 
 
 def test_what_it_has_learned_is_followed_at_once() -> None:
-    """The decision in which it learns went by the idle time of before: another one follows at once."""
+    """The learning decision uses the previous idle time; another decision follows immediately."""
     world = up(sleep=AUTO)
     pauses = {"pauses": [0.0] * 16 + [20.0]}
     wake = {"depth": "Workers", "startTime": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}

@@ -1,4 +1,4 @@
-"""Each model of a service has a gate and a sleep of its own."""
+"""Each model of a service has its own gate and sleep state."""
 
 from datetime import timedelta
 from typing import Any
@@ -37,12 +37,12 @@ SLEEP: Any = {"sleep": {"afterIdle": "10m"}}
 
 
 def traffic(tiny: Traffic = BUSY, other: Traffic = BUSY) -> GatewayView:
-    """What gateways say of each model."""
+    """Return the gateways' reports about each model."""
     return GatewayView(20001, {"tiny": tiny, "other": other})
 
 
 def gates(decision: Decision) -> dict[str, tuple[str, str, str | None]]:
-    """Phase, gate and depth of each model."""
+    """Return phase, gate and depth of each model."""
     assert decision.status.gate is not None
     return {gate.name: (gate.phase, gate.state, gate.sleep_depth) for gate in decision.status.gate.models}
 
@@ -51,7 +51,7 @@ AWAKE, ASLEEP, WAKING = ("Awake", "Open", None), ("Asleep", "Closed", "Workers")
 
 
 def both_up(*models: Any, **spec: Any) -> World:
-    """A service with two models that answer."""
+    """Return a service with two serving models."""
     llm = manifest(*(models or (CPU_MODEL, OTHER_MODEL)), **(spec or SLEEP))
     world = World(llm, gateway=traffic())
     world.step()
@@ -64,7 +64,7 @@ def both_up(*models: Any, **spec: Any) -> World:
 
 
 def other_asleep(*models: Any, **spec: Any) -> World:
-    """The same, after the other one has fallen asleep."""
+    """Return the world of `both_up` after the other model has fallen asleep."""
     world = both_up(*models, **spec)
     draining = world.step(after=LATER, gateway=traffic(other=QUIET))
     assert gates(draining) == {"tiny": AWAKE, "other": ("Draining", "Closed", None)}

@@ -1,4 +1,4 @@
-"""What a service does when it is, or is not, its turn to have accelerators."""
+"""Behavior of a service with and without a turn in the accelerator queue."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -68,7 +68,7 @@ def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
 def test_one_that_changes_or_does_not_answer_is_no_candidate(
     models: dict[str, str], answers: dict[str, bool]
 ) -> None:
-    """It would stay awake, and the next candidate would not be asked."""
+    """An updating or unresponsive model would stay awake, and block the next candidate."""
     world = up()
     idle(30, world, ray_service=running(world, models=models, app="DEPLOYING"), answers=answers)
     decision = idle(31, world)
@@ -127,7 +127,7 @@ def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
     assert (claim.owner, claim.model, claim.resource) == ("default/chat", "qwen", "nvidia.com/gpu")
     assert (claim.holds, claim.waits) == ({"node-a": 1}, False)
     assert claim.yields_at == world.seen.now - timedelta(seconds=18)
-    # Nobody looks at it again when it has been idle for long enough: it says so beforehand.
+    # No reconcile happens when the idle time ends: the claim reports that time in advance.
     idle(0, world)
     [claim] = claims(world.seen)
     assert claim.yields_at == world.seen.now + timedelta(seconds=2)
@@ -195,7 +195,7 @@ def test_one_that_is_awake_and_loses_its_pod_waits_with_its_gate_open() -> None:
     assert gate(world.step(turns={"qwen": Turn(place=1)}))[1] == "Open"
     world.step(after=3600)
     assert claims(world.seen)[0].overdue, "others need not wait for it for ever"
-    # Another one that is awake has lost pods too, and comes first.
+    # Another awake model has lost pods too, and is ahead in the queue.
     gives_back = {"qwen": Turn(gives_way_to="default/other", preempted=True)}
     assert gate(world.step(turns=gives_back)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=view(held=1), turns=gives_back)) == ("Asleep", "Closed", "Workers")
@@ -203,7 +203,7 @@ def test_one_that_is_awake_and_loses_its_pod_waits_with_its_gate_open() -> None:
 
 
 def test_a_pod_more_than_a_replica_needs_is_waited_for_by_the_clock() -> None:
-    """Whoever is awake and answers is no waiter: Ray's autoscaler wants a second replica."""
+    """A serving model is not queued: Ray's autoscaler requests a second replica."""
     world = up()
     more = pod("w-2", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
     world.step(gateway=view(in_flight=9), pods=(HEAD, pod("w-1", model="qwen", gpus=1), more))
@@ -222,7 +222,7 @@ def test_it_says_for_whom_it_gives_way_until_it_wakes() -> None:
     idle(66, world, after=60, turns=GIVES_WAY)
     assert other(idle(67, world, turns={})) == "default/other"
     assert other(world.step(gateway=view(held=1), turns={})) is None
-    # By its own clock it is for nobody's sake.
+    # A sleep after the idle time yields to no other model.
     by_clock = up()
     idle(601, by_clock, after=601)
     assert other(idle(602, by_clock, turns={})) is None
@@ -241,7 +241,7 @@ def test_without_a_gateway_nobody_takes_turns() -> None:
 
 
 def test_its_own_pods_on_their_way_out_make_room_and_nobody_else_need_to() -> None:
-    """As when pods are replaced: there is no room for the new one as long as the old one ends."""
+    """A new pod of the same model cannot be scheduled until the old one terminates, as in a replacement."""
     world = World(manifest(GPU_MODEL), gateway=view())
     waits = pod("w-2", model="qwen", gpus=1, placed=False, ready=False)
     waits["status"] = {"phase": "Pending", "conditions": [NO_ROOM]}

@@ -1,4 +1,4 @@
-"""What wakes have taken."""
+"""Recorded durations of wakes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,12 +24,12 @@ WAKING = SleepState(Phase.WAKING, START, None, GateState.CLOSED, 3)
 OPEN = SleepState(Phase.AWAKE, START, None, GateState.OPEN, 4)
 FAILED = SleepState(Phase.FAILED, START, None, GateState.FAILED, 4, "no such weights")
 UNREADABLE = replace(WAKING, phase=Phase.FAILED)
-"""As long as nobody can read the spec, the gate stays as it was."""
+"""State while the spec is unreadable: the gate does not change."""
 BEGUN = WakeStatus(depth=SleepDepth.CLUSTER, start_time="2026-11-21T12:00:00Z")
 
 
 def entry(before: WakeStatus | None, was: SleepState, now: SleepState, seen: Snapshot) -> WakeStatus | None:
-    """The history after a decision."""
+    """Return the history after a decision."""
     steps = partial(wake_timeline, seen, seen.service.spec.models[0])
     return wake_history(before, was, now, seen.now, steps)
 

@@ -1,4 +1,4 @@
-"""The steps of a wake, read off pods and Serve's words."""
+"""The steps of a wake, derived from pods and the Serve status."""
 
 from daybreak.api.gates.gate_status import WakePhases
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
@@ -13,7 +13,7 @@ TWO_STAGES = {**GPU_MODEL, "name": "tiny", "parallelism": {"pipeline": 2}}
 
 
 def read(seen: Snapshot, before: WakePhases | None = None) -> dict[str, int] | None:
-    """The steps of the first model that are done."""
+    """Return the completed steps of the first model."""
     found = wake_timeline(seen, seen.service.spec.models[0], START, before)
     return None if found is None else found.model_dump(exclude_none=True)
 

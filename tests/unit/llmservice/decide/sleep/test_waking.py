@@ -54,7 +54,7 @@ def test_waking_the_model_must_answer_anew() -> None:
     ("app", "tiny"), [("DEPLOYING", "UPDATING"), ("DEPLOYING", "UPSCALING"), ("RUNNING", "HEALTHY")]
 )
 def test_an_answer_counts_though_kuberay_has_not_heard_of_it(app: str, tiny: str) -> None:
-    """The answer comes from the model; what KubeRay tells of Serve is seconds old."""
+    """The model has answered; KubeRay's copy of the Serve status is some seconds old."""
     world = asleep()
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -71,7 +71,7 @@ def test_an_answer_counts_though_kuberay_has_not_heard_of_it(app: str, tiny: str
     assert conditions(settled)["Ready"] == "True/Serving"
     assert settled.ask == ()
     assert [model.state for model in settled.status.models] == [ModelState.READY]
-    # From here on Serve is believed: what begins anew has to answer anew.
+    # From here on the Serve status counts: a restarted model has to answer again.
     again = world.step(ray_service=running(world, app="DEPLOYING", models={"tiny": "UPDATING"}, generation=2))
     assert conditions(again)["Ready"] == "Unknown/Progressing"
 
@@ -84,7 +84,7 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
     assert "sleep" not in message(first, kind=ConditionType.ACTIVE)
     serve = running(world, models={"tiny": "HEALTHY"})
     told = [
-        # Serve still speaks of the sleeping one, which is as healthy as can be.
+        # The Serve status is still that of the healthy model before its sleep.
         world.step(ray_service=serve, pods=(HEAD,)),
         world.step(pods=(HEAD, pod(placed=False, ready=False))),
         world.step(pods=(HEAD, pod(ready=False))),
@@ -96,7 +96,7 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
         "its worker pod waits for a node",
         "its worker pod is starting",
         "the engine is starting",
-        "it is being asked for an answer",
+        "it is being probed",
     ]
     assert all(conditions(each)["Ready"] == "True/Waking" for each in told)
     assert conditions(told[0])["Active"] == "False/Waking"
@@ -119,7 +119,7 @@ def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
-    """They went with the sleep, and whoever adds nodes does so for pods that wait: nobody is refused."""
+    """The nodes left with the sleep. An autoscaler adds nodes for pending pods: no request is rejected."""
     world = asleep(BIG_MODEL, sleep={"afterIdle": "10m", "depth": depth})
     ray = world.seen.ray_service
     gone = {"ray_service": None, "pods": ()} if depth == "Cluster" else {"pods": (HEAD,)}
@@ -144,13 +144,13 @@ def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
     taken = wake(opened)
     assert taken is not None
     assert (taken.failed, len(taken.recent)) == (None, 1)
-    # From here on it is a service that runs, and whose nodes ought to be there.
+    # From here on the service runs, and its nodes are expected to exist.
     lost = world.step(nodes=NO_GPU, pods=(HEAD, stuck), ray_service=running(world, ready=False, app=None))
     assert conditions(lost)["Stalled"] == "True/NoNodeFits"
 
 
 def test_nodes_that_do_not_come_back_end_the_wait_and_may_come_later() -> None:
-    """Whoever came first has waited for as long as it holds; from then on they are told at once."""
+    """Earlier requests were held for the maximum time; from then on requests are rejected immediately."""
     world = asleep(BIG_MODEL)
     world.step(nodes=NO_GPU, pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -214,7 +214,7 @@ def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
 
 
 def test_a_wake_without_a_node_asks_nobody() -> None:
-    """A question is held in Serve for minutes: those of pods that wait for nodes would crowd out others."""
+    """Serve holds a probe for minutes: probes of pods that wait for nodes would delay others."""
     world = asleep()
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))

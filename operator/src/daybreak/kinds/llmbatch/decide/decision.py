@@ -47,7 +47,7 @@ def decide(seen: Observed) -> Decision:
         suspended=suspended,
         waits=bool(after) or (missing is not None and not stays(seen)),
         noun="batch",
-        anew="make a new LLMBatch with another output",
+        anew="create a new LLMBatch with another output",
     )
     final = found.verdict is not None and found.verdict.final
     return replace(found, after=() if final or suspended else after)
@@ -135,7 +135,7 @@ def _under_way(seen: Observed) -> Verdict:
     if not waited:
         waited = "the job is being submitted" if deployment == "Running" else "the Ray pods are starting"
         if deployment == "Retrying":
-            waited = "the job has failed and is begun anew"
+            waited = "the job has failed and is restarted"
     pods = any(pod.counts for pod in pod_views(seen.pods))
     phase = JobPhase.STARTING if pods or deployment else JobPhase.PENDING
     return Verdict(phase, BatchReason.PROGRESSING, waited)

@@ -19,9 +19,9 @@ def without_service(seen: Observed) -> Verdict | None:
     if not message:
         return None
     if stays(seen):
-        message += ". The job goes on trying, for up to an hour with each row: without resume nothing is kept"
+        message += ". The job retries each row for up to an hour, because without resume no results are kept"
         return Verdict(seen.phase_before, BatchReason.SERVICE_NOT_FOUND, message, stalled=True)
-    message += ". The batch goes on by itself when it is there"
+    message += ". The batch continues automatically when it is available"
     return Verdict(JobPhase.PENDING, BatchReason.SERVICE_NOT_FOUND, message, stalled=True)
 
 

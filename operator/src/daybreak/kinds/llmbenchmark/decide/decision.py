@@ -81,7 +81,7 @@ def _run(seen: Observed, when: Turn | None) -> Decision:
         return settled or Decision(apply=False, running=False, verdict=None, job=begun)
     suspended = seen.subject.spec.suspend
     wanted, missing = (None, "") if suspended else _target(seen.subject, seen)
-    meaning = "it begins anew when that is false" if when is None else "no run begins until that is false"
+    meaning = "the benchmark restarts when it is false" if when is None else "no run starts until it is false"
     found = Decision.going_on(
         seen,
         _verdict(seen, suspended=meaning if suspended else "", missing=missing),
@@ -90,7 +90,7 @@ def _run(seen: Observed, when: Turn | None) -> Decision:
         suspended=suspended,
         waits=bool(missing),
         noun="benchmark",
-        anew="make a new LLMBenchmark" if when is None else "wait for the next run",
+        anew="create a new LLMBenchmark" if when is None else "wait for the next run",
     )
     if suspended and when is not None:
         # The suspension abandons the current run; the next run begins with the spec of that time.
@@ -157,7 +157,7 @@ def _ended(seen: Observed) -> Verdict | None:
     if ended is None:
         return None
     succeeded, why = ended
-    message = why or "the job ended before its last word was heard; the steps are those it told before"
+    message = why or "the job ended before its final report arrived; the steps are from an earlier report"
     if succeeded:
         return Verdict(JobPhase.SUCCEEDED, BenchmarkReason.FINISHED, message)
     return Verdict(JobPhase.FAILED, BenchmarkReason.JOB_FAILED, message, stalled=True)

@@ -89,7 +89,7 @@ def _begun(seen: SeenPatch) -> PatchStatus:
         return nothing(str(error))
     service = seen.service
     if service is None or found.model is None or measured(found) != seen.status.engine_hash:
-        return nothing(f"LLMService {name} is not any more what was measured; make a new LLMBenchmark")
+        return nothing(f"LLMService {name} has changed since the measurement; create a new LLMBenchmark")
     before = found.model.engine.args
     return PatchStatus(
         state=PatchState.WRITING,
@@ -121,7 +121,7 @@ def _to_write(seen: SeenPatch, patch: PatchStatus) -> PatchDecision:
     if there == patch.args:
         return PatchDecision(is_written(patch, seen.service.generation))
     if there != patch.previous_args:
-        message = f"somebody else has set {words(there)} meanwhile; nothing is written"
+        message = f"another client has since set {words(there)}; nothing is written"
         return PatchDecision(_ended(patch, PatchState.OVERWRITTEN, message))
     return PatchDecision(patch, write=True)
 
@@ -135,7 +135,7 @@ def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
     if seen.service.generation < (patch.generation or 0):
         return patch  # older than the written state
     if there != patch.args:
-        message = f"somebody else has written {words(there) if there else 'other arguments'} since; {was}"
+        message = f"another client has since written {words(there) if there else 'other arguments'}; {was}"
         return _ended(patch, PatchState.OVERWRITTEN, message)
     rollout = seen.rollout
     if rollout is None or seen.observed_generation < (patch.generation or 0):
@@ -146,12 +146,12 @@ def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
     if rollout.phase is RolloutPhase.ROLLED_BACK:
         message = (
             f"the service could not start with {words(patch.args)} and runs as before{said}. Its spec still "
-            f"says so: put it back; {was}. It is not written again"
+            f"contains them: restore it; {was}. They are not written again"
         )
         return _ended(patch, PatchState.ROLLED_BACK, message)
     if rollout.phase is RolloutPhase.FAILED:
         message = (
-            f"the service could not start with {words(patch.args)}{said}; {was}. It is not written again"
+            f"the service could not start with {words(patch.args)}{said}; {was}. They are not written again"
         )
         return _ended(patch, PatchState.ROLLOUT_FAILED, message)
     message = f"{words(patch.args)} is written; the rollout is {rollout.phase}{said}; {was}"

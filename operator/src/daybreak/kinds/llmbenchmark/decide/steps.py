@@ -38,7 +38,7 @@ def step_status(said: Mapping[str, Any]) -> StepStatus:
     try:
         return StepStatus.model_validate(found)
     except ValidationError:
-        return StepStatus(failure="the job has told this step in a form that this operator does not know")
+        return StepStatus(failure="the job reported this step in a form that this operator does not know")
 
 
 def gain_status(said: Mapping[str, Any] | None) -> GainStatus | None:

@@ -14,12 +14,12 @@ def kept(seen: Observed) -> ReportStatus | None:
     if said is None or seen.subject is None:
         return None
     if seen.foreign:
-        return ReportStatus(message=f"not kept: {', '.join(seen.foreign)} belongs to somebody else")
+        return ReportStatus(message=f"not kept: {', '.join(seen.foreign)} is not managed by Daybreak")
     if seen.refusal:
-        message = f"not kept: {seen.refusal}; the right to it is the chart's value benchmarks.reports"
+        message = f"not kept: {seen.refusal}; the chart's value benchmarks.reports grants the permission"
         return ReportStatus(message=message[:_MESSAGE_LIMIT])
     files = fitting(said)
     missing = [name for name in FILES if name not in files]
-    left = f"not kept for want of room ({LIMIT // 1024} KiB): {', '.join(missing)}" if missing else None
+    left = f"not kept over the size limit ({LIMIT // 1024} KiB): {', '.join(missing)}" if missing else None
     name = names.benchmark_report(seen.subject.name) if files else None
     return ReportStatus(config_map=name, files=list(files), message=left)

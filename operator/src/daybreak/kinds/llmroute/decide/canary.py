@@ -174,13 +174,13 @@ def _stay(spec: Canary, status: CanaryStatus, seen: Seen, now: datetime) -> Move
     until, needed = _until(spec, status, now), spec.analysis.min_requests
     words = f"step {status.step} of {len(spec.steps)}: {status.weight} % of the requests; "
     if seen.skipped and seen.state is BackendState.HOLDING:
-        words += "waits for requests, of which it gets none: it sleeps, and the route has "
+        words += "waits for requests but receives none: it sleeps, and the route has "
         words += "sleepingBackends: Skip"
     elif now < until:
-        words += f"goes on at {written(until)} if it is not worse by then and {needed} answers have come"
+        words += f"continues at {written(until)} if it is not worse by then and {needed} answers have arrived"
     elif _enough(spec, status.step, seen) and has_too_many_errors(spec.analysis, seen.canary):
         limit = f"{100 * spec.analysis.max_error_rate:.3g} %"
-        words += f"waits for requests: errors exceed maxErrorRate ({limit}), by chance or not"
+        words += f"waits for requests: errors exceed maxErrorRate ({limit}), possibly by chance"
     else:
         words += f"waits for requests: it needs {needed} answers, and so do the others"
     return Move(status.model_copy(update={"message": words}), False, until if now < until else None)

@@ -76,7 +76,7 @@ def _one(
     if each.route is None:
         return Decision(unaccepted=(Problem(RouteReason.INVALID_SPEC, each.problem),))
     if not seen.gateway:
-        off = "gateways are switched off (the chart's value gateway.enabled), and they carry out routes"
+        off = "gateways are switched off (the chart's value gateway.enabled), and routes require them"
         return Decision(unaccepted=(Problem(RouteReason.GATEWAY_DISABLED, off),))
     route = each.route
     states = tuple(_state(backend, seen.services) for backend in route.spec.every())
@@ -150,10 +150,12 @@ def _address(address: OwnAddress | None) -> Iterator[Problem]:
         yield Problem(RouteReason.ADDRESS_CONFLICT, said)
     elif address.port is None:
         first, last = names.GATEWAY_ROUTE_PORTS
-        said = f"the namespace's gateway has {last - first + 1} own addresses for routes, and all are taken"
+        said = (
+            f"the namespace's gateway has {last - first + 1} dedicated addresses for routes, and all are used"
+        )
         yield Problem(RouteReason.ADDRESS_CONFLICT, said)
     elif address.leaving:
-        said = "the Service of a route that had this name before is still there"
+        said = "the Service of an earlier route with this name still exists"
         yield Problem(RouteReason.ADDRESS_CONFLICT, said, waits=True)
     elif address.refusal:
         said = f"the API server refused {excerpt(address.refusal, _REFUSAL_LIMIT)}"

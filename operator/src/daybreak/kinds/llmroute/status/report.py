@@ -135,7 +135,7 @@ def _conditions(decision: Decision) -> list[Made]:
     ready = _made(
         RouteConditionType.READY,
         (*decision.unaccepted, *decision.unready),
-        f"{names}: every backend with a weight is there",
+        f"{names}: every backend with a weight is available",
     )
     canary = _canary(decision)
     wrong = [each for each in (*decision.unaccepted, *decision.unready) if not each.waits]
@@ -145,7 +145,7 @@ def _conditions(decision: Decision) -> list[Made]:
         RouteConditionType.STALLED,
         bool(wrong),
         wrong[0].reason if wrong else RouteReason.ROUTED,
-        _words(wrong) if wrong else "nothing is in the way",
+        _words(wrong) if wrong else "no problem blocks the route",
     )
     return [each for each in (accepted, canary, ready, stalled) if each is not None]
 
@@ -163,7 +163,7 @@ def _canary(decision: Decision) -> Made | None:
             words = f"{name} keeps {status.weight} % of the requests: {status.message}"
         case CanaryPhase.ROLLED_BACK:
             reason = RouteReason.CANARY_ROLLED_BACK
-            words = f"{name} gets no requests any more: {status.message}"
+            words = f"{name} no longer receives requests: {status.message}"
     return Made(RouteConditionType.CANARY, status.phase is not CanaryPhase.ROLLED_BACK, reason, words)
 
 

@@ -125,7 +125,7 @@ def _filling(snapshot: Snapshot, model: Model) -> str:
         return cache.doing
     waited_for = snapshot.waited_for
     if waited_for and not snapshot.sleeps(model.name) and not snapshot.ray.exists:
-        return f"it waits until the weights of {', '.join(view.model for view in waited_for)} are there"
+        return f"it waits until the weights of {', '.join(view.model for view in waited_for)} are available"
     return ""
 
 
@@ -164,15 +164,15 @@ def _doing(snapshot: Snapshot, model: str, found: Judgement, here: list[PodView]
     # During a wake, the probe waits until the engine runs, and Serve's report may be outdated.
     early = snapshot.waking(model) and not found.answering and not (healthy and ready)
     if (found.ask or found.wait is not None) and not early:
-        return "it is being asked for an answer"
+        return "it is being probed"
     match found.state:
         case ModelState.UPDATING:
             return "the new configuration is being rolled out"
         case _ if ray.leaving:
-            return "its RayService is being deleted, and made anew when it is gone"
+            return "its RayService is being deleted, and is recreated afterward"
         case ModelState.PENDING if not ray.coming:
             return (
-                "KubeRay has not begun with its Ray cluster" if ray.exists else "its RayService is being made"
+                "KubeRay has not started its Ray cluster" if ray.exists else "its RayService is being created"
             )
         case ModelState.PENDING if ray.coming_application is None:
             return "its Ray cluster is starting"

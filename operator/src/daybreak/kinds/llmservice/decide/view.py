@@ -85,7 +85,7 @@ class View:
 
 def view_of(seen: Observed, blocked: Problem | None = None) -> View:
     """Return the view of a service; `blocked` is the problem that keeps its spec from being applied."""
-    assert seen.subject is not None  # noqa: S101 - checked by whoever decides
+    assert seen.subject is not None  # noqa: S101 - checked by the caller
     # A model that is not probed has no answer, even if a probe was in flight.
     answers = seen.answers if blocked is None else ()
     snapshot, models = judge_all(snapshot_of(seen, seen.subject, seen.misfits or (), answers))

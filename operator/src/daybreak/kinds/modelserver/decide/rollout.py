@@ -61,10 +61,10 @@ def _apart(view: View) -> str:
     if target is None:
         return ""
     if server.spec.nodes > 1 or target.spec.nodes > 1:
-        return "a replica on several nodes comes and goes as a whole, and nothing keeps those of before"
+        return "a replica on several nodes is replaced as a whole, and its previous pods are not kept"
     if _asked_at(server) == _asked_at(target):
         return ""
-    return "gateways ask its pods for one model, at one port and path, and these change"
+    return "gateways send its pods requests for one model, at one port and path, and these change"
 
 
 def _asked_at(server: ModelServer) -> tuple[str, str, int, str]:

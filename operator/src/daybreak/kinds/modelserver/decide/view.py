@@ -167,9 +167,9 @@ class View(view.View[Observed, ModelServer]):
         if self.in_line:
             return waiting(self.seen.own_turn.after, self.seen.own_turn)
         if self.seen.deployment is None or not self.current_pods:
-            return "its pods are being made"
+            return "its pods are being created"
         if self.ready_now:
-            return self.silent or "its engine is asked for a first answer"
+            return self.silent or "its engine is being probed for a first answer"
         if any(pod.placed for pod in self.current_pods):
             return "its engine is starting"
         return "its pods wait for a node"

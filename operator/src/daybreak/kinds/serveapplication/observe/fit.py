@@ -113,7 +113,7 @@ def _apart(group: Group) -> tuple[Apart, ...]:
     found = []
     largest = max(_devices(of_replica(each).accelerators) for each in group.deployments)
     if largest < group.accelerators:
-        how = f"give its deployments worker groups of their own, of which the largest pod needs {largest}"
+        how = f"give its deployments separate worker groups, of which the largest pod needs {largest}"
         found.append(Apart(largest, how))
     packed = [each.placement_group for each in group.deployments if each.placement_group is not None]
     bundles = [bundle for placed in packed if placed.strategy in _PACKED for bundle in placed.bundles]

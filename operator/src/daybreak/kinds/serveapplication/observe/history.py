@@ -107,9 +107,9 @@ def _lost(revision: Revision, contents: Mapping[str, Content]) -> str:
     if not name or content is None:
         return ""
     if content.missing:
-        return f"ConfigMap {name} is not there any more"
+        return f"ConfigMap {name} no longer exists"
     changed = files and content.digest and content.digest != files
-    return f"ConfigMap {name} holds other files now" if changed else ""
+    return f"ConfigMap {name} now contains other files" if changed else ""
 
 
 def _serving(
