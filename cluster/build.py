@@ -110,16 +110,16 @@ def build(binaries: Iterable[Binary], report: Report) -> None:
 
     The manifests and stages are in the modules of KubeRay and kwok.
     """
-    wanted = list(binaries)
+    desired = list(binaries)
     paths.BIN.mkdir(parents=True, exist_ok=True)
-    for binary in wanted:
+    for binary in desired:
         # Each binary has its own lock: `make lint` needs Helm and must not wait until Kubernetes is built.
         with lock(f"build-{binary.name}"):
             _build_one(binary, report)
     with lock("build"):
-        if KWOK in wanted:
+        if KWOK in desired:
             _copy_stages()
-        if KUBERAY in wanted:
+        if KUBERAY in desired:
             kuberay_manifests()
 
 
@@ -141,21 +141,21 @@ def check_go(binaries: Iterable[Binary]) -> None:
         go_version()
 
 
-def _outdated(wanted: Iterable[Binary]) -> list[tuple[Binary, str]]:
+def _outdated(desired: Iterable[Binary]) -> list[tuple[Binary, str]]:
     """Return the binaries to build, each with its future key."""
-    return [(binary, key) for binary in wanted if (key := _key(binary)) != _built(binary)]
+    return [(binary, key) for binary in desired if (key := _key(binary)) != _built(binary)]
 
 
 def go_version() -> str:
     """Return the version of the installed Go, or raise an error if Go is missing or too old."""
     go = shutil.which("go")
-    wanted = ".".join(map(str, MINIMUM_GO))
+    desired = ".".join(map(str, MINIMUM_GO))
     if go is None:
-        raise ClusterError(f"Go is missing: install Go {wanted} or newer and put it on the PATH")
+        raise ClusterError(f"Go is missing: install Go {desired} or newer and put it on the PATH")
     text = run([go, "env", "GOVERSION"]).strip()
     found = parse_go_version(text)
     if found < MINIMUM_GO:
-        raise ClusterError(f"Go {wanted} or newer is needed, this machine has {text or 'a broken one'}")
+        raise ClusterError(f"Go {desired} or newer is needed, this machine has {text or 'a broken one'}")
     return text
 
 

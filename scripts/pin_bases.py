@@ -91,22 +91,22 @@ def _head(reference: Reference, token: str | None) -> tuple[str, str]:
             kind = answer.headers.get("Content-Type", "").partition(";")[0]
             return answer.headers.get("Docker-Content-Digest", ""), kind
     except urllib.error.HTTPError as error:
-        asked = error.headers.get("WWW-Authenticate", "")
-        if error.code != 401 or token is not None or not asked.lower().startswith("bearer "):
+        requested = error.headers.get("WWW-Authenticate", "")
+        if error.code != 401 or token is not None or not requested.lower().startswith("bearer "):
             raise
-    return _head(reference, _token(asked))
+    return _head(reference, _token(requested))
 
 
-def _token(asked: str) -> str:
+def _token(requested: str) -> str:
     """Return an anonymous token, as registries issue for public repositories."""
-    wanted = dict(re.findall(r'(\w+)="([^"]*)"', asked))
-    realm = wanted.pop("realm", "")
+    desired = dict(re.findall(r'(\w+)="([^"]*)"', requested))
+    realm = desired.pop("realm", "")
     if urllib.parse.urlsplit(realm).scheme not in ("http", "https"):
         raise OSError(f"the registry requires a token from the unsupported URL {realm!r}")
-    url = f"{realm}?{urllib.parse.urlencode(wanted)}"
+    url = f"{realm}?{urllib.parse.urlencode(desired)}"
     with urllib.request.urlopen(url, timeout=_SECONDS) as answer:  # noqa: S310 - checked above
-        said = json.loads(answer.read(65536))
-    return str(said.get("token") or said.get("access_token") or "")
+        report = json.loads(answer.read(65536))
+    return str(report.get("token") or report.get("access_token") or "")
 
 
 def bases(images: Path) -> dict[Path, Reference]:

@@ -37,10 +37,10 @@ def inside(words: str) -> dict[str, str]:
     """Parse the components' versions from `haproxy -vv`. Raises ValueError if one is missing."""
     found = {}
     for name, (expression, _) in INSIDE.items():
-        said = re.search(expression, words, re.MULTILINE)
-        if said is None:
+        message = re.search(expression, words, re.MULTILINE)
+        if message is None:
             raise ValueError(f"HAProxy does not say its version of {name}")
-        found[name] = said[1]
+        found[name] = message[1]
     return found
 
 

@@ -82,11 +82,11 @@ def main(pace: int = PACE) -> None:
         try:
             with progress.step("a canary that does as well"):
                 _route(admin, "1", [{"weight": weight, "duration": f"{STEP_SECONDS}s"} for weight in STEPS])
-                good, seen = asyncio.run(_asked(admin, "1", pace, "Promoted", lambda: None))
-            shares = {weight: _share(good, seen, weight) for weight in STEPS}
+                good, observed = asyncio.run(_send_requests(admin, "1", pace, "Promoted", lambda: None))
+            shares = {weight: _share(good, observed, weight) for weight in STEPS}
             with progress.step("a canary that fails"):
                 _route(admin, "2", [{"weight": FAILING_STEP, "duration": "10m"}])
-                bad, _ = asyncio.run(_asked(admin, "2", pace, "RolledBack", lambda: _fail(admin)))
+                bad, _ = asyncio.run(_send_requests(admin, "2", pace, "RolledBack", lambda: _fail(admin)))
         finally:
             delete(admin, "LLMRoute", ROUTE)
     failed = sorted(answer.sent for answer in bad if answer.who == _FAILED)
@@ -104,7 +104,9 @@ def main(pace: int = PACE) -> None:
             "lost": len(lost) + sum(answer.who == _FAILED for answer in good),
         },
         goals=GOALS,
-        runs=[{"looks": [[round(look.at, 1), look.phase, look.weight] for look in seen], "lost": lost[:10]}],
+        runs=[
+            {"looks": [[round(look.at, 1), look.phase, look.weight] for look in observed], "lost": lost[:10]}
+        ],
         notes=f"{pace} requests a second, two gateways; steps of {STEP_SECONDS} s. To return: from the first "
         f"answer 500 to the last one, at a share of {FAILING_STEP} %, after {CALM_SECONDS:.0f} s without an "
         "error.",
@@ -182,7 +184,7 @@ def _is_listed(base: str) -> bool:
         return False
 
 
-async def _asked(
+async def _send_requests(
     admin: Admin, run: str, pace: int, until: str, in_the_middle: Callable[[], None]
 ) -> tuple[list[_Answer], list[_Look]]:
     """Send requests, call `in_the_middle` during the rollout, and stop soon after the phase is `until`."""
@@ -191,11 +193,11 @@ async def _asked(
     await asyncio.to_thread(eventually, "the route is listed", lambda: _is_listed(base), seconds=60)
     answers: list[_Answer] = []
     looks: list[_Look] = []
-    asked: list[asyncio.Task[None]] = []
+    requested: list[asyncio.Task[None]] = []
     limits = aiohttp.ClientTimeout(total=60)
-    over, told = asyncio.Event(), False
+    over, reported = asyncio.Event(), False
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=limits) as session:
-        sending = asyncio.create_task(_send(session, url, pace, answers, asked, over))
+        sending = asyncio.create_task(_send(session, url, pace, answers, requested, over))
         began = None
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
@@ -203,8 +205,8 @@ async def _asked(
             looks.append(look)
             if look.phase == "Progressing" and began is None:
                 began = look.at
-            if began is not None and not told and look.at > began + CALM_SECONDS:
-                told = True
+            if began is not None and not reported and look.at > began + CALM_SECONDS:
+                reported = True
                 await asyncio.to_thread(in_the_middle)
             if look.phase == until:
                 break
@@ -214,7 +216,7 @@ async def _asked(
         await asyncio.sleep(5)
         over.set()
         await sending
-        await asyncio.gather(*asked)
+        await asyncio.gather(*requested)
     return answers, looks
 
 
@@ -223,22 +225,22 @@ async def _send(
     url: str,
     pace: int,
     answers: list[_Answer],
-    asked: list[asyncio.Task[None]],
+    requested: list[asyncio.Task[None]],
     over: asyncio.Event,
 ) -> None:
     began = time.monotonic()
     while not over.is_set():
-        await asyncio.sleep(began + len(asked) / pace - time.monotonic())
-        asked.append(asyncio.create_task(_ask(session, url, answers)))
+        await asyncio.sleep(began + len(requested) / pace - time.monotonic())
+        requested.append(asyncio.create_task(_ask(session, url, answers)))
 
 
 async def _ask(session: aiohttp.ClientSession, url: str, answers: list[_Answer]) -> None:
     sent = time.monotonic()
     try:
         async with session.post(url, json={"model": ROUTE, "prompt": "Who?", "max_tokens": 1}) as answer:
-            said = await answer.json(content_type=None)
-            own = "it was told to fail" in str(said)
-            who = said["choices"][0]["text"] if answer.status == 200 else _FAILED if own else str(said)
+            message = await answer.json(content_type=None)
+            own = "it was told to fail" in str(message)
+            who = message["choices"][0]["text"] if answer.status == 200 else _FAILED if own else str(message)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         who = repr(error)
     answers.append(_Answer(sent, who))

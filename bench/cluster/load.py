@@ -41,12 +41,12 @@ class Load:
         """Send requests, and wait for every answer at the end."""
         limits = aiohttp.ClientTimeout(total=PATIENCE_SECONDS)
         connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=PATIENCE_SECONDS)
-        asked: list[asyncio.Task[None]] = []
+        requested: list[asyncio.Task[None]] = []
         async with aiohttp.ClientSession(connector=connector, timeout=limits) as session:
             while not self._over.is_set():
-                asked.append(asyncio.create_task(self._ask(session)))
+                requested.append(asyncio.create_task(self._ask(session)))
                 await asyncio.sleep(PACE_SECONDS)
-            await asyncio.gather(*asked)
+            await asyncio.gather(*requested)
 
     def end(self) -> None:
         """Stop sending."""
@@ -66,7 +66,7 @@ class Load:
 
 
 @contextmanager
-def asked(url: str, model: str) -> Iterator[Load]:
+def send_requests(url: str, model: str) -> Iterator[Load]:
     """Send requests during the block; after the block, every request has its answer."""
     load = Load(url, model)
     thread = threading.Thread(target=lambda: asyncio.run(load.run()), name="load")

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from bench import report
-from bench.cluster.load import Load, asked, p99
+from bench.cluster.load import Load, p99, send_requests
 from bench.cluster.slots import SLOT, set_slots, slots
 from bench.cluster.waking import PATIENCE_SECONDS, delete, room, sample_manifest, with_rays_class
 from bench.ready import is_ready
@@ -108,7 +108,7 @@ def _updated(
     patience: float,
 ) -> dict[str, Any]:
     """Update a service under load, and return the measures."""
-    with asked(url, _model()) as load:
+    with send_requests(url, _model()) as load:
         began = time.monotonic()
         time.sleep(CALM_SECONDS)
         changed = time.monotonic()

@@ -174,11 +174,11 @@ async def _ask(session: aiohttp.ClientSession, base: str, number: int, model: st
     began = time.monotonic()
     try:
         async with session.post(base, json=body) as answer:
-            said = await answer.json(content_type=None)
+            message = await answer.json(content_type=None)
             if answer.status != 200:
-                tally.lost.append(f"{prompt} {answer.status} {said}")
-            elif said["model"] != model or not said["choices"][0]["text"].startswith(prompt):
-                tally.wrong.append(f"{prompt} {said}")
+                tally.lost.append(f"{prompt} {answer.status} {message}")
+            elif message["model"] != model or not message["choices"][0]["text"].startswith(prompt):
+                tally.wrong.append(f"{prompt} {message}")
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         tally.lost.append(f"{prompt} {error!r}")
     tally.seconds.append(time.monotonic() - began)

@@ -144,10 +144,10 @@ class _Hand:
             self._configure(self.awake)
             if workers:
                 self._bound(1)
-            asked: Future[float] = pool.submit(_first_token, self._head(), HEAD_PORT, self.model, began)
+            requested: Future[float] = pool.submit(_first_token, self._head(), HEAD_PORT, self.model, began)
             eventually("healthy", self._healthy, seconds=PATIENCE_SECONDS, pause=LOOK_SECONDS)
             healthy = time.monotonic() - began
-            seconds = asked.result()
+            seconds = requested.result()
         return {
             "first_token_seconds": round(seconds, 2),
             "init_seconds": _init_seconds(self.admin, HAND),

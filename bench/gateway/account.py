@@ -32,12 +32,12 @@ def service_account(kubeconfig: Path, namespace: str, folder: Path) -> dict[str,
         except Refused as error:
             if error.status != 409:  # exists already
                 raise
-    asked = {
+    requested = {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "spec": {"expirationSeconds": _SECONDS},
     }
-    answer = admin.request("POST", admin.path("ServiceAccount", NAME) + "/token", asked)
+    answer = admin.request("POST", admin.path("ServiceAccount", NAME) + "/token", requested)
     cluster = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]
     place = folder / "service-account"
     place.mkdir(mode=0o700, parents=True, exist_ok=True)

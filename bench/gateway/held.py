@@ -56,9 +56,9 @@ async def _client(number: int, port: int, turn: asyncio.Semaphore) -> str:
         writer.close()
     except OSError as error:
         return type(error).__name__
-    told, _, _ = answer.partition(b"\r\n\r\n")
-    status = told[9:12].decode() or "nothing"
-    return f"{status} Retry-After" if b"\r\nretry-after:" in told.lower() else status
+    reported, _, _ = answer.partition(b"\r\n\r\n")
+    status = reported[9:12].decode() or "nothing"
+    return f"{status} Retry-After" if b"\r\nretry-after:" in reported.lower() else status
 
 
 async def _clients(requests: int, port: int) -> Counter[str]:
@@ -108,8 +108,8 @@ async def measure(requests: int) -> tuple[dict[str, float], list[dict[str, objec
             released = time.monotonic() - opened
             watch.cancel()
             clients.join()
-            seen = serve.seen
-    doubled = sum(count > 1 for count in seen.values())
+            observed = serve.observed
+    doubled = sum(count > 1 for count in observed.values())
     fine = statuses["200"] + statuses["429 Retry-After"]
     return {
         "held": held,

@@ -59,9 +59,9 @@ def main(rounds: int = ROUNDS, status_rounds: int = STATUS_ROUNDS) -> None:
         **_summary(f"all_{MANY}_released", [last for _, last in many]),
     }
     if status_rounds:
-        seen = _from_status(status_rounds)
-        runs.append({"held": 1, "from_status_ms": seen})
-        measures |= _summary("from_status", seen)
+        observed = _from_status(status_rounds)
+        runs.append({"held": 1, "from_status_ms": observed})
+        measures |= _summary("from_status", observed)
     report.write(
         "lag",
         f"python -m bench.gateway.lag --rounds {rounds} --status-rounds {status_rounds}",
@@ -172,9 +172,11 @@ async def _with_agent(admin: Admin, plane: ControlPlane, folder: Path, rounds: i
             play_pod(admin, "tiny-head", head_labels("tiny", CLUSTER))
             for number in range(rounds):
                 _write_gate(admin, agent, "Closed", 2 * number + 1)
-                await agent.until("tiny/tiny", lambda seen: seen.gate == "closed" and seen.servers_up == 1)
+                await agent.until(
+                    "tiny/tiny", lambda observed: observed.gate == "closed" and observed.servers_up == 1
+                )
                 asking = asyncio.create_task(_ask(agent.first_port))
-                await agent.until("tiny/tiny", lambda seen: seen.held == 1)
+                await agent.until("tiny/tiny", lambda observed: observed.held == 1)
                 began = time.monotonic_ns()
                 await asyncio.to_thread(_write_gate, admin, agent, "Open", 2 * number + 2)
                 taken.append((await asking - began) / 1e6)

@@ -124,13 +124,13 @@ def _body(folder: Path, name: str, size: str) -> Path:
 
 def _run(one: Pair, folder: Path, name: str, size: str, seconds: float) -> dict[str, Any]:
     body, before = _body(folder, name, size), one.cpu_seconds()
-    seen = load(one.url, (), body, CLIENTS, seconds)
+    observed = load(one.url, (), body, CLIENTS, seconds)
     used = one.cpu_seconds() - before
     return {
-        "requests": seen.requests,
-        "p50_ms": round(seen.p50_ms, 3),
-        "p99_ms": round(seen.p99_ms, 3),
-        "cpu_us_per_request": round(1e6 * used / seen.requests, 1),
+        "requests": observed.requests,
+        "p50_ms": round(observed.p50_ms, 3),
+        "p99_ms": round(observed.p99_ms, 3),
+        "cpu_us_per_request": round(1e6 * used / observed.requests, 1),
     }
 
 
@@ -155,8 +155,8 @@ async def _share_error(pairs: Sequence[Pair], folder: Path) -> float:
             got[at] += now[way] - then.get("route", {}).get(way, 0)
     total = sum(got)
     assert total == REQUESTS, got  # noqa: S101 -- no result without
-    wanted = [total * weight / sum(SHARES) for weight in SHARES]
-    return max(abs(one - other) / other for one, other in zip(got, wanted, strict=True))
+    desired = [total * weight / sum(SHARES) for weight in SHARES]
+    return max(abs(one - other) / other for one, other in zip(got, desired, strict=True))
 
 
 def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:

@@ -109,18 +109,18 @@ def _round(
     for way in (*ways[first:], *ways[:first]):
         for clients in (1, MANY):
             before = way.cpu_seconds()
-            seen = load(way.url, way.headers, bodies[way.name], clients, seconds)
+            observed = load(way.url, way.headers, bodies[way.name], clients, seconds)
             used = {name: now - before[name] for name, now in way.cpu_seconds().items()}
             yield {
                 "round": number + 1,
                 "path": way.name,
                 "clients": clients,
-                "requests": seen.requests,
-                "p50_ms": round(seen.p50_ms, 3),
-                "p99_ms": round(seen.p99_ms, 3),
-                "requests_per_second": round(seen.requests / seen.seconds),
+                "requests": observed.requests,
+                "p50_ms": round(observed.p50_ms, 3),
+                "p99_ms": round(observed.p99_ms, 3),
+                "requests_per_second": round(observed.requests / observed.seconds),
                 "cpu_us_per_request": {
-                    name: round(1e6 * cpu / seen.requests, 1) for name, cpu in used.items()
+                    name: round(1e6 * cpu / observed.requests, 1) for name, cpu in used.items()
                 },
             }
         print(f"steady: round {number + 1}, {way.name}", flush=True)

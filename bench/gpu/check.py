@@ -151,7 +151,7 @@ class Check:
                 "ready_seconds": round(seconds, 1),
                 "first_answer_seconds": round(seconds + first, 1),
                 "marks": phases.marks([engine.log], engine.started),
-                "said_seconds": phases.said([engine.log], engine.started),
+                "said_seconds": phases.read_phases([engine.log], engine.started),
             }
             self._say(f"{name}: {self._result.starts[name]}")
             if loads:
@@ -184,7 +184,7 @@ class Check:
             "first_answer_seconds": round(time.time() - began, 1),
             "first_token_after_running_seconds": round(first, 2),
             "marks": phases.marks(logs, began),
-            "said_seconds": phases.said(logs, began),
+            "said_seconds": phases.read_phases(logs, began),
             "serve_status": [
                 {"at": round(entry["at"] - began, 1), "is": entry["is"]} for entry in cluster.log
             ],

@@ -73,7 +73,7 @@ class Seen:
     last: float
     prompt_tokens: int
     tokens: int
-    wanted: int
+    desired: int
     error: str = ""
 
 
@@ -130,14 +130,14 @@ class Connection(asyncio.Protocol):
         elif not self._first and answer.startswith(b"HTTP/1.1 ") and answer[9:12] != b"200":
             self._finish(f"status {bytes(answer[9:12]).decode(errors='replace')}")
 
-    async def ask(self, head: bytes, text: bytes, wanted: int) -> Seen:
+    async def ask(self, head: bytes, text: bytes, desired: int) -> Seen:
         """Send one request, and read its answer."""
         self._answer.clear()
         self._first = 0.0
         self._done = asyncio.get_running_loop().create_future()
         sent = time.monotonic()
         if self.transport is None or self.closed:
-            return Seen(sent, sent, sent, 0, 0, wanted, "not connected")
+            return Seen(sent, sent, sent, 0, 0, desired, "not connected")
         self.transport.write(head % len(text) + text)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -150,14 +150,14 @@ class Connection(asyncio.Protocol):
         if error:
             self.closed = True
             self.transport.abort()
-        return Seen(sent, self._first or last, last, prompt, tokens, wanted, error)
+        return Seen(sent, self._first or last, last, prompt, tokens, desired, error)
 
     def _finish(self, error: str) -> None:
         if self._done is not None and not self._done.done():
             self._done.set_result(error)
 
 
-async def client(job: Job, number: int, seen: list[Seen]) -> None:
+async def client(job: Job, number: int, observed: list[Seen]) -> None:
     """Run one client until the end of the job."""
     dice = random.Random(number)  # noqa: S311 -- a load, not a secret
     head = (
@@ -169,23 +169,23 @@ async def client(job: Job, number: int, seen: list[Seen]) -> None:
     # Clients must not start simultaneously.
     await asyncio.sleep(job.begin - time.monotonic() + dice.random())
     while time.monotonic() < job.end:
-        text, wanted = body(job, dice)
+        text, desired = body(job, dice)
         try:
             if connection is None or connection.closed:
                 _, connection = await loop.create_connection(Connection, job.host, job.port)
-            one = await connection.ask(head, text, wanted)
+            one = await connection.ask(head, text, desired)
         except OSError as error:
             now = time.monotonic()
-            one = Seen(now, now, now, 0, 0, wanted, type(error).__name__)
-        seen.append(one)
+            one = Seen(now, now, now, 0, 0, desired, type(error).__name__)
+        observed.append(one)
         if one.error:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
 async def run(job: Job) -> list[Seen]:
     """Run all clients of the job; clients that still wait at the end disconnect."""
-    seen: list[Seen] = []
-    clients = [asyncio.create_task(client(job, number, seen)) for number in job.clients]
+    observed: list[Seen] = []
+    clients = [asyncio.create_task(client(job, number, observed)) for number in job.clients]
     await asyncio.wait(clients, timeout=job.end - time.monotonic())
     for one in clients:
         one.cancel()
@@ -193,7 +193,7 @@ async def run(job: Job) -> list[Seen]:
     failed = [one.exception() for one in clients if not one.cancelled() and one.exception()]
     if failed and failed[0] is not None:
         raise failed[0]
-    return seen
+    return observed
 
 
 def main() -> None:
@@ -202,10 +202,11 @@ def main() -> None:
 
     document: dict[str, Any] = json.load(sys.stdin)
     document["lengths"] = Lengths(**document["lengths"])
-    seen = uvloop.run(run(Job(**document)))
+    observed = uvloop.run(run(Job(**document)))
     use = resource.getrusage(resource.RUSAGE_SELF)
     json.dump(
-        {"cpu": use.ru_utime + use.ru_stime, "seen": [list(asdict(one).values()) for one in seen]}, sys.stdout
+        {"cpu": use.ru_utime + use.ru_stime, "seen": [list(asdict(one).values()) for one in observed]},
+        sys.stdout,
     )
 
 

@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daybreak.gateway.agent.proofs import Proofs, with_guard
+from daybreak.gateway.desired.gates import WantedGate
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
-from daybreak.gateway.wanted.gates import WantedGate
 
 _HOST = "127.0.0.1"
 _SLOTS = 16
@@ -29,7 +29,7 @@ _PROOF_SECONDS = 20.0
 
 
 def servers(proxy: int, replicas: Sequence[int], limit: int) -> tuple[Server, ...]:
-    """Return the servers of the service's backend, as in `daybreak.gateway.wanted.gates.wanted`."""
+    """Return the servers of the service's backend, as in `daybreak.gateway.desired.gates.wanted`."""
     own = (Server(_HOST, replica, max_connections=limit, pod=f"replica-{replica}") for replica in replicas)
     return *own, Server(_HOST, proxy, backup=bool(replicas))
 

@@ -66,13 +66,13 @@ def load(
         for first in range(count)
     ]
     (before, after), documents = _run_clients(jobs, opens, closes, look, python)
-    seen = [Seen(*one) for document in documents for one in document["seen"]]
+    observed = [Seen(*one) for document in documents for one in document["seen"]]
     cores = busy(before, after)
     busiest = max(document["cpu"] for document in documents) / (closes - begin)
     return {
         "clients": clients,
         "seconds": window.seconds,
-        **summary(seen, opens, closes),
+        **summary(observed, opens, closes),
         "cores": cores,
         "cores_in_front": in_front(cores),
         "resident_mib": {part: round(size / 2**20) for part, size in sorted(after.resident.items())},
@@ -125,9 +125,9 @@ def _run_clients(
     return (before, after), [json.loads(output) for output, _ in answers]
 
 
-def summary(seen: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]:
+def summary(observed: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]:
     """Return the summary of the requests that ended within the window. Raises Failed if there are none."""
-    ended = [one for one in seen if opens <= one.last < closes]
+    ended = [one for one in observed if opens <= one.last < closes]
     good = [one for one in ended if not one.error]
     if not good:
         raise Failed(f"no request was answered: {_errors(ended) or 'none ended'}")
@@ -137,7 +137,7 @@ def summary(seen: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]
     return {
         "requests": len(good),
         "errors": _errors(ended),
-        "wrong_lengths": sum(one.tokens != one.wanted for one in good),
+        "wrong_lengths": sum(one.tokens != one.desired for one in good),
         "requests_per_second": round(len(good) / seconds, 2),
         "tokens_per_second": round(sum(one.tokens for one in good) / seconds, 1),
         "mean_tokens_in": round(sum(one.prompt_tokens for one in good) / len(good), 1),
@@ -153,9 +153,9 @@ def percentile(ordered: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
 
-def _errors(seen: Sequence[Seen]) -> Mapping[str, int]:
+def _errors(observed: Sequence[Seen]) -> Mapping[str, int]:
     found: dict[str, int] = {}
-    for one in seen:
+    for one in observed:
         if one.error:
             found[one.error] = found.get(one.error, 0) + 1
     return found

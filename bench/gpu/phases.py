@@ -44,7 +44,7 @@ def marks(files: Iterable[Path], since: float) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def said(files: Iterable[Path], since: float) -> dict[str, float]:
+def read_phases(files: Iterable[Path], since: float) -> dict[str, float]:
     """Return the seconds of each phase that vLLM itself logs."""
     found: dict[str, float] = {}
     for file in files:

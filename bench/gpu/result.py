@@ -118,7 +118,7 @@ class Result:
         good = not self.failures
         lines += [f"  FAILED: {failure}" for failure in self.failures]
         for path, answers in self.checks.items():
-            wrong = {name: said for name, said in answers.items() if said is not True}
+            wrong = {name: message for name, message in answers.items() if message is not True}
             lines.append(f"  {path}: {wrong or 'answers as it should'}")
             good &= not wrong
         for row in document["table"]:
@@ -127,7 +127,7 @@ class Result:
             goal = document["goals"].get(key)
             kept = goal is None or report.met(value, goal)
             good &= kept
-            wanted = "" if goal is None else f" (goal {goal}: {'met' if kept else 'MISSED'})"
-            lines.append(f"  {key} = {value:g}{wanted}")
+            desired = "" if goal is None else f" (goal {goal}: {'met' if kept else 'MISSED'})"
+            lines.append(f"  {key} = {value:g}{desired}")
         lines.append("  verdict: " + ("good" if good else "NOT good"))
         return "\n".join(lines), good

@@ -52,7 +52,7 @@ def replay(arrivals: Sequence[float], sleep: Sleep, wake: float) -> Cost:
     measured: WakeStatus | None = None
     status: IdleStatus | None = None
 
-    def told(was: SleepState, now: SleepState, traffic: Traffic, at: float) -> IdleStatus | None:
+    def reported(was: SleepState, now: SleepState, traffic: Traffic, at: float) -> IdleStatus | None:
         moment = BEGIN + timedelta(seconds=at)
         return idle_status(_gate(status), sleep, was, now, Seen(traffic, measured, moment))
 
@@ -63,19 +63,19 @@ def replay(arrivals: Sequence[float], sleep: Sleep, wake: float) -> Cost:
         if gap > after:
             idle += after
             wakes += 1
-            quiet = Traffic(known=True, idle=timedelta(seconds=after), asked=timedelta(seconds=after))
-            status = told(AWAKE, DRAINING, quiet, before + after)
+            quiet = Traffic(known=True, idle=timedelta(seconds=after), requested=timedelta(seconds=after))
+            status = reported(AWAKE, DRAINING, quiet, before + after)
             took = round(wake)
             measured = WakeStatus(
                 depth=SleepDepth.WORKERS, start_time="", recent=[took], p50_seconds=took, p95_seconds=took
             )
-            status = told(WAKING, WAKING, Traffic(known=True, held=1, asked=timedelta(0)), now)
+            status = reported(WAKING, WAKING, Traffic(known=True, held=1, requested=timedelta(0)), now)
         else:
             idle += gap
             if gap >= SHORTEST_PAUSE.total_seconds():
                 pause = Pause(timedelta(seconds=gap), timedelta(0))
-                asked = Traffic(known=True, in_flight=1, asked=timedelta(0), pause=pause)
-                status = told(AWAKE, AWAKE, asked, now)
+                requested = Traffic(known=True, in_flight=1, requested=timedelta(0), pause=pause)
+                status = reported(AWAKE, AWAKE, requested, now)
         changes += status is not None and was is not None and status.after_idle != was
     return Cost(idle, wakes, wake, weight, changes)
 

@@ -36,6 +36,6 @@ def _send(
 ) -> bytes:
     connection.request(method, path, body, headers)
     answer = connection.getresponse()
-    said = answer.read()
-    assert answer.status < 300, said  # noqa: S101 -- no result without
-    return said
+    message = answer.read()
+    assert answer.status < 300, message  # noqa: S101 -- no result without
+    return message

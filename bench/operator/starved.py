@@ -149,15 +149,15 @@ def _one(admin: Admin, name: str) -> dict[str, float]:
     _soon(lambda: _serve_asks_for(admin, name) == 0)
 
     began = time.monotonic()
-    asked = _ask(admin, name)
+    requested = _ask(admin, name)
     _soon(lambda: _serve_asks_for(admin, name) == 1)
     _worker(admin, name, cluster, "second", _SCHEDULED)
     kuberay.status(name, cluster)
-    answer = asked.getresponse()
+    answer = requested.getresponse()
     woken = time.monotonic() - began
-    said = answer.read()
-    assert answer.status == 200, said  # noqa: S101 -- no result without
-    asked.close()
+    message = answer.read()
+    assert answer.status == 200, message  # noqa: S101 -- no result without
+    requested.close()
     admin.delete("LLMService", name)
     _clear(admin, name)
     return {"first_start": started, "wake": woken}
@@ -201,11 +201,11 @@ def _worker(admin: Admin, name: str, cluster: str, suffix: str, scheduled: dict[
     metadata = {"name": pod, "labels": labels}
     admin.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
     has_node = scheduled is _SCHEDULED
-    said = {
+    message = {
         "phase": "Running" if has_node else "Pending",
         "conditions": [scheduled, *([_READY] if has_node else [])],
     }
-    admin.merge("Pod", pod, {"status": said}, subresource="status")
+    admin.merge("Pod", pod, {"status": message}, subresource="status")
     return pod
 
 

@@ -212,19 +212,19 @@ async def _hour(
         run, began = _Run(), time.monotonic()
         limits = aiohttp.ClientTimeout(total=None)
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=limits) as session:
-            asked = [
+            requested = [
                 asyncio.create_task(_ask(session, ports[each.service], each, run, began)) for each in requests
             ]
             still = began
-            while not all(task.done() for task in asked):
+            while not all(task.done() for task in requested):
                 still = run.looks(still, moving=stage.moving)
                 if time.monotonic() > began + hour + OVERTIME_SECONDS:
                     break
                 await asyncio.sleep(LOOK_SECONDS)
             run.looks(still, moving=True)
-            for task in asked:
+            for task in requested:
                 task.cancel()
-            await asyncio.gather(*asked, return_exceptions=True)
+            await asyncio.gather(*requested, return_exceptions=True)
     return run, began
 
 

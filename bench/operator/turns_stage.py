@@ -190,8 +190,8 @@ class Stage:
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _answer(self, engine: Engine, request: web.Request) -> web.StreamResponse:
-        said = (await request.json())["prompt"]
-        number, _, seconds = said.removeprefix("request ").partition(" for ")
+        message = (await request.json())["prompt"]
+        number, _, seconds = message.removeprefix("request ").partition(" for ")
         if seconds:  # a probe of the operator takes no time
             async with engine.turn:
                 began = time.monotonic()

@@ -123,14 +123,14 @@ def run(python: Path, way: str, folder: Path, more: Mapping[str, str]) -> dict[s
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=_SECONDS)
+        message, _ = process.communicate(timeout=_SECONDS)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if process.returncode:
         raise RuntimeError(f"{way} ended with {process.returncode}")
-    found: dict[str, Any] = json.loads(said.strip().splitlines()[-1])
+    found: dict[str, Any] = json.loads(message.strip().splitlines()[-1])
     return found
 
 

@@ -97,15 +97,15 @@ class Follower:
         self._changed = self._pause = 0.0
         self.done = 0
 
-    def hear(self, said: Mapping[str, Any], now: float) -> None:
+    def hear(self, report: Mapping[str, Any], now: float) -> None:
         """Record a report, and its seconds after the start; an empty one means no report yet."""
-        if not said:
+        if not report:
             return
-        state = said["state"]
+        state = report["state"]
         passed = _STATES[: _STATES.index(state) + 1] if state in _STATES else _STATES
         for each in passed:
             self._reached.setdefault(each, now)
-        if (done := int(said.get("rows", {}).get("done", 0))) != self.done:
+        if (done := int(report.get("rows", {}).get("done", 0))) != self.done:
             self.done, self._pause, self._changed = done, now - self._changed, now
 
     def due(self, now: float) -> bool:
@@ -279,14 +279,14 @@ def _follow(process: Process, rows: int, kill_at: int | None) -> Attempt:
     follower, began, own = Follower(kill_at), time.monotonic(), 0.0
     while True:
         process.check()
-        said, now = _ask(), time.monotonic() - began
-        follower.hear(said, now)
+        reply, now = _ask(), time.monotonic() - began
+        follower.hear(reply, now)
         own = max(own, process.own_mib)
-        if said.get("state") == "Failed":
-            raise Failed(f"{process.name}: {said.get('message')}\n{tail(process.log)}")
-        if said.get("final") or follower.due(now):
+        if reply.get("state") == "Failed":
+            raise Failed(f"{process.name}: {reply.get('message')}\n{tail(process.log)}")
+        if reply.get("final") or follower.due(now):
             found = Attempt(rows, now, follower.start_seconds, process.peak_mib, own, follower.done)
-            if said.get("final"):
+            if reply.get("final"):
                 _ask("?heard=true")
             return found
         if now > _SECONDS:

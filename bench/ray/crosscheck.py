@@ -79,7 +79,7 @@ def _run(python: Path, model: Path, rounds: int, seconds: float) -> list[dict[st
         text=True,
     )
     try:
-        said, _ = process.communicate(timeout=_LIMIT_SECONDS)
+        message, _ = process.communicate(timeout=_LIMIT_SECONDS)
     finally:
         # Terminate instead of kill: the process ends the engine, which is in a separate session.
         if process.poll() is None:
@@ -87,7 +87,7 @@ def _run(python: Path, model: Path, rounds: int, seconds: float) -> list[dict[st
             process.wait()
     if process.returncode:
         raise RuntimeError(f"the measurement ended with {process.returncode}")
-    found: list[dict[str, Any]] = json.loads(said.strip().splitlines()[-1])
+    found: list[dict[str, Any]] = json.loads(message.strip().splitlines()[-1])
     return found
 
 

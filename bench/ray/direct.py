@@ -129,8 +129,8 @@ def _stand_ins(
                     ways = (stage.proxy, direct)
                     for way in ways if number % 2 == 0 else ways[::-1]:
                         window = Window(seconds, _RAMP_SECONDS)
-                        seen = _load(stage, way, vocabulary, clients * count, window, LENGTHS)
-                        yield {"round": number + 1, "pace": pace, "replicas": count, **seen}
+                        observed = _load(stage, way, vocabulary, clients * count, window, LENGTHS)
+                        yield {"round": number + 1, "pace": pace, "replicas": count, **observed}
     stage.rest()
 
 
@@ -152,8 +152,8 @@ def _tiny(stage: Stage, vocabulary: Sequence[tuple[str, int]], rounds: int) -> I
             for number in range(rounds):
                 for way in ways if number % 2 == 0 else ways[::-1]:
                     window = Window(TINY_SECONDS, _RAMP_SECONDS)
-                    seen = _load(stage, way, vocabulary, TINY_CLIENTS, window, TINY_LENGTHS, engine)
-                    yield {"round": number + 1, "engine": "vllm", **seen}
+                    observed = _load(stage, way, vocabulary, TINY_CLIENTS, window, TINY_LENGTHS, engine)
+                    yield {"round": number + 1, "engine": "vllm", **observed}
 
 
 @contextmanager
@@ -193,19 +193,22 @@ def _load(
     def look() -> cores.Used:
         return cores.used([*stage.processes(way), *(engine.processes() if engine else ())])
 
-    seen = load(way.address, stage.rendered.model, vocabulary, clients, window, look, lengths, stage.python)
+    observed = load(
+        way.address, stage.rendered.model, vocabulary, clients, window, look, lengths, stage.python
+    )
     # Requests that the replicas reject would go to Serve's proxy, the backup.
     strayed = (
-        way.name == "direct" and sum(seen["cores"].get(part, 0.0) for part in ("proxy", "ingress")) > _IDLE
+        way.name == "direct"
+        and sum(observed["cores"].get(part, 0.0) for part in ("proxy", "ingress")) > _IDLE
     )
-    if seen["errors"] or seen["wrong_lengths"] or strayed:
-        raise RuntimeError(f"{way.name}, {clients} clients: {seen}")
+    if observed["errors"] or observed["wrong_lengths"] or strayed:
+        raise RuntimeError(f"{way.name}, {clients} clients: {observed}")
     _say(
-        f"{way.name}, {clients} clients: {seen['tokens_per_second']:.0f} tokens/s, "
-        f"TTFT {seen['ttft_p50_ms']:.0f} ms, cores {seen['cores']}"
+        f"{way.name}, {clients} clients: {observed['tokens_per_second']:.0f} tokens/s, "
+        f"TTFT {observed['ttft_p50_ms']:.0f} ms, cores {observed['cores']}"
     )
     time.sleep(_REST_SECONDS)
-    return {"path": way.name, **seen}
+    return {"path": way.name, **observed}
 
 
 def measures(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:

@@ -36,7 +36,7 @@ class Paced:
         """Return the number of unfinished streams."""
         return len(self._streams)
 
-    async def tokens(self, wanted: int) -> AsyncGenerator[int, None]:
+    async def tokens(self, desired: int) -> AsyncGenerator[int, None]:
         """Yield the numbers of arriving tokens until their sum is `wanted`."""
         self._number += 1
         number, stream = self._number, _Stream()
@@ -44,9 +44,9 @@ class Paced:
         if self._stepping is None or self._stepping.done():
             self._stepping = asyncio.create_task(self._steps())
         try:
-            while wanted:
-                count = min(await stream.take(), wanted)
-                wanted -= count
+            while desired:
+                count = min(await stream.take(), desired)
+                desired -= count
                 self.chunks += 1
                 yield count
         finally:
@@ -91,7 +91,7 @@ def step_seconds(streams: int) -> float:
     return max(STEP_SECONDS, streams / TOKENS_PER_SECOND)
 
 
-async def answer(paced: Paced, model: str, wanted: int, prompt_tokens: int) -> AsyncGenerator[str, None]:
+async def answer(paced: Paced, model: str, desired: int, prompt_tokens: int) -> AsyncGenerator[str, None]:
     """Write a streamed chat completion like vLLM, with exactly `wanted` tokens."""
     head = {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
@@ -106,16 +106,16 @@ async def answer(paced: Paced, model: str, wanted: int, prompt_tokens: int) -> A
         "finish_reason": None,
     }
     yield _event({**head, "choices": [first], "prompt_token_ids": None})
-    left = wanted
-    async for count in paced.tokens(wanted):
+    left = desired
+    async for count in paced.tokens(desired):
         left -= count
         choice = {"index": 0, "delta": {"content": _WORD * count}, "logprobs": None}
         choice |= {"finish_reason": None if left else "length", "token_ids": None}
         yield _event({**head, "choices": [choice]})
     usage = {
         "prompt_tokens": prompt_tokens,
-        "total_tokens": prompt_tokens + wanted,
-        "completion_tokens": wanted,
+        "total_tokens": prompt_tokens + desired,
+        "completion_tokens": desired,
     }
     yield _event({**head, "choices": [], "usage": usage})
     yield "data: [DONE]\n\n"

@@ -150,12 +150,12 @@ class Stage:
 
     def _ports(self) -> list[int]:
         """Return the direct ports of the current replicas."""
-        said = {
+        message = {
             int(port)
             for log in (self.cluster.logs / "serve").glob("replica_*.log")
             for port in _PORT_SAID.findall(log.read_text(errors="replace"))
         }
-        return [port for port in sorted(said) if _listens(port)]
+        return [port for port in sorted(message) if _listens(port)]
 
 
 def _listens(port: int) -> bool:

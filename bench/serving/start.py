@@ -51,10 +51,10 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
         "RAY_prestart_worker_first_driver": "0",
         "RAY_raylet_start_wait_time_s": "120",
     }
-    python, told = ray_environment.python(), json.dumps(applications)
+    python, reported = ray_environment.python(), json.dumps(applications)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(  # noqa: S603 -- our own program
-            [str(python), "-m", "bench.serving.host", str(port), str(folder / "r"), told],
+            [str(python), "-m", "bench.serving.host", str(port), str(folder / "r"), reported],
             cwd=paths.REPOSITORY,
             env=environment,
             stdin=subprocess.PIPE,
@@ -73,12 +73,12 @@ def serving(applications: Mapping[str, Any], port: int, *more: Path) -> Iterator
 
 def _ready(process: "subprocess.Popen[str]", log: Path) -> None:
     """Wait until the process reports that it is ready; Ray prints other lines before."""
-    said: list[str] = []
+    report: list[str] = []
     while process.stdout and (line := process.stdout.readline()):
         if line == "READY\n":
             return
-        said.append(line)
-    raise RuntimeError("".join([*said, log.read_text()])[-4000:])
+        report.append(line)
+    raise RuntimeError("".join([*report, log.read_text()])[-4000:])
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

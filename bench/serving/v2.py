@@ -143,8 +143,8 @@ def _kserve(python: Path, port: int) -> Iterator[None]:
             while not _ready(port):
                 if process.poll() is not None or time.monotonic() > until:
                     log.seek(0)
-                    said = log.read().decode(errors="replace")[-_SAID:]
-                    raise RuntimeError(f"KServe's server did not start: {said}")
+                    message = log.read().decode(errors="replace")[-_SAID:]
+                    raise RuntimeError(f"KServe's server did not start: {message}")
                 time.sleep(0.2)
             yield
 

@@ -127,27 +127,27 @@ def references() -> Mapping[str, str]:
 
 def ensure(names: Iterable[str] = WANTED, report: Report | None = None) -> Mapping[str, str]:
     """Build and load the images missing in containerd, and return the full name of each image."""
-    wanted = {name: reference for name, reference in references().items() if name in set(names)}
+    desired = {name: reference for name, reference in references().items() if name in set(names)}
     report = report or Report()
-    _build(wanted, report)
-    for name, reference in wanted.items():
+    _build(desired, report)
+    for name, reference in desired.items():
         with _image_lock(name):
             if reference not in buildah.loaded():
                 with report.step(f"image {name} into containerd", expect_seconds=20):
                     buildah.load(reference)
-    return wanted
+    return desired
 
 
 def build(names: Iterable[str] = WANTED, report: Report | None = None) -> None:
     """Build images that are neither built nor in containerd; no running cluster is needed."""
-    wanted = {name: reference for name, reference in references().items() if name in set(names)}
-    _build(wanted, report or Report())
+    desired = {name: reference for name, reference in references().items() if name in set(names)}
+    _build(desired, report or Report())
 
 
-def _build(wanted: Mapping[str, str], report: Report) -> None:
+def _build(desired: Mapping[str, str], report: Report) -> None:
     """Build the missing images, two at a time."""
     all_recipes, base = recipes(), references()["base"]
-    missing = {name: reference for name, reference in wanted.items() if not _made(reference)}
+    missing = {name: reference for name, reference in desired.items() if not _made(reference)}
     if any(all_recipes[name].based for name in missing):
         with _image_lock("base"):
             if not buildah.stored(base):
@@ -243,12 +243,12 @@ def main() -> int:
     commands.add_parser("engine-args", help="the engine arguments of the vLLM in ray-cpu, as JSON")
     options = parser.parse_args()
     named = getattr(options, "names", "all")
-    wanted = WANTED if "all" in named else tuple(named)
+    desired = WANTED if "all" in named else tuple(named)
     try:
         if options.command == "build":
-            build(wanted)
+            build(desired)
         elif options.command == "load":
-            ensure(wanted)
+            ensure(desired)
         elif options.command == "engine-args":
             sys.stdout.write(engine_args())
         else:

@@ -40,23 +40,23 @@ def environment(report: Report, requirements: Path = IMAGE / "requirements.txt")
     """Install that part of the lock like the image does, if missing, and return the packages' folder."""
     if shutil.which("c++") is None:
         raise ClusterError("a C++ compiler is missing (on Debian: apt-get install g++)")
-    wanted = packages(requirements.read_text())
+    desired = packages(requirements.read_text())
     script = IMAGE / "cuda_home.py"
-    key = hashlib.sha256(f"{wanted}{script.read_text()}{platform.machine()}".encode()).hexdigest()[:12]
+    key = hashlib.sha256(f"{desired}{script.read_text()}{platform.machine()}".encode()).hexdigest()[:12]
     folder = _FOLDERS / key
     with lock("cuda"):
         if not folder.exists():
             with report.step("CUDA's compiler and FlashInfer, from the lock", expect_seconds=60):
-                _install(wanted, folder)
+                _install(desired, folder)
     return folder
 
 
-def _install(wanted: str, folder: Path) -> None:
+def _install(desired: str, folder: Path) -> None:
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     file = partial / "wanted.txt"
-    file.write_text(wanted)
+    file.write_text(desired)
     command: list[str | Path] = [
         buildah.uv(),
         "pip",

@@ -136,9 +136,9 @@ def _trees() -> tuple[int, list[Path]]:
 def _enable_controllers(tree: Path) -> None:
     """Enable the controllers of version 2: a group has the controllers that its parent delegates."""
     have = (tree / "cgroup.controllers").read_text().split()
-    wanted = " ".join(f"+{name}" for name in have if name in _PASSED_ON)
+    desired = " ".join(f"+{name}" for name in have if name in _PASSED_ON)
     try:
-        (tree / "cgroup.subtree_control").write_text(wanted)
+        (tree / "cgroup.subtree_control").write_text(desired)
     except OSError as error:
         # The root of a container's own namespace has processes, and then the kernel refuses.
         raise ClusterError(
@@ -146,7 +146,7 @@ def _enable_controllers(tree: Path) -> None:
         ) from None
     group = tree / ROOT[1:]
     group.mkdir(exist_ok=True)
-    (group / "cgroup.subtree_control").write_text(wanted)
+    (group / "cgroup.subtree_control").write_text(desired)
 
 
 def _set(group: Path, values: Mapping[str, int]) -> None:

@@ -18,9 +18,9 @@ _NOISE = re.compile(r"<\S+ object at 0x\w+>: ")
 _LIMIT = 160
 
 
-def cannot(what: str, said: str) -> str:
+def cannot(what: str, message: str) -> str:
     """Return the error line for a program's output if the network caused the failure, otherwise ""."""
-    for line in said.splitlines():
+    for line in message.splitlines():
         if _NO_NETWORK.search(line):
             words = " ".join(_NOISE.sub("", line).split())
             words = words if len(words) <= _LIMIT else f"…{words[-_LIMIT:]}"
@@ -34,9 +34,9 @@ def main(arguments: list[str]) -> int:
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)  # noqa: S603
     if done.returncode == 0:
         return 0
-    said = (done.stderr or done.stdout).strip()
-    last = said.splitlines()[-1] if said else f"exit status {done.returncode}"
-    print(f"make: {cannot(what, said) or f'{what} cannot be installed: {last}'}", file=sys.stderr)
+    report = (done.stderr or done.stdout).strip()
+    last = report.splitlines()[-1] if report else f"exit status {done.returncode}"
+    print(f"make: {cannot(what, report) or f'{what} cannot be installed: {last}'}", file=sys.stderr)
     return 1
 
 

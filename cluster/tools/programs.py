@@ -59,10 +59,10 @@ def run(
     except subprocess.TimeoutExpired:
         raise ClusterError(f"`{shown}` was not done after {timeout:.0f} s") from None
     if child.returncode:
-        said = errors.decode(errors="replace").strip()
-        if downloads and (unreachable := download.cannot(downloads, said)):
+        report = errors.decode(errors="replace").strip()
+        if downloads and (unreachable := download.cannot(downloads, report)):
             raise ClusterError(unreachable)
-        lines = said.splitlines()
+        lines = report.splitlines()
         raise ClusterError(f"`{shown}` failed: {lines[-1] if lines else f'exit status {child.returncode}'}")
     return output.decode(errors="replace")
 

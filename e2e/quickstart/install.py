@@ -86,7 +86,7 @@ def sample(target: Target, report: Report) -> None:
     report.say(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
     target.kubectl("apply", "-n", SAMPLE_NAMESPACE, "--server-side", "-f", str(SAMPLE))
     deadline = time.monotonic() + READY_SECONDS
-    stalled_since, said = None, ""
+    stalled_since, message = None, ""
     while (now := time.monotonic()) < deadline:
         service = target.get("-n", SAMPLE_NAMESPACE, "llmservice", SAMPLE_NAME) or {}
         conditions = {c["type"]: c for c in service.get("status", {}).get("conditions", [])}
@@ -95,9 +95,9 @@ def sample(target: Target, report: Report) -> None:
             "generation"
         )
         line = f"sample model: Ready={ready.get('status', 'Unknown')} {ready.get('message', '')}".rstrip()
-        if line != said:
+        if line != message:
             report.say(line)
-            said = line
+            message = line
         if ready.get("status") == "True" and current:
             return
         stalled = conditions.get("Stalled", {})
@@ -107,7 +107,7 @@ def sample(target: Target, report: Report) -> None:
             raise ClusterError(f"the sample model cannot start: {stalled.get('message', '')}")
         time.sleep(2)
     raise ClusterError(
-        f"the sample model is not ready after {READY_SECONDS // 60} minutes; last seen: {said}. "
+        f"the sample model is not ready after {READY_SECONDS // 60} minutes; last seen: {message}. "
         f"See: kubectl -n {SAMPLE_NAMESPACE} describe llm {SAMPLE_NAME}"
     )
 

@@ -71,7 +71,7 @@ def test_a_deleted_front_service_comes_back(kubernetes: Kubernetes, tiny: str) -
     before = kubernetes.get("service", tiny)
     assert before is not None
     kubernetes.delete("service", tiny)
-    after = eventually(lambda: kubernetes.get("service", tiny), lambda seen: seen is not None)
+    after = eventually(lambda: kubernetes.get("service", tiny), lambda observed: observed is not None)
     assert after is not None
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert after["spec"]["selector"] == before["spec"]["selector"]
@@ -83,13 +83,13 @@ def test_kubectl_scale_up_and_down(
     model = tiny_manifest["spec"]["models"][0]["name"]
     cluster = ray_cluster(kubernetes, tiny)
     kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=2")
-    eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 2, minutes=10)
+    eventually(lambda: replicas(kubernetes, tiny), lambda observed: observed == 2, minutes=10)
     with asked_all_the_time(client, model) as answers:
-        eventually(lambda: len(answers), lambda seen: seen >= 4)
+        eventually(lambda: len(answers), lambda observed: observed >= 4)
         kubernetes.target.kubectl("scale", "-n", NAMESPACE, "llm", tiny, "--replicas=1")
-        eventually(lambda: replicas(kubernetes, tiny), lambda seen: seen == 1, minutes=10)
+        eventually(lambda: replicas(kubernetes, tiny), lambda observed: observed == 1, minutes=10)
         # The pod that serves no requests is deleted when it has been idle.
-        eventually(lambda: len(workers(kubernetes, tiny)), lambda seen: seen == 1, minutes=5)
+        eventually(lambda: len(workers(kubernetes, tiny)), lambda observed: observed == 1, minutes=5)
     assert all(tokens > 0 for tokens in answers)
     assert ray_cluster(kubernetes, tiny) == cluster
 
@@ -104,9 +104,9 @@ def test_changed_engine_arguments_arrive_in_place(
     generation = (kubernetes.get("llm", tiny) or {})["metadata"]["generation"]
     eventually(
         lambda: (kubernetes.get("llm", tiny) or {})["status"],
-        lambda seen: (
-            seen["observedGeneration"] == generation
-            and {c["type"]: c["status"] for c in seen["conditions"]}["Ready"] == "True"
+        lambda observed: (
+            observed["observedGeneration"] == generation
+            and {c["type"]: c["status"] for c in observed["conditions"]}["Ready"] == "True"
         ),
         minutes=10,
     )

@@ -33,7 +33,7 @@ def reaches(kubernetes: Kubernetes, name: str, phase: str, number: int) -> dict[
     """Wait until the rollout has a phase and runs the revision with a number."""
     return eventually(
         lambda: rollout(kubernetes, name),
-        lambda seen: (seen.get("phase"), seen.get("currentRevisionNumber")) == (phase, number),
+        lambda observed: (observed.get("phase"), observed.get("currentRevisionNumber")) == (phase, number),
         minutes=10,
     )
 
@@ -55,8 +55,8 @@ def test_pods_are_replaced_under_load(
     began = time.monotonic()
     with asked_all_the_time(patient, tiny_manifest["spec"]["models"][0]["name"]) as answers:
         kubernetes.patch(tiny, {"spec": {"runtime": {"env": [{"name": "ROLLED", "value": "out"}]}}})
-        said = reaches(kubernetes, tiny, "Complete", before + 1)
-        assert said["strategy"] == "Replace"
+        message = reaches(kubernetes, tiny, "Complete", before + 1)
+        assert message["strategy"] == "Replace"
         assert ray_cluster(kubernetes, tiny) != first
         replaced = time.monotonic()
         _answers_more(answers)
@@ -107,9 +107,9 @@ def test_what_cannot_start_or_answer_goes_back_under_load(
     began = time.monotonic()
     with asked_all_the_time(patient, model["name"]) as answers:
         kubernetes.patch(tiny, {"spec": change(model)})
-        said = reaches(kubernetes, tiny, "RolledBack", before)
+        message = reaches(kubernetes, tiny, "RolledBack", before)
         back = time.monotonic()
-        assert words in said["message"]
+        assert words in message["message"]
         stalled = kubernetes.condition(tiny, "Stalled")
         assert (stalled["status"], stalled["reason"]) == ("True", "RolledBack")
         assert kubernetes.condition(tiny, "Ready")["status"] == "True"
@@ -127,5 +127,5 @@ def test_what_cannot_start_or_answer_goes_back_under_load(
 
 
 def _answers_more(answers: list[int]) -> None:
-    asked = len(answers)
-    eventually(lambda: len(answers), lambda seen: seen >= asked + 8)
+    requested = len(answers)
+    eventually(lambda: len(answers), lambda observed: observed >= requested + 8)

@@ -58,7 +58,9 @@ def spoil_weights(manifest: dict[str, Any]) -> None:
 
 def refused(kubernetes: Kubernetes, model: str) -> tuple[InternalServerError, datetime]:
     """Send a request to the service without weights until it is rejected; return the error and its time."""
-    address = eventually(lambda: kubernetes.get("service", NO_WEIGHTS), lambda seen: seen is not None) or {}
+    address = (
+        eventually(lambda: kubernetes.get("service", NO_WEIGHTS), lambda observed: observed is not None) or {}
+    )
     base = f"http://{address['spec']['clusterIP']}/v1"
     with OpenAI(base_url=base, api_key="none", max_retries=0, timeout=900) as waiting:
         # Until the gateways know a new service, no server is behind its address.
@@ -118,13 +120,13 @@ def test_condition_says_why(
     spoil(manifest)
     kubernetes.apply(manifest)
     try:
-        seen = eventually(
+        observed = eventually(
             lambda: kubernetes.condition("spoilt", condition),
-            lambda seen: seen.get("reason") == reason,
+            lambda observed: observed.get("reason") == reason,
             minutes=15,
         )
         for word in words:
-            assert word in seen["message"]
+            assert word in observed["message"]
         assert kubernetes.condition("spoilt", "Ready")["status"] != "True"
         assert ask(client, tiny_manifest["spec"]["models"][0]["name"]) > 0
     finally:
@@ -137,13 +139,13 @@ def test_who_waits_for_a_model_that_cannot_start_hears_why(
     """The answer has the engine's message and comes once the cause is known, not after the hold timeout."""
     stalled = eventually(
         lambda: kubernetes.condition(NO_WEIGHTS, "Stalled"),
-        lambda seen: seen.get("reason") == "ModelFailed",
+        lambda observed: observed.get("reason") == "ModelFailed",
         minutes=15,
     )
-    refusal, heard = waits.result(timeout=60)
+    refusal, received = waits.result(timeout=60)
     assert refusal.status_code == 503
     assert "no-such-model" in str(refusal)
-    assert (heard - datetime.fromisoformat(stalled["lastTransitionTime"])).total_seconds() < 10
+    assert (received - datetime.fromisoformat(stalled["lastTransitionTime"])).total_seconds() < 10
 
 
 def test_the_api_server_refuses_what_no_operator_needs_to_see(

@@ -99,7 +99,9 @@ def test_a_place_without_weights_is_told(kubernetes: Kubernetes, kept: Path, end
 
 def test_the_weights_are_copied_once(kubernetes: Kubernetes, kept: Path, endpoint: str, bucket: Path) -> None:
     kubernetes.apply(service(endpoint, "models/tiny-2"))
-    found = eventually(lambda: cache(kubernetes), lambda seen: seen.get("phase") == "Complete", minutes=4)
+    found = eventually(
+        lambda: cache(kubernetes), lambda observed: observed.get("phase") == "Complete", minutes=4
+    )
     there, here = bucket / BUCKET / "models" / "tiny-2", kept / found["path"]
     files = sorted(path.name for path in there.iterdir())
     assert found["bytes"] == sum(path.stat().st_size for path in there.iterdir())

@@ -31,7 +31,9 @@ def test_a_head_before_gpus_needs_no_cuda(
     kubernetes.apply(before_gpus(tiny_manifest))
     try:
         deployments = eventually(
-            lambda: serves(kubernetes), lambda seen: seen.get("OpenAiIngress") == "HEALTHY", minutes=10
+            lambda: serves(kubernetes),
+            lambda observed: observed.get("OpenAiIngress") == "HEALTHY",
+            minutes=10,
         )
         assert [state for name, state in deployments.items() if name != "OpenAiIngress"] == ["UPDATING"]
         found = images_of(kubernetes)

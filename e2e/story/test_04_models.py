@@ -154,10 +154,10 @@ def by(key: str, items: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {item[key]: item for item in items}
 
 
-def message(seen: dict[str, Any], model: str) -> str:
+def message(observed: dict[str, Any], model: str) -> str:
     """Return the status message of a model, or "" without one."""
-    said: str = by("name", seen.get("models", [])).get(model, {}).get("message", "")
-    return said
+    report: str = by("name", observed.get("models", [])).get(model, {}).get("message", "")
+    return report
 
 
 def have(
@@ -195,7 +195,7 @@ def test_both_models_are_ready_and_listed(kubernetes: Kubernetes, both: OpenAI) 
         lambda: {model["name"]: model["state"] for model in status(kubernetes)["models"]},
         lambda states: states == {FROM_IMAGE: "Ready", FROM_BUCKET: "Ready"},
     )
-    eventually(lambda: names(both), lambda seen: seen == {FROM_IMAGE, FROM_BUCKET, ONE})
+    eventually(lambda: names(both), lambda observed: observed == {FROM_IMAGE, FROM_BUCKET, ONE})
 
 
 def test_each_model_answers_with_its_own_weights(both: OpenAI, client: OpenAI) -> None:
@@ -229,10 +229,14 @@ def test_a_canary_that_does_as_well_gets_more_of_the_requests(
 ) -> None:
     say(both, FROM_BUCKET)
     kubernetes.apply(canary.route(NAME, FROM_IMAGE, FROM_BUCKET, run="1"))
-    eventually(lambda: canary.phase(canary.status(kubernetes), "1"), lambda seen: seen == "Progressing")
-    seen, statuses = canary.ask_until(kubernetes, lambda seen: canary.phase(seen, "1") == "Promoted")
+    eventually(
+        lambda: canary.phase(canary.status(kubernetes), "1"), lambda observed: observed == "Progressing"
+    )
+    observed, statuses = canary.ask_until(
+        kubernetes, lambda observed: canary.phase(observed, "1") == "Promoted"
+    )
     assert set(statuses) == {200}
-    assert [each["weight"] for each in seen["backends"]] == [40, 60]
+    assert [each["weight"] for each in observed["backends"]] == [40, 60]
 
 
 def test_a_model_that_nobody_asks_sleeps_alone(
@@ -247,7 +251,7 @@ def test_a_model_that_nobody_asks_sleeps_alone(
         "-l",
         f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={NAME},ray.io/node-type=worker",
     )
-    eventually(lambda: phases(kubernetes), lambda seen: seen.get(FROM_BUCKET) == "Asleep", minutes=3)
+    eventually(lambda: phases(kubernetes), lambda observed: observed.get(FROM_BUCKET) == "Asleep", minutes=3)
     eventually(lambda: kubernetes.names("pods", *workers), lambda pods: len(pods) == 1, minutes=3)
     assert phases(kubernetes) == {FROM_IMAGE: "Awake", FROM_BUCKET: "Asleep"}
     assert say(both, FROM_IMAGE) == from_image, "the other model continues to answer"
@@ -259,10 +263,12 @@ def test_a_canary_that_answers_errors_returns(
 ) -> None:
     """The canary sleeps, and its hold is too short for a wake: requests to it receive 503."""
     kubernetes.apply(canary.route(NAME, FROM_IMAGE, FROM_BUCKET, run="2"))
-    seen, statuses = canary.ask_until(kubernetes, lambda seen: canary.phase(seen, "2") == "RolledBack")
+    observed, statuses = canary.ask_until(
+        kubernetes, lambda observed: canary.phase(observed, "2") == "RolledBack"
+    )
     assert set(statuses) == {200, 503}
-    assert [each["weight"] for each in seen["backends"]] == [100, 0]
-    assert "errors: " in by("type", seen["conditions"])["Canary"]["message"]
+    assert [each["weight"] for each in observed["backends"]] == [100, 0]
+    assert "errors: " in by("type", observed["conditions"])["Canary"]["message"]
     # From then on, no client receives an error.
     with chat.connected(kubernetes.target, NAMESPACE, "llm", timeout=120) as client:
         for _ in range(10):
@@ -280,7 +286,7 @@ def test_its_requests_have_woken_it(kubernetes: Kubernetes, manifest: dict[str, 
 
 
 def test_base_and_adapter_are_listed_and_differ(kubernetes: Kubernetes, both: OpenAI) -> None:
-    eventually(lambda: states(kubernetes), lambda seen: seen == {ONE: "Ready"})
+    eventually(lambda: states(kubernetes), lambda observed: observed == {ONE: "Ready"})
     assert names(both) == {FROM_IMAGE, FROM_BUCKET, ONE}
     assert complete(both, FROM_IMAGE) != complete(both, ONE)
 
@@ -290,12 +296,14 @@ def test_adapters_come_and_go_and_nothing_restarts(
 ) -> None:
     before, base, one = pods(kubernetes), complete(both, FROM_IMAGE), complete(both, ONE)
     have(kubernetes, manifest, adapter(ONE, "one"), adapter(TWO, "two"))
-    eventually(lambda: states(kubernetes), lambda seen: seen == {ONE: "Ready", TWO: "Ready"}, minutes=4)
-    two = eventually(lambda: names(both), lambda seen: TWO in seen) and complete(both, TWO)
+    eventually(
+        lambda: states(kubernetes), lambda observed: observed == {ONE: "Ready", TWO: "Ready"}, minutes=4
+    )
+    two = eventually(lambda: names(both), lambda observed: TWO in observed) and complete(both, TWO)
     assert len({base, one, two}) == 3
     assert (complete(both, FROM_IMAGE), complete(both, ONE)) == (base, one)
     have(kubernetes, manifest, adapter(TWO, "two"))
-    eventually(lambda: names(both), lambda seen: seen == {FROM_IMAGE, FROM_BUCKET, TWO}, minutes=4)
+    eventually(lambda: names(both), lambda observed: observed == {FROM_IMAGE, FROM_BUCKET, TWO}, minutes=4)
     with pytest.raises(NotFoundError):
         complete(both, ONE)
     assert complete(both, TWO) == two
@@ -306,7 +314,9 @@ def test_one_with_too_high_a_rank_is_refused_and_the_base_stays_ready(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     have(kubernetes, manifest, adapter(TWO, "two"), adapter(LARGE, "rank-64"))
-    eventually(lambda: states(kubernetes), lambda seen: seen == {TWO: "Ready", LARGE: "Rejected"}, minutes=4)
+    eventually(
+        lambda: states(kubernetes), lambda observed: observed == {TWO: "Ready", LARGE: "Rejected"}, minutes=4
+    )
     status = (kubernetes.get("llm", NAME) or {})["status"]
     ready = next(each for each in status["conditions"] if each["type"] == "Ready")
     assert ready["status"] == "True"
@@ -321,7 +331,7 @@ def test_an_adapter_wakes_its_base_alone(
 ) -> None:
     two = complete(both, TWO)
     have(kubernetes, manifest, adapter(TWO, "two"), replicas={"min": 0, "downscaleToZeroDelay": "5s"})
-    eventually(lambda: states(kubernetes), lambda seen: seen.get(TWO) == "Asleep", minutes=5)
+    eventually(lambda: states(kubernetes), lambda observed: observed.get(TWO) == "Asleep", minutes=5)
     assert phases(kubernetes) == {FROM_IMAGE: "Asleep", FROM_BUCKET: "Awake"}
     assert names(both) == {FROM_IMAGE, FROM_BUCKET, TWO}
     assert complete(both, TWO) == two
@@ -335,11 +345,13 @@ def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
     models = copy.deepcopy(manifest["spec"]["models"])
     models[1]["source"] = f"s3://{BUCKET}/models/no-such-model"
     kubernetes.patch(NAME, {"spec": {"models": models}})
-    seen = eventually(
-        lambda: status(kubernetes), lambda seen: "no-such-model" in message(seen, FROM_BUCKET), minutes=4
+    observed = eventually(
+        lambda: status(kubernetes),
+        lambda observed: "no-such-model" in message(observed, FROM_BUCKET),
+        minutes=4,
     )
-    assert "no-such-model" not in message(seen, FROM_IMAGE)
-    ready = by("type", seen["conditions"])["Ready"]
+    assert "no-such-model" not in message(observed, FROM_IMAGE)
+    ready = by("type", observed["conditions"])["Ready"]
     assert ready["reason"] == "ModelFailed"
     assert FROM_BUCKET in ready["message"]
     assert FROM_IMAGE not in ready["message"]

@@ -45,7 +45,9 @@ def fall_asleep(kubernetes: Kubernetes, name: str, depth: str, after: str = "5s"
     """Set an idle time and a depth, and wait until the service sleeps."""
     kubernetes.patch(name, {"spec": {"sleep": {"afterIdle": after, "depth": depth}}})
     eventually(
-        lambda: service(kubernetes, name)["status"].get("sleepDepth"), lambda seen: seen == depth, minutes=5
+        lambda: service(kubernetes, name)["status"].get("sleepDepth"),
+        lambda observed: observed == depth,
+        minutes=5,
     )
 
 
@@ -79,12 +81,12 @@ def test_it_sleeps_without_a_ray_cluster_and_requests_wake_it(
 ) -> None:
     model = tiny_manifest["spec"]["models"][0]["name"]
     fall_asleep(kubernetes, tiny, "Cluster")
-    eventually(lambda: workers(kubernetes, tiny), lambda seen: not seen, minutes=5)
+    eventually(lambda: workers(kubernetes, tiny), lambda observed: not observed, minutes=5)
     # Accelerators first: a worker that outlives the head waits a minute for its return.
     assert pods(kubernetes, tiny, "head"), "the head outlives the workers"
-    eventually(lambda: kubernetes.names("rayservices,rayclusters"), lambda seen: not seen, minutes=5)
+    eventually(lambda: kubernetes.names("rayservices,rayclusters"), lambda observed: not observed, minutes=5)
     assert kubernetes.condition(tiny, "Ready")["status"] == "True", "asleep is healthy"
-    eventually(lambda: kubernetes.condition(tiny, "Active")["reason"], lambda seen: seen == "Asleep")
+    eventually(lambda: kubernetes.condition(tiny, "Active")["reason"], lambda observed: observed == "Asleep")
     base = base_url(kubernetes, tiny)
     with OpenAI(base_url=base, api_key="none", max_retries=0) as client:
         assert [each.id for each in client.models.list()] == [model], "a sleeping model is listed"

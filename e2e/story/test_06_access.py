@@ -90,12 +90,12 @@ def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
         kubernetes.patch(
             tiny, {"spec": {"access": {"apiKeys": [{"secretRef": {"name": secret, "key": "one"}}]}}}
         )
-        eventually(lambda: refused(kubernetes, tiny, model), lambda seen: seen, minutes=5)
+        eventually(lambda: refused(kubernetes, tiny, model), lambda observed: observed, minutes=5)
         kubernetes.target.kubectl(
             "rollout", "status", "-n", NAMESPACE, "deployment/daybreak-gateway", "--timeout=300s"
         )
         before = len(answers)
-        eventually(lambda: len(answers) + len(errors), lambda seen: seen > before + 5, minutes=5)
+        eventually(lambda: len(answers) + len(errors), lambda observed: observed > before + 5, minutes=5)
     finally:
         stop.set()
         thread.join(300)
@@ -114,7 +114,7 @@ def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
     assert KEY not in logs
 
     kubernetes.patch(tiny, {"spec": {"access": None}})
-    eventually(lambda: refused(kubernetes, tiny, model), lambda seen: not seen, minutes=5)
+    eventually(lambda: refused(kubernetes, tiny, model), lambda observed: not observed, minutes=5)
 
 
 def refused(kubernetes: Kubernetes, name: str, model: str) -> bool:

@@ -76,7 +76,7 @@ def test_it_sleeps_without_a_ray_cluster_and_one_request_wakes_it(
     kubernetes: Kubernetes, address: str
 ) -> None:
     patch(kubernetes, {"sleep": {"afterIdle": "3s", "depth": "Cluster"}})
-    eventually(lambda: status(kubernetes)["phase"], lambda seen: seen == "Asleep", minutes=3)
+    eventually(lambda: status(kubernetes)["phase"], lambda observed: observed == "Asleep", minutes=3)
     left = "rayservices,rayclusters,pods"
     eventually(lambda: owned(kubernetes, left), lambda found: not found, minutes=3)
     assert condition(kubernetes, "Ready")["status"] == "True", "asleep is healthy"
@@ -84,7 +84,7 @@ def test_it_sleeps_without_a_ray_cluster_and_one_request_wakes_it(
     wake = status(kubernetes)["gate"]["models"][0]["wake"]
     assert wake["depth"] == "Cluster"
     assert wake["seconds"] > 0
-    eventually(lambda: status(kubernetes)["phase"], lambda seen: seen == "Asleep", minutes=3)
+    eventually(lambda: status(kubernetes)["phase"], lambda observed: observed == "Asleep", minutes=3)
 
 
 def test_deleted_it_leaves_nothing(kubernetes: Kubernetes, address: str) -> None:

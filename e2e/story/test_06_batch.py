@@ -78,7 +78,7 @@ def ended(kubernetes: Kubernetes, name: str, minutes: float) -> dict[str, Any]:
     """Return the status of a batch at its end."""
     return eventually(
         lambda: status(kubernetes, name),
-        lambda seen: seen.get("phase") in ("Succeeded", "Failed"),
+        lambda observed: observed.get("phase") in ("Succeeded", "Failed"),
         minutes=minutes,
     )
 
@@ -182,13 +182,18 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
     eventually(lambda: is_asleep(kubernetes, tiny), bool, minutes=3)
     with (rows / "requests.jsonl").open("w") as file:
         for number in range(SERVICE_ROWS):
-            said = [{"role": "user", "content": f"Say {number}"}]
+            message = [{"role": "user", "content": f"Say {number}"}]
             # One after the other, each long enough that the batch still runs when its first part is detected.
-            body = {"messages": said, "max_tokens": 96, "ignore_eos": True}
-            asked = {"custom_id": f"c{number}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+            body = {"messages": message, "max_tokens": 96, "ignore_eos": True}
+            requested = {
+                "custom_id": f"c{number}",
+                "method": "POST",
+                "url": "/v1/chat/completions",
+                "body": body,
+            }
             if number == 3:
-                asked["url"] = "/v1/images"
-            file.write(json.dumps(asked) + "\n")
+                requested["url"] = "/v1/images"
+            file.write(json.dumps(requested) + "\n")
     kubernetes.apply(
         batch(
             "day",
@@ -208,7 +213,7 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "10m"}}})
     eventually(
         lambda: (status(kubernetes, "day").get("phase"), pod(kubernetes, "day", "head")),
-        lambda seen: seen == ("Suspended", ""),
+        lambda observed: observed == ("Suspended", ""),
         minutes=3,
     )
     kept = [each["columns"]["custom_id"] for each in lines(parts, "part-*.jsonl")]
@@ -225,9 +230,9 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
     assert Counter(by_part) == Counter(f"c{number}" for number in range(SERVICE_ROWS))
     results = lines(rows / "results", "output.jsonl")
     [error] = lines(rows / "results", "errors.jsonl")
-    wanted = {f"c{number}" for number in range(SERVICE_ROWS)} - {"c3"}
-    assert {each["custom_id"] for each in results} == wanted
-    assert len(results) == len(wanted)
+    desired = {f"c{number}" for number in range(SERVICE_ROWS)} - {"c3"}
+    assert {each["custom_id"] for each in results} == desired
+    assert len(results) == len(desired)
     bodies = [ChatCompletion.model_validate(each["response"]["body"]) for each in results]
     assert all(each.choices[0].message.content for each in bodies)
     assert (error["custom_id"], error["error"]["code"]) == ("c3", "row_failed")
@@ -236,7 +241,7 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
 @pytest.mark.long
 def test_embeddings(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
     (rows / "texts.csv").write_text("text\n" + "".join(f"number {n}\n" for n in range(100)))
-    wanted = batch(
+    desired = batch(
         "vectors",
         model=MODEL,
         input={"uri": f"pvc://{CLAIM}/texts.csv"},
@@ -244,7 +249,7 @@ def test_embeddings(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
         prompt="{{ text }}",
         task="embed",
     )
-    kubernetes.apply(wanted)
+    kubernetes.apply(desired)
     found = ended(kubernetes, "vectors", minutes=6)
     assert (found["phase"], found["progress"]) == ("Succeeded", "100/100"), found
     written = lines(rows / "vectors", "part-*.jsonl")

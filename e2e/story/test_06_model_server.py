@@ -71,7 +71,7 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
         words = ("modelserver", NAME, "--type=merge", "-p", json.dumps(patch))
         kubernetes.target.kubectl("patch", "-n", NAMESPACE, *words)
 
-    wanted, ready, sent = Event(), Event(), count()
+    desired, ready, sent = Event(), Event(), count()
 
     def client(enough: Event) -> list[str | None]:
         answers: list[str | None] = []
@@ -90,17 +90,17 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
     autoscale(downscale_delay="1h")
     with ThreadPoolExecutor(CLIENTS) as pool:
         # One client continues while the second replica starts, on a machine of two cores.
-        clients = [pool.submit(client, each) for each in (ready, *[wanted] * (CLIENTS - 1))]
+        clients = [pool.submit(client, each) for each in (ready, *[desired] * (CLIENTS - 1))]
         try:
             decided = eventually(
                 lambda: status(kubernetes).get("autoscaling") or {},
-                lambda said: said.get("replicas") == 2,
+                lambda message: message.get("replicas") == 2,
                 minutes=4,
             )
-            wanted.set()
+            desired.set()
             eventually(lambda: status(kubernetes)["replicas"], lambda there: there == 2, minutes=8)
         finally:
-            wanted.set()
+            desired.set()
             ready.set()
         answers = [answer for each in clients for answer in each.result()]
     assert decided
@@ -125,7 +125,7 @@ def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes
     assert tally.connections <= AT_ONCE, "no connection was closed during the storm"
     assert {"Awake", "Draining", "Asleep", "Waking"} <= {phase for phase, _ in tally.waves}
     assert tally.turned_round, tally.phases
-    eventually(lambda: pods(kubernetes), lambda seen: not seen, minutes=3)
+    eventually(lambda: pods(kubernetes), lambda observed: not observed, minutes=3)
     assert condition(kubernetes, "Ready")["status"] == "True", "asleep is healthy"
     with OpenAI(base_url=server, api_key="none", max_retries=0) as client:
         assert [each.id for each in client.models.list()] == [MODEL], "a sleeping model is listed"

@@ -76,7 +76,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     assert "Running" in shown
     found = eventually(
         lambda: status(kubernetes, "tune"),
-        lambda seen: seen.get("phase") in ("Succeeded", "Failed"),
+        lambda observed: observed.get("phase") in ("Succeeded", "Failed"),
         minutes=10,
     )
     assert found["phase"] == "Succeeded", found
@@ -134,7 +134,7 @@ def test_the_service_itself_is_measured_where_that_is_allowed(
     )
     found = eventually(
         lambda: status(kubernetes, "look"),
-        lambda seen: seen.get("phase") in ("Succeeded", "Failed"),
+        lambda observed: observed.get("phase") in ("Succeeded", "Failed"),
         minutes=8,
     )
     assert found["phase"] == "Succeeded", found

@@ -176,9 +176,9 @@ def _figure(value: float) -> str:
 def row(key: str, value: float, goal: report.Goal | None) -> str:
     """Return the table row of a measure."""
     words = {"max": "at most", "min": "at least"}
-    wanted = " and ".join(f"{words[kind]} {limit:g}" for kind, limit in (goal or {}).items())
+    desired = " and ".join(f"{words[kind]} {limit:g}" for kind, limit in (goal or {}).items())
     missed = "" if goal is None or report.met(value, goal) else ": **missed**"
-    return f"| {key} | {_figure(value)} | {wanted}{missed} |"
+    return f"| {key} | {_figure(value)} | {desired}{missed} |"
 
 
 def _result(name: str) -> Path:

@@ -126,15 +126,15 @@ def sections(root: type[ApiModel], schema: Schema, known: Collection[type[ApiMod
 
     Types in `known` have a section on another page.
     """
-    waiting, seen = [(root, schema)], {root, *known}
+    waiting, observed = [(root, schema)], {root, *known}
     while waiting:
         model, below = waiting.pop(0)
         yield _section(model, below)
         fresh = []
         for name, field in model.model_fields.items():
             child = _model_of(field.annotation)
-            if child is not None and child not in seen:
-                seen.add(child)
+            if child is not None and child not in observed:
+                observed.add(child)
                 part = below["properties"][field.alias or name]
                 fresh.append((child, part.get("items", part)))
         waiting = fresh + waiting

@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 RULES = Path(__file__).with_name("rules.toml")
 BASELINE = Path(__file__).with_name("baseline.json")
 _GENERATED = re.compile(
-    r"docs/(?:.*-?api|benchmarks|versions|metrics|responses|comparison)\.md|docs/decisions/README\.md"
+    r"docs/(?:.*-?api|benchmarks|versions|metrics|responses)\.md|docs/decisions/README\.md"
     r"|operator/src/daybreak/gateway/variables\.md|.*request_fields\.json|charts/daybreak/README\.md"
     r"|charts/.*/crds/.*|manifests/base/.*|.*__snapshots__.*|bench/results/.*|.*\.schema\.json|.*sbom.*|scripts/prose/.*"
     r"|tests/unit/prose/.*|.*pod_schema\.json|.*engine_args\.json|requirements/.*|.*requirements\.txt"

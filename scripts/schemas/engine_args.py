@@ -244,17 +244,17 @@ def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
     """
     arguments: dict[str, dict[str, object]] = {}
     known = {**OWNED, **REFUSED}
-    seen = set()
+    observed = set()
     for cls, free in ((engine, None), (frontend, FRONTEND_USED)):
         hints = typing.get_type_hints(cls, localns=_Names(cls.__module__), include_extras=True)
         for field in dataclasses.fields(cls):
-            seen.add(field.name)
+            observed.add(field.name)
             if field.name.startswith("_") or field.name in known or field.name in arguments:
                 continue
             if free is not None and field.name not in free:
                 raise SystemExit(f"{field.name} of {cls.__name__} is new; add it to FRONTEND_USED or REFUSED")
             arguments[field.name] = describe(field, hints[field.name])
-    if gone := (set(known) | FRONTEND_USED) - seen:
+    if gone := (set(known) | FRONTEND_USED) - observed:
         raise SystemExit(f"vLLM no longer has {', '.join(sorted(gone))}; remove them from this script")
     return arguments
 
@@ -262,13 +262,13 @@ def collect(engine: type, frontend: type) -> dict[str, dict[str, object]]:
 def accelerator_types() -> list[str]:
     """Return the sorted accelerators that Ray counts as GPUs, the resource in the bundles of a replica."""
     module = importlib.import_module("ray.util.accelerators.accelerators")
-    wanted = {
+    desired = {
         value
         for name, value in vars(module).items()
         if isinstance(value, str) and not name.startswith("_") and not _NO_GPU.match(value)
     }
     # Ray Serve LLM accepts A10 as a name of A10G.
-    return sorted(wanted | {"A10"})
+    return sorted(desired | {"A10"})
 
 
 def render(document: dict[str, object]) -> str:

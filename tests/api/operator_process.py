@@ -155,7 +155,7 @@ class OperatorProcess:
         for line in self.page(f"/metrics?name[]={name}").splitlines():
             series, _, value = line.rpartition(" ")
             if series.split("{")[0] == name and all(
-                f'{key}="{wanted}"' in series for key, wanted in labels.items()
+                f'{key}="{desired}"' in series for key, desired in labels.items()
             ):
                 total += float(value)
         return total

@@ -52,14 +52,14 @@ class Subject:
         """Return a condition; empty when it is not there."""
         return next((each for each in self.status(admin).get("conditions", ()) if each["type"] == kind), {})
 
-    def phase(self, admin: Admin, wanted: str) -> dict[str, Any]:
+    def phase(self, admin: Admin, desired: str) -> dict[str, Any]:
         """Return the status, once it has that phase."""
 
         def there() -> dict[str, Any] | None:
             found = self.status(admin)
-            return found if found.get("phase") == wanted else None
+            return found if found.get("phase") == desired else None
 
-        return eventually(f"phase {wanted}", there)
+        return eventually(f"phase {desired}", there)
 
     def stalled(self, admin: Admin, reason: str) -> str:
         """Return the message, once it is stalled for that reason."""

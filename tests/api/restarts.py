@@ -51,7 +51,7 @@ def killed_around_each_write(
     alone: Start,
     objects: int,
     done: Callable[[], Any],
-    told: Callable[[], Any],
+    reported: Callable[[], Any],
     kept: Callable[[], Any],
 ) -> None:
     """Kill operators, then start one more and check that it has nothing to do.
@@ -64,7 +64,7 @@ def killed_around_each_write(
     last.start()
     last.wait_ready()
     eventually("a reconcile", lambda: last.metric("daybreak_reconciles_total", outcome="done") >= 1)
-    eventually("a status", told)
+    eventually("a status", reported)
     assert kept() == before
 
 

@@ -79,11 +79,11 @@ def group(*numbers: int, size: int = 2) -> list[str]:
     return sorted(f"{SET}-{number}{f'-{at}' if at else ''}" for number in numbers for at in range(size))
 
 
-def there(admin: Admin, wanted: list[str], image: str = "engine:1") -> Callable[[], bool]:
+def there(admin: Admin, desired: list[str], image: str = "engine:1") -> Callable[[], bool]:
     """Return a check that the server's pods are these, ready, and of an image."""
 
     def look() -> bool:
-        return all(map(ready, pods(admin))) and images(admin) == dict.fromkeys(wanted, image)
+        return all(map(ready, pods(admin))) and images(admin) == dict.fromkeys(desired, image)
 
     return look
 
@@ -155,14 +155,14 @@ def test_a_change_replaces_all_groups(player: Player, change: dict[str, Any]) ->
     assert set(images(admin).values()) == {"engine:1"}, "a request is on its way"
     assert len(pods(admin)) == 4
     player.traffic(held=1)
-    seen: set[tuple[str, ...]] = set()
+    observed: set[tuple[str, ...]] = set()
 
     def done() -> bool:
-        seen.add(tuple(sorted(set(images(admin).values()))))
+        observed.add(tuple(sorted(set(images(admin).values()))))
         return bool(CHAT.status(admin)["rollout"]["phase"] == "Complete")
 
     eventually("rolled out", done, pause=0.02)
-    assert ("engine:1", "engine:2") not in seen, "none comes before all have gone"
+    assert ("engine:1", "engine:2") not in observed, "none comes before all have gone"
     assert player.reaches("Awake", "Open")
     eventually("its groups", there(admin, group(0, 1, size=change.get("nodes", 2)), "engine:2"))
     assert CHAT.status(admin)["rollout"]["strategy"] == "Replace"

@@ -168,7 +168,7 @@ async def test_one_for_embeddings_answers_too(gateway: Bench, tmp_path: Path) ->
         await one.start()
         assert await one.answers() == (True, "")
         await opened(gateway, one)
-        asked = {"model": "tiny", "input": "Hello"}
-        async with gateway.clients.post(f"{gateway.url}/v1/embeddings", json=asked) as answer:
+        requested = {"model": "tiny", "input": "Hello"}
+        async with gateway.clients.post(f"{gateway.url}/v1/embeddings", json=requested) as answer:
             assert answer.status == 200
             assert len((await answer.json())["data"][0]["embedding"]) == 256

@@ -113,22 +113,22 @@ def shown(file: bytes | str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
-def said(words: str) -> dict[str, Any]:
+def read_message(words: str) -> dict[str, Any]:
     """Words as a part of a message."""
     return {"type": "text", "text": words}
 
 
 MESSAGES: Mapping[str, tuple[Any, str]] = {
     "none": ("Hello", ANSWERED),
-    "one": ([shown(RED), said("what?")], ANSWERED),
-    "two": ([shown(RED), said("and"), shown(BLUE), said("?")], ANSWERED),
-    "swapped": ([shown(BLUE), said("and"), shown(RED), said("?")], ANSWERED),
+    "one": ([shown(RED), read_message("what?")], ANSWERED),
+    "two": ([shown(RED), read_message("and"), shown(BLUE), read_message("?")], ANSWERED),
+    "swapped": ([shown(BLUE), read_message("and"), shown(RED), read_message("?")], ANSWERED),
     "nine": ([shown(RED)] * 9, ANSWERED),
     "forty large": ([shown(drawn(size=(900, 900)))] * 40, "maximum model length of 1024"),
     "second cut": ([shown(RED), shown(RED[:60])], "image 2 of 2 cannot be read"),
     "elsewhere": ([shown("https://127.0.0.1:1/x.png")], "not fetched"),
     "place without an image": ("is <|image_pad|> this?", ANSWERED),
-    "more places than images": ([shown(RED), said("<|image_pad|>")], ANSWERED),
+    "more places than images": ([shown(RED), read_message("<|image_pad|>")], ANSWERED),
     "sound": ([{"type": "input_audio", "input_audio": {}}], "a part of type input_audio"),
 }
 
@@ -187,9 +187,9 @@ class Batches:
             self._judge(name, row, expected.get(row["name"], ANSWERED))
         return {row["name"]: row["response"] or "" for row in rows}
 
-    def _judge(self, name: str, row: Mapping[str, Any], wanted: str) -> None:
+    def _judge(self, name: str, row: Mapping[str, Any], desired: str) -> None:
         error = row["error"] or ""
-        fine = bool(re.search(wanted, error)) if wanted else not error and bool(row["response"])
+        fine = bool(re.search(desired, error)) if desired else not error and bool(row["response"])
         print(f"{name:9} {row['name']:24} {'' if fine else 'WRONG '}{error[:120] or repr(row['response'])}")
         if not fine:
             self.wrong.append(f"{name}: {row['name']}: {error or 'answered'}")

@@ -76,37 +76,37 @@ def somebody(policed: ControlPlane) -> Hands:
 
 @pytest.mark.parametrize("sample", services())
 def test_what_the_operator_writes_for_a_service_is_admitted(operator: Hands, sample: Manifest) -> None:
-    wanted = objects(sample)
-    operator.create(*wanted)
-    operator.apply(*wanted)
+    desired = objects(sample)
+    operator.create(*desired)
+    operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", batches())
 def test_what_the_operator_writes_for_a_batch_is_admitted(operator: Hands, sample: Manifest) -> None:
-    wanted = of_batch(sample, MODELS)
-    operator.create(*wanted)
-    operator.apply(*wanted)
+    desired = of_batch(sample, MODELS)
+    operator.create(*desired)
+    operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", benchmarks())
 def test_what_the_operator_writes_for_a_benchmark_is_admitted(operator: Hands, sample: Manifest) -> None:
-    wanted = [*of_benchmark(sample, MODELS), of_a_report(sample)]
-    operator.create(*wanted)
-    operator.apply(*wanted)
+    desired = [*of_benchmark(sample, MODELS), of_a_report(sample)]
+    operator.create(*desired)
+    operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", servers())
 def test_what_the_operator_writes_for_a_model_server_is_admitted(operator: Hands, sample: Manifest) -> None:
-    wanted = of_server(sample, MODELS)
-    operator.create(*wanted)
-    operator.apply(*wanted)
+    desired = of_server(sample, MODELS)
+    operator.create(*desired)
+    operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", applications())
 def test_what_the_operator_writes_for_an_application_is_admitted(operator: Hands, sample: Manifest) -> None:
-    wanted = of_application(sample, MODELS)
-    operator.create(*wanted)
-    operator.apply(*wanted)
+    desired = of_application(sample, MODELS)
+    operator.create(*desired)
+    operator.apply(*desired)
 
 
 def test_the_own_address_of_a_route_is_admitted(operator: Hands) -> None:
@@ -119,10 +119,10 @@ def test_the_own_address_of_a_route_is_admitted(operator: Hands) -> None:
 
 
 def test_the_gateway_is_admitted(operator: Hands) -> None:
-    wanted = gateway(MODELS, WORKLOADS, PLATFORM, {"keys", "more"})
-    wanted = [m for m in wanted if m["kind"] != "RoleBinding"] + [of_gateway("RoleBinding")]
-    operator.create(*wanted)
-    operator.apply(*wanted)
+    desired = gateway(MODELS, WORKLOADS, PLATFORM, {"keys", "more"})
+    desired = [m for m in desired if m["kind"] != "RoleBinding"] + [of_gateway("RoleBinding")]
+    operator.create(*desired)
+    operator.apply(*desired)
 
 
 @pytest.mark.parametrize("word", HOST)

@@ -32,8 +32,8 @@ def test_every_object_is_accepted(plane: ControlPlane, helm: Helm, options: tupl
     for name in (NAMESPACE, *yaml.safe_load(EVERYTHING.read_text())["watch"]["namespaces"]):
         make_namespace(plane, name)
     manifests = helm.template(*options)
-    said = would_accept(plane, manifests)
-    assert len(said.splitlines()) == len(manifests)
+    report = would_accept(plane, manifests)
+    assert len(report.splitlines()) == len(manifests)
 
 
 def test_a_field_that_does_not_exist_would_be_noticed(plane: ControlPlane, rendered: list[Manifest]) -> None:
@@ -188,8 +188,8 @@ def test_what_the_operator_may_not_do(plane: ControlPlane, cluster_helm: Helm, m
 def test_argo_cds_own_crd_takes_the_applications(plane: ControlPlane) -> None:
     make_namespace(plane, "argocd")
     manifests = [yaml.safe_load(file.read_text()) for file in sorted(ARGOCD.glob("*.yaml"))]
-    said = would_accept(plane, manifests)
-    assert said.count("application.argoproj.io/") == 4
+    message = would_accept(plane, manifests)
+    assert message.count("application.argoproj.io/") == 4
     wrong = copy.deepcopy(manifests)
     next(m for m in wrong if m["kind"] == "Application")["spec"]["syncPolicy"]["syncOption"] = []
     with pytest.raises(ClusterError, match="syncOption"):

@@ -30,8 +30,8 @@ def documents(file: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.glob("*.yaml")))
 def test_the_api_server_takes_them(plane: ControlPlane, file: str) -> None:
-    said = plane.kubectl("apply", "--server-side", "--validate=strict", "-f", str(FOLDER / file))
-    assert said.count("serverside-applied") == len(documents(file)) > 0
+    output = plane.kubectl("apply", "--server-side", "--validate=strict", "-f", str(FOLDER / file))
+    assert output.count("serverside-applied") == len(documents(file)) > 0
 
 
 def test_it_would_notice(plane: ControlPlane) -> None:

@@ -84,8 +84,8 @@ def kubeconform(schemas: Path, text: str) -> dict[str, Any]:
     """Check YAML documents. Raises ToolFailed with the errors, an unknown kind included."""
     location = f"{schemas}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
     options = ("-strict", "-summary", "-output=json", f"-schema-location={location}")
-    said = run(program("kubeconform"), *options, "-", stdin=text)
-    summary: dict[str, Any] = json.loads(said)["summary"]
+    message = run(program("kubeconform"), *options, "-", stdin=text)
+    summary: dict[str, Any] = json.loads(message)["summary"]
     return summary
 
 

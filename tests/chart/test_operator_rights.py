@@ -193,9 +193,9 @@ def test_the_operator_can_do_all_that_it_does(
 
 def test_the_operator_can_do_all_that_a_batch_needs(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
-    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "batch.yaml").read_text())
-    name = wanted["metadata"]["name"]
-    admin.create(wanted)
+    desired = yaml.safe_load((ROOT / "manifests" / "samples" / "batch.yaml").read_text())
+    name = desired["metadata"]["name"]
+    admin.create(desired)
     eventually("a RayJob", lambda: admin.get("RayJob", name))
     eventually("a status", lambda: (admin.get("LLMBatch", name).get("status") or {}).get("jobHash"))
     admin.merge("LLMBatch", name, {"spec": {"activeDeadline": "1h"}})
@@ -214,9 +214,9 @@ def test_the_operator_can_do_all_that_a_batch_needs(admin: Admin, operator: Oper
 
 def test_the_operator_can_do_all_that_a_benchmark_needs(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
-    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "load-test.yaml").read_text())
-    name = wanted["metadata"]["name"]
-    admin.create(wanted)
+    desired = yaml.safe_load((ROOT / "manifests" / "samples" / "load-test.yaml").read_text())
+    name = desired["metadata"]["name"]
+    admin.create(desired)
     eventually("a Job", lambda: admin.get("Job", f"{name}-benchmark"))
     eventually("a status", lambda: (admin.get("LLMBenchmark", name).get("status") or {}).get("jobHash"))
     admin.merge("LLMBenchmark", name, {"spec": {"suspend": True}})
@@ -232,9 +232,9 @@ def test_the_operator_can_do_all_that_a_model_server_needs(
     admin: Admin, operator: OperatorProcess, answers: Path
 ) -> None:
     before = forbidden(admin)
-    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "model-server.yaml").read_text())
-    name = wanted["metadata"]["name"]
-    admin.create(wanted)
+    desired = yaml.safe_load((ROOT / "manifests" / "samples" / "model-server.yaml").read_text())
+    name = desired["metadata"]["name"]
+    admin.create(desired)
     eventually("a Deployment", lambda: admin.get("Deployment", f"{name}-server"))
     eventually("a gateway", lambda: admin.get("Deployment", "daybreak-gateway"))
     eventually("a status", lambda: (admin.get("ModelServer", name).get("status") or {}).get("gate"))
@@ -255,9 +255,9 @@ def test_the_operator_can_do_all_that_a_model_server_needs(
 def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
     sample = (ROOT / "manifests" / "samples" / "application.yaml").read_text()
-    code, wanted = yaml.safe_load_all(sample)
-    name = wanted["metadata"]["name"]
-    admin.create(wanted)
+    code, desired = yaml.safe_load_all(sample)
+    name = desired["metadata"]["name"]
+    admin.create(desired)
     eventually("its code is missed", lambda: condition(admin.get("ServeApplication", name), "Stalled"))
     assert condition(admin.get("ServeApplication", name), "Stalled")["reason"] == "CodeNotFound"
     admin.create(code)
@@ -277,9 +277,9 @@ def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operato
 
 def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
-    wanted = yaml.safe_load((ROOT / "manifests" / "samples" / "route.yaml").read_text())
-    name = wanted["metadata"]["name"]
-    admin.create(wanted)
+    desired = yaml.safe_load((ROOT / "manifests" / "samples" / "route.yaml").read_text())
+    name = desired["metadata"]["name"]
+    admin.create(desired)
     eventually("a status", lambda: (admin.get("LLMRoute", name).get("status") or {}).get("names"))
     eventually("an event", lambda: "BackendNotFound" in {event["reason"] for event in admin.list("Event")})
     assert forbidden(admin) == before

@@ -88,10 +88,10 @@ def test_the_reader_of_the_story_sees_what_kubectl_sees(plane: ControlPlane) -> 
         printed = plane.kubectl("get", "-n", "default", kinds, *which, "-o", "name").split()
         assert sorted(reader.names("default", kinds, *which)) == sorted(printed)
     for words in (["things", "one"], ["cm", "seen"], ["node", "big"]):
-        seen = json.loads(plane.kubectl("get", "-n", "default", *words, "-o", "json"))
+        observed = json.loads(plane.kubectl("get", "-n", "default", *words, "-o", "json"))
         found = reader.get("default", *words)
         assert found is not None
-        assert found["metadata"]["uid"] == seen["metadata"]["uid"]
+        assert found["metadata"]["uid"] == observed["metadata"]["uid"]
     found = reader.get("default", "thing", "-l", "a=b")
     assert found is not None
     assert [each["metadata"]["name"] for each in found["items"]] == ["one"]

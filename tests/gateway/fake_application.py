@@ -13,7 +13,7 @@ class FakeApplication:
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
-        self.seen: Counter[tuple[str, str]] = Counter()
+        self.observed: Counter[tuple[str, str]] = Counter()
         """How often each method and path has arrived."""
         self.bodies: list[bytes] = []
         """Bodies, in the order of their arrival."""
@@ -40,7 +40,7 @@ class FakeApplication:
         return web.Response(text="success")
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        self.seen[request.method, request.raw_path] += 1
+        self.observed[request.method, request.raw_path] += 1
         if request.headers.get("Upgrade") == "websocket":
             socket = web.WebSocketResponse()
             await socket.prepare(request)

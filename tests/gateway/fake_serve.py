@@ -20,7 +20,7 @@ class FakeServe:
         self._health_path = health
         self._host = host
         self._port = port
-        self.seen: Counter[str] = Counter()
+        self.observed: Counter[str] = Counter()
         """How often each request, by its X-Request-Id, has arrived."""
         self.whole: Counter[str] = Counter()
         """Number of completely received requests, by their X-Request-Id."""
@@ -72,7 +72,7 @@ class FakeServe:
         if request.path.startswith("/-/") and not request.path.startswith(f"{self._health_path}/"):
             return web.json_response({"detail": "Not Found"}, status=404)
         name = request.headers["X-Request-Id"]
-        self.seen[name] += 1
+        self.observed[name] += 1
         self.paths[name] = request.path
         self.headers = {name.lower(): value for name, value in request.headers.items()}
         size = 0
@@ -96,7 +96,7 @@ class FakeServe:
         return socket
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        self.seen[request.headers["X-Request-Id"]] += 1
+        self.observed[request.headers["X-Request-Id"]] += 1
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
         self.streams += 1
@@ -126,7 +126,7 @@ class BrokenServe:
 
     def __init__(self, manner: Manner) -> None:
         self.manner = manner
-        self.seen = 0
+        self.observed = 0
         """Requests that have arrived, health checks left out."""
 
     async def __aenter__(self) -> Self:
@@ -143,7 +143,7 @@ class BrokenServe:
             if head.startswith(b"GET /-/healthz"):
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
                 return
-            self.seen += 1
+            self.observed += 1
             if self.manner is Manner.RUBBISH:
                 writer.write(b"rubbish\r\n\r\n")
             elif self.manner is Manner.RESETS:

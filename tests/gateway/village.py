@@ -14,10 +14,10 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.agent.programmer import Programmer
+from daybreak.gateway.desired.gates import Ports
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
-from daybreak.gateway.wanted.gates import Ports
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report
@@ -194,9 +194,11 @@ class Village:
         async with self.clients.post(url, data=body, headers={"X-Request-Id": "stream"}) as answer:
             return await answer.read()
 
-    def seen(self) -> dict[str, Counter[str]]:
+    def observed(self) -> dict[str, Counter[str]]:
         """Return the requests that each replica has had, and Serve's proxy under `proxy`."""
-        return {name: serve.seen for name, serve in self.replicas.items()} | {"proxy": self.proxy.seen}
+        return {name: serve.observed for name, serve in self.replicas.items()} | {
+            "proxy": self.proxy.observed
+        }
 
 
 @asynccontextmanager

@@ -49,13 +49,13 @@ def started(engine: str, model: dict[str, Any], **more: Any) -> str:
     made = deployment(one, PLATFORM, 1)["spec"]
     group = made.get("leaderWorkerTemplate", {})
     templates = [made["template"]] if not group else [group["leaderTemplate"], group["workerTemplate"]]
-    said = []
+    report = []
     for template in templates:
         [container] = template["spec"]["containers"]
         container["env"] = [each for each in container["env"] if each["name"] in one.profile.env]
-        said.append({name: container[name] for name in KEPT if container.get(name)})
-    said[0] |= {"protocol": str(one.protocol), "firstAnswer": one.answer_path or "a completion"}
-    return as_text(said)
+        report.append({name: container[name] for name in KEPT if container.get(name)})
+    report[0] |= {"protocol": str(one.protocol), "firstAnswer": one.answer_path or "a completion"}
+    return as_text(report)
 
 
 @pytest.mark.parametrize("engine", sorted(name for name, each in profiles().items() if each.distributed))

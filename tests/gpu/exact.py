@@ -40,12 +40,12 @@ class Exact(PlayedWords):
         """Wait until the gate admits requests."""
         self.reaches("open", lambda status: gate(status)["state"] == "Open")
 
-    def gateways(self, **said: Any) -> None:
+    def gateways(self, **message: Any) -> None:
         """Set the gateways' reports from now on, and trigger the operator as a report does."""
-        self.traffic(**said)
+        self.traffic(**message)
         if self.admin.get("LLMService", self.name) is not None:
             self.admin.merge(
-                "LLMService", self.name, {"metadata": {"annotations": {"told": json.dumps(said)}}}
+                "LLMService", self.name, {"metadata": {"annotations": {"told": json.dumps(message)}}}
             )
 
     def changes(self) -> None:

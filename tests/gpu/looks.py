@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from cluster import paths
+from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
 from tests.api.objects.llmservice import condition
 
@@ -55,7 +56,7 @@ def pods(admin: Admin, name: str, role: str = "worker") -> list[Any]:
     """Return the worker pods (or heads) of a service that are not being deleted."""
     found = admin.list(
         "Pod",
-        labelSelector=f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={name},ray.io/node-type={role}",
+        labelSelector=f"{names.owner_selector(name)},ray.io/node-type={role}",
     )
     return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
@@ -71,8 +72,8 @@ def placed(admin: Admin, name: str, count: int) -> list[Any]:
     try:
         return eventually(f"{count} worker pods of {name} on nodes", look)
     except AssertionError as error:
-        said = (admin.get("LLMService", name) or {}).get("status")
-        raise AssertionError(f"{error}; status: {json.dumps(said)}") from None
+        message = (admin.get("LLMService", name) or {}).get("status")
+        raise AssertionError(f"{error}; status: {json.dumps(message)}") from None
 
 
 def node_of(pod: Any) -> str:
@@ -139,7 +140,7 @@ def together(some: list[dict[str, float]]) -> dict[str, float]:
     return dict(total)
 
 
-def said(
+def read_message(
     admin: Admin, name: str, kind: str, status: str, *words: str, reason: str = "", of: str = "LLMService"
 ) -> str:
     """Return the message of a condition, once it has that status (and reason) and contains these words."""
@@ -153,8 +154,8 @@ def said(
     try:
         return eventually(f"{kind}={status} of {name} with {words}", look)
     except AssertionError as error:
-        seen = (admin.get(of, name).get("status") or {}).get("conditions")
-        raise AssertionError(f"{error}; conditions: {json.dumps(seen, indent=1)}") from None
+        observed = (admin.get(of, name).get("status") or {}).get("conditions")
+        raise AssertionError(f"{error}; conditions: {json.dumps(observed, indent=1)}") from None
 
 
 def everything_gone(admin: Admin) -> bool:

@@ -56,7 +56,7 @@ class PlayedServe:
                 if address.path == _HEALTH:
                     self._answer(b"success")
                 elif address.path == _APPLICATIONS:
-                    self._answer(json.dumps(played._said(address.netloc)).encode())
+                    self._answer(json.dumps(played._message(address.netloc)).encode())
                 elif address.path.endswith(_MODELS):
                     self._answer(json.dumps({"data": [{"id": each} for each in played._models()]}).encode())
                 else:
@@ -117,7 +117,7 @@ class PlayedServe:
             for config in application.get("args", {}).get("llm_configs", [])
         ]
 
-    def _said(self, head: str) -> dict[str, Any]:
+    def _message(self, head: str) -> dict[str, Any]:
         """Return the response of Serve's REST API at a head for the applied configuration."""
         configuration = self._configurations.get(head) or {}
         running = self.running(head) if self.running is not None else None

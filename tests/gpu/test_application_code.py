@@ -6,7 +6,7 @@ import pytest
 
 from daybreak.api.common import names
 from tests.api.admin import Admin, eventually
-from tests.gpu.looks import said
+from tests.gpu.looks import read_message
 from tests.gpu.played_serve import FAILURE
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator")]
@@ -58,8 +58,8 @@ def test_what_cannot_be_imported_leaves_the_cluster_that_serves(admin: Admin) ->
     assert back["rayCluster"] == first
     assert back["rollout"]["strategy"] == "BlueGreen"
     assert "No module named 'pipelines'" in back["rollout"]["message"]
-    said(admin, "pipeline", "Ready", "True", of=KIND)
-    said(admin, "pipeline", "Stalled", "True", of=KIND)
+    read_message(admin, "pipeline", "Ready", "True", of=KIND)
+    read_message(admin, "pipeline", "Stalled", "True", of=KIND)
 
     def alone() -> bool:
         found = admin.list("RayCluster", labelSelector=names.owner_selector("application.pipeline"))
@@ -73,7 +73,7 @@ def test_what_cannot_be_imported_leaves_the_cluster_that_serves(admin: Admin) ->
 @pytest.mark.usefixtures("code")
 def test_other_code_takes_over_from_a_second_cluster(admin: Admin) -> None:
     admin.create(APPLICATION)
-    said(admin, "pipeline", "Ready", "True", of=KIND)
+    read_message(admin, "pipeline", "Ready", "True", of=KIND)
     first = admin.get(KIND, "pipeline")["status"]["rayCluster"]
     [before] = pods_code(admin, first)
     assert before
@@ -90,4 +90,4 @@ def test_other_code_takes_over_from_a_second_cluster(admin: Admin) -> None:
     second = eventually("the second cluster answers", taken_over)
     [after] = pods_code(admin, second)
     assert after not in ("", before)
-    said(admin, "pipeline", "Reconciling", "False", of=KIND)
+    read_message(admin, "pipeline", "Reconciling", "False", of=KIND)

@@ -6,7 +6,7 @@ import pytest
 
 from cluster import FakeNode
 from tests.api.admin import Admin, eventually
-from tests.gpu.looks import GPU, TOLERATED, gpus, node_of, pods, said
+from tests.gpu.looks import GPU, TOLERATED, gpus, node_of, pods, read_message
 from tests.gpu.nodes import Nodes
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator", "serve_by_pods")]
@@ -50,27 +50,27 @@ def test_two_shares_that_no_node_has_devices_for(admin: Admin, nodes: Nodes) -> 
     nodes.add(FakeNode("big-0", gpus=1, labels=BIG, taints=()))
     admin.create(application())
     numbers = ("Mood (0.75 accelerators) and Length (0.75)", f"needs 2 {GPU} on one node", "has 1 (big-0)")
-    message = said(admin, "pipeline", "Schedulable", "False", *numbers, reason="NoNodeFits", of=KIND)
-    assert said(admin, "pipeline", "Stalled", "True", reason="NoNodeFits", of=KIND) == message
-    said(admin, "pipeline", "Ready", "False", reason="NoNodeFits", of=KIND)
+    message = read_message(admin, "pipeline", "Schedulable", "False", *numbers, reason="NoNodeFits", of=KIND)
+    assert read_message(admin, "pipeline", "Stalled", "True", reason="NoNodeFits", of=KIND) == message
+    read_message(admin, "pipeline", "Ready", "False", reason="NoNodeFits", of=KIND)
     eventually("its pod waits", lambda: [pod for pod in pods(admin, OWNER) if not node_of(pod)])
 
     # A node that has them is added. The ServeApplication does not change.
     nodes.add(FakeNode("big-1", gpus=2, labels=BIG, taints=()))
     [worker] = placed(admin)
     assert (node_of(worker), gpus(worker)) == ("big-1", 2)
-    said(admin, "pipeline", "Schedulable", "True", reason="NodesFit", of=KIND)
-    said(admin, "pipeline", "Stalled", "False", of=KIND)
+    read_message(admin, "pipeline", "Schedulable", "True", reason="NodesFit", of=KIND)
+    read_message(admin, "pipeline", "Stalled", "False", of=KIND)
 
 
 def test_the_fix_that_is_named_is_one(admin: Admin, nodes: Nodes) -> None:
     nodes.add(*(FakeNode(f"big-{number}", gpus=1, labels=BIG, taints=()) for number in range(2)))
     admin.create(application())
     fix = "give its deployments separate worker groups, of which the largest pod needs 1"
-    said(admin, "pipeline", "Schedulable", "False", fix, of=KIND)
+    read_message(admin, "pipeline", "Schedulable", "False", fix, of=KIND)
     apart = [each | {"workerGroup": each["name"].lower()} for each in application()["spec"]["deployments"]]
     admin.merge(KIND, "pipeline", {"spec": {"deployments": apart}})
-    said(admin, "pipeline", "Schedulable", "True", of=KIND)
+    read_message(admin, "pipeline", "Schedulable", "True", of=KIND)
     # Ray is played, and so quick that the first cluster may count as one that has served: then it stays for
     # as long as requests might take.
     eventually("two pods run", lambda: [gpus(pod) for pod in placed(admin)] == [1, 1])

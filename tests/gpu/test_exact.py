@@ -162,7 +162,7 @@ def test_one_that_is_awake_and_loses_a_pod_is_not_left_with_half_of_what_it_need
     before, moment = exact.moment(), other.moment()
     exact.admin.delete("Pod", lost["metadata"]["name"])
     exact.passes("it has lost half", before, lambda status: _savings(status, "awake") == 1)
-    other.passes("it has half", moment, lambda status: _savings(status, "wakingNow") == 1)
+    other.passes("it has half", moment, lambda status: _savings(status, "waking") == 1)
     other.passes("it gives that back", moment, lambda status: gate(status).get("queuedBehind"))
     exact.eventually("it has both again", lambda: sum(map(_runs, pods(exact.admin, NAME))) == 2)
     assert exact.is_open

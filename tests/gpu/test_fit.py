@@ -7,7 +7,7 @@ import yaml
 
 from cluster import FakeNode
 from tests.api.admin import Admin, eventually
-from tests.gpu.looks import GPU, TOLERATED, big, gpus, node_of, placed, pods, said, service, small
+from tests.gpu.looks import GPU, TOLERATED, big, gpus, node_of, placed, pods, read_message, service, small
 from tests.gpu.nodes import H100, L4, PRODUCT, Nodes, h100
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("operator", "serve_by_pods")]
@@ -36,9 +36,9 @@ def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
 
     admin.create(service("one", big()))
     fix = "use parallelism pipeline: 2 with tensor: 4"
-    message = said(admin, "one", "Schedulable", "False", f"needs 8 {GPU} on one node", fix)
+    message = read_message(admin, "one", "Schedulable", "False", f"needs 8 {GPU} on one node", fix)
     assert "the largest node has 4" in message
-    assert said(admin, "one", "Stalled", "True", reason="NoNodeFits") == message
+    assert read_message(admin, "one", "Stalled", "True", reason="NoNodeFits") == message
     eventually("its pod waits", lambda: waits(admin, "one"))
     assert undisturbed(admin, "neighbour") == before
 
@@ -47,15 +47,15 @@ def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
     nodes.add(h100("h100-big", 8))
     [worker] = placed(admin, "one", 1)
     assert (node_of(worker), gpus(worker)) == ("h100-big", 8)
-    said(admin, "one", "Schedulable", "True", reason="NodesFit")
-    said(admin, "one", "Stalled", "False")
+    read_message(admin, "one", "Schedulable", "True", reason="NodesFit")
+    read_message(admin, "one", "Stalled", "False")
     assert admin.get("LLMService", "one")["metadata"]["generation"] == generation
     assert undisturbed(admin, "neighbour") == before
 
 
 def test_the_fix_that_is_named_is_one(admin: Admin) -> None:
     admin.create(service("one", big()))
-    said(admin, "one", "Schedulable", "False", "pipeline: 2 with tensor: 4")
+    read_message(admin, "one", "Schedulable", "False", "pipeline: 2 with tensor: 4")
     fixed = big(parallelism={"pipeline": 2, "tensor": 4})
     admin.merge("LLMService", "one", {"spec": {"models": [fixed]}})
     stages = placed(admin, "one", 2)
@@ -66,7 +66,9 @@ def test_the_fix_that_is_named_is_one(admin: Admin) -> None:
 def test_a_label_that_no_node_has(admin: Admin) -> None:
     selector = {PRODUCT: "NVIDIA-H100-80GB-HBM2"}
     admin.create(service("one", small(nodeSelector=selector, tolerations=TOLERATED)))
-    message = said(admin, "one", "Schedulable", "False", f"a node with label {PRODUCT}={selector[PRODUCT]}")
+    message = read_message(
+        admin, "one", "Schedulable", "False", f"a node with label {PRODUCT}={selector[PRODUCT]}"
+    )
     assert f"nodes have {PRODUCT}={H100}" in message
     assert "change accelerator.nodeSelector" in message
     eventually("its pod waits", lambda: waits(admin, "one"))
@@ -81,7 +83,7 @@ def test_a_taint_that_is_not_tolerated(admin: Admin, nodes: Nodes) -> None:
     labels = {"pool": "research"}
     nodes.add(FakeNode("reserved-0", gpus=1, labels=labels, taints=("team=research:NoSchedule",)))
     admin.create(service("one", small(nodeSelector=labels)))
-    message = said(
+    message = read_message(
         admin, "one", "Schedulable", "False", "fits on reserved-0, tainted team=research:NoSchedule"
     )
     eventually("its pod waits", lambda: waits(admin, "one"))
@@ -100,16 +102,16 @@ def test_a_taint_that_is_not_tolerated(admin: Admin, nodes: Nodes) -> None:
 def test_the_check_can_be_turned_off_where_nodes_come_on_demand(admin: Admin, nodes: Nodes) -> None:
     manifest = service("one", big())
     admin.create(manifest)
-    message = said(admin, "one", "Schedulable", "False")
+    message = read_message(admin, "one", "Schedulable", "False")
     # The message names the annotation.
     annotation, _, value = message.rpartition(" ")[2].partition("=")
     admin.merge("LLMService", "one", {"metadata": {"annotations": {annotation: value}}})
-    said(admin, "one", "Schedulable", "Unknown", f"annotation {annotation} is {value}")
+    read_message(admin, "one", "Schedulable", "Unknown", f"annotation {annotation} is {value}")
     # Now there is a pod that waits, as a cluster autoscaler wants to see it.
-    said(admin, "one", "Ready", "False", f"Insufficient {GPU}", reason="Unschedulable")
+    read_message(admin, "one", "Ready", "False", f"Insufficient {GPU}", reason="Unschedulable")
     [waiting] = pods(admin, "one")
     assert not node_of(waiting)
-    said(admin, "one", "Stalled", "False")
+    read_message(admin, "one", "Stalled", "False")
 
     nodes.add(h100("h100-on-demand", 8))
     [worker] = placed(admin, "one", 1)

@@ -10,7 +10,7 @@ from quickstart.target import NAMESPACE
 from tests import installed
 from tests.api.admin import Admin
 from tests.api.operator_process import PLAYED_OPERATOR, OperatorProcess
-from tests.gpu.looks import GPU, big, node_of, placed, pods, said, service, small
+from tests.gpu.looks import GPU, big, node_of, placed, pods, read_message, service, small
 
 pytestmark = pytest.mark.xdist_group("gpu")
 
@@ -55,9 +55,11 @@ def test_it_goes_on_without_the_check(admin: Admin, blind: OperatorProcess) -> N
     admin.create(service("fits", small()))
     admin.create(service("never", big()))
     for name in ("fits", "never"):
-        said(admin, name, "Schedulable", "Unknown", "the operator may not read nodes", reason="NodesUnknown")
+        read_message(
+            admin, name, "Schedulable", "Unknown", "the operator may not read nodes", reason="NodesUnknown"
+        )
     placed(admin, "fits", 1)
     # What the check would have said beforehand, the scheduler says afterwards.
-    said(admin, "never", "Ready", "False", f"Insufficient {GPU}", reason="Unschedulable")
+    read_message(admin, "never", "Ready", "False", f"Insufficient {GPU}", reason="Unschedulable")
     [waiting] = pods(admin, "never")
     assert not node_of(waiting)

@@ -20,7 +20,7 @@ from tests.gpu.looks import (
     overbooked,
     placed,
     pods,
-    said,
+    read_message,
     sample,
     together,
 )
@@ -50,7 +50,7 @@ def claim(plane: ControlPlane, namespace: str, name: str) -> None:
             "claimRef": {"namespace": namespace, "name": name},
         },
     }
-    wanted = {
+    desired = {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": namespace},
@@ -61,7 +61,7 @@ def claim(plane: ControlPlane, namespace: str, name: str) -> None:
             "resources": {"requests": {"storage": "1Ti"}},
         },
     }
-    plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": [volume, wanted]}))
+    plane.apply(json.dumps({"apiVersion": "v1", "kind": "List", "items": [volume, desired]}))
 
 
 def groups(admin: Admin, name: str) -> dict[str, Any]:
@@ -83,11 +83,11 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
     (answers / f"{admin.namespace}.llama-70b").write_text("")
     admin.create(sample(TENSOR))
     # The sample says that it needs this claim. The scheduler asks for it, and its words are handed on.
-    said(admin, "llama-70b", "Stalled", "True", 'persistentvolumeclaim "model-cache" not found')
+    read_message(admin, "llama-70b", "Stalled", "True", 'persistentvolumeclaim "model-cache" not found')
     claim(plane, admin.namespace, "model-cache")
     [first] = placed(admin, "llama-70b", 1)
-    said(admin, "llama-70b", "Ready", "True", reason="Serving")
-    said(admin, "llama-70b", "Stalled", "False")
+    read_message(admin, "llama-70b", "Ready", "True", reason="Serving")
+    read_message(admin, "llama-70b", "Stalled", "False")
 
     assert gpus(first) == 4
     assert node_of(first) in ("h100-0", "h100-1")
@@ -109,8 +109,8 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
 
     plane.kubectl("scale", "llm/llama-70b", "--replicas=3", "-n", admin.namespace)
     words = ("2 of 3 replicas ready", "a pod cannot be scheduled: 0/4 nodes", f"Insufficient {GPU}")
-    said(admin, "llama-70b", "Reconciling", "True", *words)
-    said(admin, "llama-70b", "Ready", "True")
+    read_message(admin, "llama-70b", "Reconciling", "True", *words)
+    read_message(admin, "llama-70b", "Ready", "True")
     status = admin.get("LLMService", "llama-70b")["status"]
     assert (status["replicas"], status["accelerators"]) == (2, 8)
     [waiting] = [pod for pod in pods(admin, "llama-70b") if not node_of(pod)]
@@ -118,7 +118,7 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
 
     nodes.add(h100("h100-2", 4))
     assert "h100-2" in {node_of(pod) for pod in placed(admin, "llama-70b", 3)}
-    said(admin, "llama-70b", "Reconciling", "False")
+    read_message(admin, "llama-70b", "Reconciling", "False")
     status = admin.get("LLMService", "llama-70b")["status"]
     assert (status["replicas"], status["accelerators"]) == (3, 12)
 
@@ -126,12 +126,14 @@ def test_a_tensor_parallel_replica_stands_whole_on_one_node(
 def test_a_pipeline_has_a_pod_for_each_stage(admin: Admin, nodes: Nodes) -> None:
     nodes.add(h100("h100-big-0", 8))
     admin.create(sample(PIPELINE))
-    said(admin, "llama-405b", "Schedulable", "False", "needs 2 pods of", f"8 {GPU} each", "capacity for 1")
+    read_message(
+        admin, "llama-405b", "Schedulable", "False", "needs 2 pods of", f"8 {GPU} each", "capacity for 1"
+    )
     eventually("both stages asked for", lambda: len(pods(admin, "llama-405b")) == 2)
 
     nodes.add(h100("h100-big-1", 8))
     stages = placed(admin, "llama-405b", 2)
-    said(admin, "llama-405b", "Schedulable", "True", reason="NodesFit")
+    read_message(admin, "llama-405b", "Schedulable", "True", reason="NodesFit")
     assert {node_of(pod) for pod in stages} == {"h100-big-0", "h100-big-1"}
     assert [gpus(pod) for pod in stages] == [8, 8]
     # KubeRay's own would ask for a Serve proxy, which the second stage does not have.
@@ -219,8 +221,8 @@ def test_a_replica_on_one_gpu_and_its_token(admin: Admin, plane: ControlPlane, o
     reference = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hugging-face", "key": "token"}}}
     assert reference in worker["spec"]["containers"][0]["env"]
     assert "hugging-face" not in json.dumps(head["spec"]), "the head reads no weights"
-    seen = [admin.list(kind) for kind in ("LLMService", "RayService", "RayCluster", "Pod", "Event")]
-    assert token not in json.dumps(seen)
+    observed = [admin.list(kind) for kind in ("LLMService", "RayService", "RayCluster", "Pod", "Event")]
+    assert token not in json.dumps(observed)
     assert token not in operator.log()
 
 
@@ -234,7 +236,7 @@ def test_a_taint_that_the_cluster_should_tolerate_by_itself(admin: Admin) -> Non
     manifest = sample(SINGLE)
     manifest["spec"]["models"][0]["accelerator"] = {"nodeSelector": {PRODUCT: H100}}
     admin.create(manifest)
-    said(admin, "llama-8b", "Ready", "False", "untolerated taint", reason="Unschedulable")
+    read_message(admin, "llama-8b", "Ready", "False", "untolerated taint", reason="Unschedulable")
     tolerations = [{"key": GPU, "operator": "Exists"}]
     manifest["spec"]["models"][0]["accelerator"]["tolerations"] = tolerations
     admin.merge("LLMService", "llama-8b", {"spec": manifest["spec"]})
@@ -265,15 +267,15 @@ def test_weights_from_an_image_a_claim_and_a_bucket(admin: Admin, plane: Control
     assert volumes["from-claim"]["daybreak-model"]["persistentVolumeClaim"] == claimed
     assert "daybreak-model" not in volumes["from-bucket"]
     config = yaml.safe_load(admin.get("RayService", "sources")["spec"]["serveConfigV2"])
-    told = {
+    reported = {
         each["model_loading_config"]["model_id"]: each["model_loading_config"]["model_source"]
         for each in config["applications"][0]["args"]["llm_configs"]
     }
     for group, path in (("from-image", "weights"), ("from-claim", "qwen2.5-7b")):
         mount = mounts[group]["daybreak-model"]
         assert mount["readOnly"]
-        assert told[group] == f"{mount['mountPath']}/{path}"
-    assert told["from-bucket"].startswith("/var/cache/daybreak/buckets/s3-models.example.com-qwen2.5-7b-")
+        assert reported[group] == f"{mount['mountPath']}/{path}"
+    assert reported["from-bucket"].startswith("/var/cache/daybreak/buckets/s3-models.example.com-qwen2.5-7b-")
     for pod in workers.values():
         assert pod["spec"]["serviceAccountName"] == "model-reader"
         assert pod["spec"]["imagePullSecrets"] == [{"name": "registry"}]

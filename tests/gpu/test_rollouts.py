@@ -73,10 +73,10 @@ def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -
     exact.gateways(held=3)
     edit(exact, runtime={"image": NEW})
     exact.eventually("the new one runs", runs(exact, NEW))
-    said = reaches(exact, "Complete")
-    assert said["strategy"] == "Replace"
-    assert "no capacity for a second Ray cluster now" in said["reason"]
-    assert said["currentRevisionNumber"] == 2
+    message = reaches(exact, "Complete")
+    assert message["strategy"] == "Replace"
+    assert "no capacity for a second Ray cluster now" in message["reason"]
+    assert message["currentRevisionNumber"] == 2
     placed(exact.admin, NAME, 1)
     assert overbooked(exact.admin) == []
     assert len(exact.admin.list("RayCluster")) == 1
@@ -90,9 +90,9 @@ def test_where_nodes_do_not_tell_a_second_cluster_without_room_gives_way_to_a_re
     exact.admin.merge("LLMService", NAME, {"metadata": {"annotations": unchecked}})
     edit(exact, runtime={"image": NEW})
     exact.eventually("the new one runs", runs(exact, NEW))
-    said = reaches(exact, "Complete")
-    assert said["strategy"] == "Replace"
-    assert "a second Ray cluster found no capacity" in said["reason"]
+    message = reaches(exact, "Complete")
+    assert message["strategy"] == "Replace"
+    assert "a second Ray cluster found no capacity" in message["reason"]
     assert len(exact.admin.list("RayCluster")) == 1
 
 
@@ -113,12 +113,12 @@ def test_what_cannot_start_goes_back_on_the_same_gpu(exact: Exact) -> None:
     exact.silent()
     edit(exact, runtime={"image": NEW}, rollout={"deadline": "12s"})
     exact.gateways(held=2)
-    said = reaches(exact, "RollingBack")
-    assert "has not answered within 12 s" in said["message"]
+    message = reaches(exact, "RollingBack")
+    assert "has not answered within 12 s" in message["message"]
     exact.answers()
     exact.eventually("the old one runs", runs(exact, OLD))
-    said = reaches(exact, "RolledBack")
-    assert (said["currentRevisionNumber"], said["strategy"]) == (1, "Replace")
+    message = reaches(exact, "RolledBack")
+    assert (message["currentRevisionNumber"], message["strategy"]) == (1, "Replace")
     assert overbooked(exact.admin) == []
     conditions = {each["type"]: each for each in exact.admin.get("LLMService", NAME)["status"]["conditions"]}
     assert conditions["Stalled"]["reason"] == "RolledBack"
@@ -172,7 +172,7 @@ def backends(status: dict[str, Any]) -> list[str]:
 @pytest.fixture
 def by_image(exact: Exact, serve: PlayedServe) -> Iterator[dict[str, tuple[int, str]]]:
     """Yield answers of models by image, if they are errors; the operator probes over HTTP."""
-    said: dict[str, tuple[int, str]] = {}
+    report: dict[str, tuple[int, str]] = {}
 
     def says(head: str) -> tuple[int, str]:
         # kwok reuses an address as soon as a pod is being deleted: the newest pod has it.
@@ -182,10 +182,10 @@ def by_image(exact: Exact, serve: PlayedServe) -> Iterator[dict[str, tuple[int, 
         cluster = newest["labels"][names.RAY_CLUSTER_LABEL]
         groups = exact.admin.get("RayCluster", cluster)["spec"]["workerGroupSpecs"]
         image = groups[0]["template"]["spec"]["containers"][0]["image"]
-        return said.get(image, (200, COMPLETION))
+        return report.get(image, (200, COMPLETION))
 
     serve.says = says
-    yield said
+    yield report
     serve.says = None
 
 
@@ -209,7 +209,7 @@ def serves(exact: Exact, first: str, status: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "reported"),
     [
         pytest.param((200, '{"choices": []}'), "answered 200 without a completion", id="nonsense"),
         pytest.param((500, '{"error": "no CUDA"}'), "answered 500: no CUDA", id="errors"),
@@ -221,19 +221,19 @@ def test_what_starts_and_does_not_answer_gets_no_request_and_goes_back(
     serve: PlayedServe,
     by_image: dict[str, tuple[int, str]],
     answer: tuple[int, str],
-    told: str,
+    reported: str,
 ) -> None:
     first = beside(exact, nodes, serve)
     by_image[NEW] = answer
     edit(exact, runtime={"image": NEW})
 
-    def asked() -> bool:
+    def requested() -> bool:
         status = said_of(exact)
         serves(exact, first, status)
         [model] = status["models"]
-        return "errorsStartTime" in model and told in model.get("message", "")
+        return "errorsStartTime" in model and reported in model.get("message", "")
 
-    exact.eventually("it errs", asked)
+    exact.eventually("it errs", requested)
     second = exact.admin.get("RayService", NAME)["status"]["activeServiceStatus"]["rayClusterName"]
     assert second != first, "KubeRay has switched"
 
@@ -245,10 +245,10 @@ def test_what_starts_and_does_not_answer_gets_no_request_and_goes_back(
         return False
 
     exact.eventually("the old one is back", gone_back)
-    said = rollout(exact)
-    assert (said["currentRevisionNumber"], said["strategy"]) == (1, "BlueGreen")
-    assert "nothing but errors" in said["message"]
-    assert told in said["message"]
+    message = rollout(exact)
+    assert (message["currentRevisionNumber"], message["strategy"]) == (1, "BlueGreen")
+    assert "nothing but errors" in message["message"]
+    assert reported in message["message"]
     assert exact.is_open
     [third] = backends(said_of(exact))
     assert third not in (first, second)
@@ -315,8 +315,8 @@ def test_on_one_gpu_what_does_not_answer_goes_back_while_clients_are_held(
     by_image[NEW] = (200, "{}")
     edit(exact, runtime={"image": NEW})
     exact.gateways(held=2)
-    said = reaches(exact, "RollingBack")
-    assert "nothing but errors" in said["message"]
+    message = reaches(exact, "RollingBack")
+    assert "nothing but errors" in message["message"]
     assert not exact.is_open
     exact.eventually("the old one runs", runs(exact, OLD))
     assert reaches(exact, "RolledBack")["strategy"] == "Replace"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.admin import JSON_PATCH, Admin, eventually
 from tests.api.playing.words import write_whole
-from tests.gpu.looks import pods, said, service, small
+from tests.gpu.looks import pods, read_message, service, small
 from tests.gpu.nodes import L4, PRODUCT
 
 pytestmark = [pytest.mark.xdist_group("gpu"), pytest.mark.usefixtures("gated")]
@@ -32,7 +32,7 @@ class Twice:
         made = service("one", small(nodeSelector={PRODUCT: L4}))
         made["spec"]["rollout"] = rollout
         self.admin.create(made)
-        said(self.admin, "one", "Ready", "True")
+        read_message(self.admin, "one", "Ready", "True")
         [first] = clusters(self.admin)
         self.first = first["metadata"]["name"]
         self.gateways_are_at(self.first)
@@ -68,7 +68,7 @@ def test_the_first_one_lives_as_long_as_it_has_requests(twice: Twice) -> None:
     twice.gateways_are_at(twice.second)
     eventually("the first one gone", lambda: twice.names() == [twice.second], 30)
     eventually("its pods gone", lambda: len(pods(twice.admin, "one")) == 1)
-    said(twice.admin, "one", "Ready", "True")
+    read_message(twice.admin, "one", "Ready", "True")
 
 
 def test_the_spec_says_for_how_long_at_most(twice: Twice) -> None:
@@ -93,7 +93,7 @@ def test_it_starts_with_as_many_replicas_as_run(admin: Admin, answers: Any) -> N
     model = small(nodeSelector={PRODUCT: L4}) | {"replicas": {"max": 3}}
     (answers / f"{admin.namespace}.one").write_text("")
     admin.create(service("one", model))
-    said(admin, "one", "Ready", "True")
+    read_message(admin, "one", "Ready", "True")
     [first] = clusters(admin)
     name = first["metadata"]["name"]
     # As Ray's autoscaler does, when Serve asks for another replica.
@@ -107,6 +107,6 @@ def test_it_starts_with_as_many_replicas_as_run(admin: Admin, answers: Any) -> N
     assert new["spec"]["workerGroupSpecs"][0]["replicas"] == 2
     assert new["spec"]["workerGroupSpecs"][0]["minReplicas"] == 1
     eventually("two replicas", lambda: running(admin, new["metadata"]["name"]) == 2)
-    said(admin, "one", "Reconciling", "False")
+    read_message(admin, "one", "Reconciling", "False")
     assert admin.get("RayService", "one")["metadata"]["generation"] == before + 1, "written once"
     assert len(clusters(admin)) == 2, "and no third one was needed"

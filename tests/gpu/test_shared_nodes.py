@@ -13,7 +13,7 @@ import pytest
 from tests.api.admin import Admin, eventually
 from tests.api.playing.words import PATIENCE
 from tests.gpu.exact import NAME, Exact, gate
-from tests.gpu.looks import GPU, TOLERATED, node_of, overbooked, placed, said
+from tests.gpu.looks import GPU, TOLERATED, node_of, overbooked, placed, read_message
 from tests.gpu.nodes import Nodes, h100
 
 pytestmark = [pytest.mark.xdist_group("gpu-turns"), pytest.mark.usefixtures("gated", "serve_by_pods")]
@@ -98,7 +98,7 @@ def test_nobody_yields_on_the_node_where_that_is_not_enough(
     two.make(PATIENT, parallelism={"tensor": 4})
     two.gateways(held=1)
     two.reaches("in the queue", lambda status: gate(status).get("acceleratorQueue", {}).get("position"))
-    said(admin, "two", "Active", "False", "no model can free enough", reason="WaitingForAccelerators")
+    read_message(admin, "two", "Active", "False", "no model can free enough", reason="WaitingForAccelerators")
     time.sleep(2 * PATIENCE.total_seconds())
     assert one.is_open
     admin.delete("Pod", "notebook")

@@ -120,16 +120,18 @@ class Walk(World):
 
     def apply(self) -> None:
         """Do what the operator does with its RayService: a changed spec is a new generation."""
-        wanted = built(next(spec for spec in SPECS if spec["spec"] == self.seen.manifest["spec"]))
-        before = self.seen.ray_service or {"metadata": {"generation": 0}, "spec": None}
-        generation = before["metadata"]["generation"] + (before["spec"] != wanted["spec"])
-        made = {"metadata": {**wanted["metadata"], "generation": generation}, "spec": wanted["spec"]}
-        self.seen = replace(self.seen, ray_service={**made, "status": before.get("status", {})})
+        desired = built(next(spec for spec in SPECS if spec["spec"] == self.observed.manifest["spec"]))
+        before = self.observed.ray_service or {"metadata": {"generation": 0}, "spec": None}
+        generation = before["metadata"]["generation"] + (before["spec"] != desired["spec"])
+        made = {"metadata": {**desired["metadata"], "generation": generation}, "spec": desired["spec"]}
+        self.observed = replace(self.observed, ray_service={**made, "status": before.get("status", {})})
 
     def say(self, status: Manifest) -> None:
         """Do what KubeRay does."""
-        if self.seen.ray_service is not None:
-            self.seen = replace(self.seen, ray_service={**self.seen.ray_service, "status": status})
+        if self.observed.ray_service is not None:
+            self.observed = replace(
+                self.observed, ray_service={**self.observed.ray_service, "status": status}
+            )
 
 
 def walk(data: st.DataObject, steps: int) -> Iterator[tuple[Observed, Decision, tuple[Answer, ...], Walk]]:
@@ -141,28 +143,29 @@ def walk(data: st.DataObject, steps: int) -> Iterator[tuple[Observed, Decision, 
         ):
             case "edit":
                 world.edit(data.draw(st.sampled_from(SPECS)))
-            case "say" if world.seen.ray_service is not None:
-                world.say(data.draw(statuses(world.seen.ray_service["metadata"]["generation"])))
+            case "say" if world.observed.ray_service is not None:
+                world.say(data.draw(statuses(world.observed.ray_service["metadata"]["generation"])))
             case "pods":
-                world.seen = replace(world.seen, pods=data.draw(pods))
+                world.observed = replace(world.observed, pods=data.draw(pods))
             case "world":
-                world.seen = replace(
-                    world.seen,
+                world.observed = replace(
+                    world.observed,
                     nodes=data.draw(st.sampled_from([None, (), (node(gpus=8),)])),
                     refusal=data.draw(st.sampled_from(["", "", "Service chat: no"])),
                     foreign=data.draw(st.sampled_from([(), (), ("Service/chat",)])),
                     kuberay_installed=data.draw(st.sampled_from([True, True, True, False])),
                 )
-        first = decide(world.seen)
+        first = decide(world.observed)
         if first.apply:
             world.apply()
         answers: dict[str, bool | str] = data.draw(
             st.dictionaries(st.sampled_from(["tiny", "other"]), st.sampled_from([True, True, "no route"]))
         )
         came = tuple(
-            Answer(name, said is True, "" if said is True else str(said)) for name, said in answers.items()
+            Answer(name, message is True, "" if message is True else str(message))
+            for name, message in answers.items()
         )
-        before = world.seen
+        before = world.observed
         after = data.draw(st.sampled_from([0.0, 1.0, 10.0, 3600.0]))
         decision = world.step(after=after, answers=answers)
-        yield replace(before, now=world.seen.now), decision, came, world
+        yield replace(before, now=world.observed.now), decision, came, world

@@ -74,7 +74,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def the_operator_loses_a_gateway(self, number: int) -> None:
-        self.it.heard.pop(self._some(number), None)
+        self.it.received.pop(self._some(number), None)
 
     @rule()
     def the_operator_hears_all_and_looks(self) -> None:
@@ -91,9 +91,11 @@ class SleepAndWake(RuleBasedStateMachine):
         before = self.it.look()
         after, traffic = self.it.sleep_state, self.it.traffic
         assert after.epoch >= before.epoch
-        told_before, told = (before.gate, before.reason), (after.gate, after.reason)
-        assert (after.epoch == before.epoch) == (told == told_before), "an epoch for each change of the gate"
-        if told[0] is GateState.OPEN and told_before[0] is not GateState.OPEN:
+        told_before, reported = (before.gate, before.reason), (after.gate, after.reason)
+        assert (after.epoch == before.epoch) == (reported == told_before), (
+            "an epoch for each change of the gate"
+        )
+        if reported[0] is GateState.OPEN and told_before[0] is not GateState.OPEN:
             assert self.it.up, "the gate opens when an answer comes, not before"
         forced = self.it.sleep_policy.must_sleep
         waits = forced or self.holds_in_its_sleep(before)
@@ -104,9 +106,9 @@ class SleepAndWake(RuleBasedStateMachine):
         """Return True if held requests may wait for something other than their wake."""
         return False
 
-    @rule(wanted=st.booleans())
-    def another_one_wants_its_accelerators(self, wanted: bool) -> None:
-        self.it.wanted = wanted
+    @rule(desired=st.booleans())
+    def another_one_wants_its_accelerators(self, desired: bool) -> None:
+        self.it.desired = desired
 
     @rule(pause=pauses)
     def time_passes(self, pause: timedelta) -> None:
@@ -120,8 +122,8 @@ class SleepAndWake(RuleBasedStateMachine):
                 self.it.carry_out(number)
             self.the_operator_hears_all_and_looks()
 
-    @rule(late=st.none() | numbers, asked=st.booleans(), silent=st.booleans())
-    def it_falls_idle(self, late: int | None, asked: bool, silent: bool) -> None:
+    @rule(late=st.none() | numbers, requested=st.booleans(), silent=st.booleans())
+    def it_falls_idle(self, late: int | None, requested: bool, silent: bool) -> None:
         """All clients leave, and the gate closes; one gateway learns of it late, or falls silent instead."""
         it = self.it
         it.broken = False
@@ -135,7 +137,7 @@ class SleepAndWake(RuleBasedStateMachine):
         self.the_operator_looks()
         if late is None:
             return
-        if asked:
+        if requested:
             self.a_request_arrives(late)
         for number in range(len(it.gateways)):
             if silent and number == self._some(late):
@@ -177,8 +179,8 @@ class SleepAndWake(RuleBasedStateMachine):
         assert not held, "who was held has got through, or was refused"
         assert forced == (it.sleep_state.reason == FORCED_ASLEEP)
         if forced:
-            wanted = Phase.DRAINING if it.traffic.in_flight else Phase.ASLEEP
-            assert it.sleep_state.phase is wanted, "it sleeps, or waits for a stream and nothing else"
+            desired = Phase.DRAINING if it.traffic.in_flight else Phase.ASLEEP
+            assert it.sleep_state.phase is desired, "it sleeps, or waits for a stream and nothing else"
         elif it.sleep_state.asleep is None and it.sleep_state.phase is not Phase.DRAINING:
             assert it.sleep_state.gate is (GateState.OPEN if it.up or not it.broken else GateState.FAILED)
         if not forced and not it.sleep_policy.may_sleep:

@@ -81,13 +81,13 @@ class Sleeper:
     updating: bool = False
     hindered: bool = False
     """True if the update lacks capacity."""
-    wanted: bool = False
+    desired: bool = False
     """True if another workload waits for the accelerators."""
     replaces: bool = False
     """True if the pods must be replaced."""
     drain: timedelta = timedelta(minutes=2)
     """Time that requests in progress have when its pods are replaced."""
-    heard: dict[int, tuple[datetime, Report]] = field(default_factory=dict)
+    received: dict[int, tuple[datetime, Report]] = field(default_factory=dict)
     """The last report of each gateway, and when it came: not how the gateway is now."""
     gates: list[tuple[int, GateState]] = field(default_factory=list)
     """Every gate that was ever written, in order."""
@@ -98,7 +98,7 @@ class Sleeper:
     @property
     def traffic(self) -> Traffic:
         """Return the traffic that the operator assumes."""
-        rows = [self.heard.get(number) for number in range(len(self.gateways))]
+        rows = [self.received.get(number) for number in range(len(self.gateways))]
         return together(
             (None if row is None else {"m": Seen(row[1], self.now - row[0])} for row in rows), "m"
         )
@@ -113,7 +113,7 @@ class Sleeper:
             failed=failed,
             updating=self.updating,
             hindered=self.hindered,
-            gives_way=self.wanted,
+            gives_way=self.desired,
             replaces=self.replaces,
         )
 
@@ -134,7 +134,7 @@ class Sleeper:
 
     def hear(self, number: int) -> None:
         """Deliver a gateway's report to the operator."""
-        self.heard[number] = (self.now, self.gateways[number].report(self.now))
+        self.received[number] = (self.now, self.gateways[number].report(self.now))
 
     def carry_out(self, number: int, *, late: int = 0) -> None:
         """Deliver a gate to a gateway: not always the latest, but never one older than it knows."""
@@ -149,7 +149,7 @@ class Sleeper:
 
     def restart_operator(self) -> None:
         """Restart the operator: only written state stays, with times in whole seconds."""
-        self.heard.clear()
+        self.received.clear()
         self.sleep_state = replace(self.sleep_state, since=self.sleep_state.since.replace(microsecond=0))
 
     def round(self) -> SleepState:

@@ -132,13 +132,13 @@ def test_a_pod_holds_its_bundles_and_the_replica_actor(svc: LLMService) -> None:
             pods = model.parallelism.pipeline
         assert count % pods == 0
         offered = {name: parse_quantity(quantity) for name, quantity in group["resources"].items()}
-        asked = {name: each * count // pods for name, each in bundle.items()}
-        asked["CPU"] += 1  # Ray adds the replica actor to the first bundle.
+        requested = {name: each * count // pods for name, each in bundle.items()}
+        requested["CPU"] += 1  # Ray adds the replica actor to the first bundle.
         # Exactly: a pod with room for a bundle more would take part of another replica.
-        assert all(offered[name] == amount for name, amount in asked.items())
+        assert all(offered[name] == amount for name, amount in requested.items())
         limits = group["template"]["spec"]["containers"][0]["resources"]["limits"]
         devices = limits.get(model.accelerator.resource, "0")
-        assert parse_quantity(devices) == offered["GPU"] == asked.get("GPU", 0)
+        assert parse_quantity(devices) == offered["GPU"] == requested.get("GPU", 0)
         if (kind := config.get("accelerator_type")) is not None:
             assert offered[f"accelerator_type:{kind}"] >= 1
 

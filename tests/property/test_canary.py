@@ -55,9 +55,9 @@ class History:
         self.canary = canary
         self.now = NOW
         self.mine = self.others = Tally()
-        self.status = move(canary, None, self.seen(), self.now).status
+        self.status = move(canary, None, self.observed(), self.now).status
 
-    def seen(self) -> Seen:
+    def observed(self) -> Seen:
         """Return the metrics that decide about the canary."""
         return Seen(self.mine, self.others, BackendState.OPEN)
 
@@ -71,7 +71,7 @@ class History:
         # As the next operator reads it.
         before = canary_before({"canary": self.status.model_dump(mode="json", by_alias=True)})
         assert before == self.status
-        found = move(self.canary, before, self.seen(), self.now)
+        found = move(self.canary, before, self.observed(), self.now)
         if event.written:
             self.status = found.status
             if found.moved:

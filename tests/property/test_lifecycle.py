@@ -19,32 +19,32 @@ def truth(decision: Decision) -> dict[str, str]:
 
 @given(st.data())
 def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataObject) -> None:
-    for seen, decision, came, _ in walk(data, 12):
-        ray = ray_view(seen.ray_service)
+    for observed, decision, came, _ in walk(data, 12):
+        ray = ray_view(observed.ray_service)
         answered_before = {
             item["name"]: item.get("probedConfiguration")
-            for item in (seen.manifest.get("status") or {}).get("models", ())
+            for item in (observed.manifest.get("status") or {}).get("models", ())
         }
         answered_now = {answer.model for answer in came if answer.answered}
         for model in decision.status.models:
             if model.probed_configuration and model.probed_configuration != answered_before.get(model.name):
                 assert model.name in answered_now, "an answer that nobody has given"
-                assert model.name in decide(seen).ask, "an answer that nobody had asked for"
+                assert model.name in decide(observed).ask, "an answer that nobody had asked for"
                 assert model.probed_configuration == str(Fingerprint.now(ray))
         if truth(decision)["Ready"] != "True":
             continue
         assert ray.active
         assert ray.ready
-        assert seen.subject is not None
-        assert seen.problems == ()
-        assert decision.status.observed_generation == seen.manifest["metadata"]["generation"]
+        assert observed.subject is not None
+        assert observed.problems == ()
+        assert decision.status.observed_generation == observed.manifest["metadata"]["generation"]
         assert {model.name for model in decision.status.models} == {
-            model.name for model in seen.subject.spec.models
+            model.name for model in observed.subject.spec.models
         }
         for model in decision.status.models:
             as_what = Fingerprint.parse(model.probed_configuration or "")
             if as_what is None or as_what.cluster != ray.active:
-                assert (seen.subject.spec.replicas, model.state) == (0, "Asleep")
+                assert (observed.subject.spec.replicas, model.state) == (0, "Asleep")
             elif not ray.upgrading and model.state != "Asleep":
                 assert as_what.configuration == ray.configuration
 
@@ -54,14 +54,14 @@ def test_time_alone_changes_nothing(data: st.DataObject) -> None:
     """Nor does a second decision: the messages stay the same."""
     for _, decision, _, world in walk(data, 6):
         for later in (0.0, 1.0, 86_400.0):
-            seen = replace(world.seen, now=world.seen.now + timedelta(seconds=later))
-            again = decide(seen)
+            observed = replace(world.observed, now=world.observed.now + timedelta(seconds=later))
+            again = decide(observed)
             assert again.status == decision.status
 
 
 @given(st.data())
 def test_the_status_is_one_that_kstatus_understands(data: st.DataObject) -> None:
-    for seen, decision, _, _ in walk(data, 8):
+    for observed, decision, _, _ in walk(data, 8):
         found = truth(decision)
         assert list(found) == ["Ready", "Active", "Schedulable", "Reconciling", "Stalled"]
         assert not (found["Stalled"] == "True" and found["Reconciling"] == "True")
@@ -69,7 +69,7 @@ def test_the_status_is_one_that_kstatus_understands(data: st.DataObject) -> None
         [ready] = [item for item in decision.status.conditions if item.type == "Ready"]
         down = ready.reason == "Asleep"
         assert found["Ready"] == "True" or down or "True" in (found["Stalled"], found["Reconciling"])
-        generation = seen.manifest["metadata"]["generation"]
+        generation = observed.manifest["metadata"]["generation"]
         assert decision.status.observed_generation == generation
         assert {item.observed_generation for item in decision.status.conditions} == {generation}
         assert all(item.message and item.reason for item in decision.status.conditions)
@@ -81,8 +81,8 @@ def test_the_status_is_one_that_kstatus_understands(data: st.DataObject) -> None
 
 @given(st.data())
 def test_nobody_who_sleeps_and_has_answered_is_asked(data: st.DataObject) -> None:
-    for seen, decision, _, _ in walk(data, 8):
+    for observed, decision, _, _ in walk(data, 8):
         for model in decision.status.models:
             if model.state == "Asleep":
                 assert model.name not in decision.ask
-        assert seen.subject is not None or decision.ask == ()
+        assert observed.subject is not None or decision.ask == ()

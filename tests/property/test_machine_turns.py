@@ -48,7 +48,7 @@ class TurnsAndReplacements(SleepAndWake):
     def holds_in_its_sleep(self, before: SleepState) -> bool:
         it = self.it
         replacing = it.replaces or before.phase is Phase.REPLACING
-        return replacing or (it.wanted and it.sleep_policy.takes_turns)
+        return replacing or (it.desired and it.sleep_policy.takes_turns)
 
     @rule(replaces=st.booleans())
     def its_pods_are_replaced(self, replaces: bool) -> None:
@@ -62,7 +62,7 @@ class TurnsAndReplacements(SleepAndWake):
     def its_turn_ends_while_it_is_asked(self) -> None:
         """End its turn under load: the model sleeps with held requests, and wakes when no other one waits."""
         it = self.it
-        it.broken = it.replaces = it.wanted = it.hindered = False
+        it.broken = it.replaces = it.desired = it.hindered = False
         sleep = Sleep(after_idle="10m", yields=Yield.ALWAYS, min_awake="1m")
         it.sleep_policy = SleepPolicy(sleep)
         for _ in range(3):
@@ -72,7 +72,7 @@ class TurnsAndReplacements(SleepAndWake):
             it.round()
         assert it.sleep_state.gate is GateState.OPEN
         it.now += timedelta(minutes=1)
-        it.wanted = True
+        it.desired = True
         it.round()
         assert it.sleep_state.phase is Phase.DRAINING
         for gateway in it.gateways:
@@ -83,14 +83,14 @@ class TurnsAndReplacements(SleepAndWake):
         for _ in range(3):
             it.round()
         assert (it.sleep_state.phase, it.gateways[0].held) == (Phase.ASLEEP, 1)
-        it.wanted = False
+        it.desired = False
         self.calm()
 
     @rule()
     def all_of_its_pods_are_replaced(self) -> None:
         """The gate closes, old pods terminate and new pods start; held requests are answered by those."""
         it = self.it
-        it.broken = it.wanted = it.hindered = False
+        it.broken = it.desired = it.hindered = False
         it.sleep_policy = SleepPolicy(it.sleep_policy.sleep)
         it.replaces = False
         for _ in range(3):
@@ -114,7 +114,7 @@ class TurnsAndReplacements(SleepAndWake):
 
     @rule()
     def calm(self) -> None:
-        self.it.wanted = self.it.replaces = False
+        self.it.desired = self.it.replaces = False
         SleepAndWake.calm(self)
 
 
@@ -178,9 +178,9 @@ def test_it_yields_exactly_when_it_says_so(
     alone = replace(health, gives_way=False, preempted=False, replaces=False)
     state = step(replace(before, gate=GateState.OPEN, asleep=None), sleep_policy, traffic, alone, BEGIN)
     now, later = BEGIN + span, replace(traffic, idle=traffic.idle + span)
-    asked = step(state, sleep_policy, later, replace(alone, gives_way=True), now)
+    requested = step(state, sleep_policy, later, replace(alone, gives_way=True), now)
     yields = yields_at(state, sleep_policy, later, now)
     if yields is not None and yields <= now:
-        assert (asked.phase, asked.gate) == (Phase.DRAINING, GateState.CLOSED)
+        assert (requested.phase, requested.gate) == (Phase.DRAINING, GateState.CLOSED)
     elif state.gate is GateState.OPEN:
-        assert asked == step(state, sleep_policy, later, alone, now), "it is not asked for anything"
+        assert requested == step(state, sleep_policy, later, alone, now), "it is not asked for anything"

@@ -49,11 +49,11 @@ def everything() -> Manifest:
     terminated = {"name": "c", "state": {"terminated": {"exitCode": 1, "reason": "Error", "message": "m"}}}
     crashed = {"phase": "Failed", "containerStatuses": [terminated], "initContainerStatuses": [terminated]}
     return {
-        "manifest": copy.deepcopy(dict(world.seen.manifest)),
-        "ray_service": world.seen.ray_service,
+        "manifest": copy.deepcopy(dict(world.observed.manifest)),
+        "ray_service": world.observed.ray_service,
         "ray_clusters": [cluster],
         "pods": [
-            *copy.deepcopy(world.seen.pods),
+            *copy.deepcopy(world.observed.pods),
             pod("w-3", ready=False, status=waiting("ImagePullBackOff", "no")),
             pod("w-4", ready=False, status=unplaced("no")),
             pod("w-5", ready=False, status=crashed),
@@ -114,7 +114,7 @@ def test_no_shape_of_what_others_write_is_an_error(changes: list[tuple[tuple[Any
         and isinstance(each.get("allocatable") or {}, dict)
         and isinstance(each.get("taints") or [], list)
     )
-    seen = Observed(
+    observed = Observed(
         manifest=parts["manifest"],
         subject=LLMService.from_manifest(manifest(CPU_MODEL, OTHER_MODEL)),
         problems=(),
@@ -125,7 +125,11 @@ def test_no_shape_of_what_others_write_is_an_error(changes: list[tuple[tuple[Any
         nodes=nodes,
         now=START,
     )
-    before = copy.deepcopy(seen)
-    for variant in (seen, replace(seen, subject=None), replace(seen, answers=(Answer("tiny", True),))):
+    before = copy.deepcopy(observed)
+    for variant in (
+        observed,
+        replace(observed, subject=None),
+        replace(observed, answers=(Answer("tiny", True),)),
+    ):
         decide(variant).status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    assert seen == before, "what is read is left as it is"
+    assert observed == before, "what is read is left as it is"

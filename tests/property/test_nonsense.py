@@ -124,8 +124,8 @@ class Nonsense(RuleBasedStateMachine):
 
     def _look(self, after: float = 1.0, answers: dict[str, bool | str] | None = None) -> Decision:
         """Run one reconcile, and apply its results."""
-        came = {model: said for model, said in (answers or {}).items() if model in self.ask}
-        self.has_answered |= {(self.active, model) for model, said in came.items() if said is True}
+        came = {model: message for model, message in (answers or {}).items() if model in self.ask}
+        self.has_answered |= {(self.active, model) for model, message in came.items() if message is True}
         decision = self.world.step(
             after=after,
             answers=came,
@@ -160,30 +160,30 @@ class Nonsense(RuleBasedStateMachine):
     def _carry_out(self) -> None:
         """Apply the writes of a reconcile, when the status is written."""
         self.world._observe({})
-        seen = self.world.seen
-        assert seen.subject is not None
-        if seen.asleep is SleepDepth.CLUSTER:
+        observed = self.world.observed
+        assert observed.subject is not None
+        if observed.asleep is SleepDepth.CLUSTER:
             self.ray, self.clusters, self.active, self.pending = None, {}, "", ""
             return
-        if seen.rollout is None or not seen.rollout.replaces:
-            made = build(seen.subject, PLATFORM)
+        if observed.rollout is None or not observed.rollout.replaces:
+            made = build(observed.subject, PLATFORM)
             was = self.ray["metadata"]["generation"] if self.ray is not None else 0
             differs = self.ray is None or self.ray["spec"] != made["spec"]
             made["metadata"]["generation"] = was + differs
             self.ray = made
-        seen = replace(seen, ray_service=self._ray_service())
-        for name, bounds in cluster_bounds(seen).items():
+        observed = replace(observed, ray_service=self._ray_service())
+        for name, bounds in cluster_bounds(observed).items():
             self.clusters[name].workers = any(most for _, most in bounds.values())
-        if needless(seen):
+        if needless(observed):
             self.pending = ""
-        assert seen.gateway is not None
+        assert observed.gateway is not None
         used = frozenset(name for name in self.backends if name)
-        for each in finished_clusters(replace(seen, gateway=replace(seen.gateway, clusters=used))):
+        for each in finished_clusters(replace(observed, gateway=replace(observed.gateway, clusters=used))):
             del self.clusters[each["metadata"]["name"]]
 
     def _make(self) -> str:
         assert self.ray is not None
-        service, built = self.world.seen.subject, BuiltWith.of(self.ray)
+        service, built = self.world.observed.subject, BuiltWith.of(self.ray)
         assert service is not None
         assert built is not None
         self.count += 1
@@ -191,7 +191,7 @@ class Nonsense(RuleBasedStateMachine):
         annotations = self.ray["metadata"]["annotations"]
         image = str(service.spec.runtime.image)
         self.clusters[name] = Cluster(
-            name, built, annotations, self.world.seen.now, image, tuple(service.spec.models)
+            name, built, annotations, self.world.observed.now, image, tuple(service.spec.models)
         )
         return name
 
@@ -201,9 +201,9 @@ class Nonsense(RuleBasedStateMachine):
         if self.ray is None:
             return
         self.observed = self.ray["metadata"]["generation"]
-        wanted, coming = BuiltWith.of(self.ray), self.pending or self.active
-        assert wanted is not None
-        if not coming or self.clusters[coming].built.cluster != wanted.cluster:
+        desired, coming = BuiltWith.of(self.ray), self.pending or self.active
+        assert desired is not None
+        if not coming or self.clusters[coming].built.cluster != desired.cluster:
             self.pending = self._make()
         elif self.pending and self.clusters[self.pending].workers:
             self.active, self.pending = self.pending, ""
@@ -214,9 +214,9 @@ class Nonsense(RuleBasedStateMachine):
 
     @rule(seconds=st.sampled_from([0.0, 3.0, 20.0]))
     def who_is_asked_answers(self, seconds: float) -> None:
-        asked = self.clusters.get(self.active)
-        if asked is not None:
-            self._look(seconds, {model: asked.answer(model) for model in self.ask})
+        requested = self.clusters.get(self.active)
+        if requested is not None:
+            self._look(seconds, {model: requested.answer(model) for model in self.ask})
 
     @rule(image=st.sampled_from(IMAGES), models=st.sampled_from(MODELS))
     def somebody_edits(self, image: str, models: tuple[Manifest, ...]) -> None:
@@ -226,7 +226,7 @@ class Nonsense(RuleBasedStateMachine):
 
     @rule(room=st.booleans())
     def nodes_come_or_go(self, room: bool) -> None:
-        self.world.seen = replace(self.world.seen, nodes=ROOMY if room else FULL)
+        self.world.observed = replace(self.world.observed, nodes=ROOMY if room else FULL)
 
     @precondition(lambda self: len(self.clusters) > 1)
     @rule()
@@ -245,16 +245,16 @@ class Nonsense(RuleBasedStateMachine):
         """Let all pending actions finish, with no further change."""
         if getattr(self, "ask", None) is None:
             return
-        self.world.seen = replace(self.world.seen, nodes=ROOMY)
+        self.world.observed = replace(self.world.observed, nodes=ROOMY)
         started: datetime | None = None
         bad = self.image in (NONSENSE, HALF)
         for _ in range(90):
             self._rounds(1)
             state, there = self.world.rollout, self.clusters.get(self.active)
-            wanted = there is not None and (there.image, not self.pending) == (self.image, True)
-            if bad and started is None and wanted and state["phase"] == "Progressing":
-                started = self.world.seen.now
-            if started is not None and self.world.seen.now - started > ERRORS + timedelta(seconds=20):
+            desired = there is not None and (there.image, not self.pending) == (self.image, True)
+            if bad and started is None and desired and state["phase"] == "Progressing":
+                started = self.world.observed.now
+            if started is not None and self.world.observed.now - started > ERRORS + timedelta(seconds=20):
                 assert state["phase"] in ("RollingBack", "RolledBack")
             if state["phase"] in ("Complete", "RolledBack") and self.backends == [self.active]:
                 break
@@ -270,7 +270,7 @@ class Nonsense(RuleBasedStateMachine):
             assert serving.image == self.image
         assert serving.workers
         names: set[Any] = {model.name for model in serving.models}
-        gates = self.world.seen.status["gate"]["models"]
+        gates = self.world.observed.status["gate"]["models"]
         assert {gate["name"] for gate in gates if gate["state"] == "Open"} == names
 
 

@@ -66,9 +66,9 @@ class ServerRollouts(RuleBasedStateMachine):
         """Run one step of the Deployment's controller, and of the kubelet."""
         world = self.world
         assert world.deployment is not None
-        wanted, now = world.deployment["spec"]["replicas"], configuration(world.deployment)
+        desired, now = world.deployment["spec"]["replicas"], configuration(world.deployment)
         image = self.images.setdefault(now, world.image)
-        if not wanted:
+        if not desired:
             world.pods = []
             return
         new = [pod for pod in world.pods if configuration(pod) == now]

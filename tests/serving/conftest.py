@@ -135,9 +135,9 @@ def serving(tmp_path_factory: pytest.TempPathFactory, replica_folder: Path) -> I
 def post(url: str, body: Any, headers: dict[str, str] | None = None) -> tuple[int, Any]:
     """Return the status and JSON of a POST; `body` is sent as it is when it is bytes."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    asked = urllib.request.Request(f"http://{url}", data, headers or {})
+    requested = urllib.request.Request(f"http://{url}", data, headers or {})
     try:
-        with urllib.request.urlopen(asked, timeout=60) as answer:  # noqa: S310
+        with urllib.request.urlopen(requested, timeout=60) as answer:  # noqa: S310
             return answer.status, json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         with error:

@@ -21,8 +21,8 @@ def test_the_example_answers_what_its_curl_asks(serving: str) -> None:
 
 
 def test_a_pipeline_of_transformers_by_its_task(serving: str) -> None:
-    asked = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["good", "bad bad"]}]}
-    status, answer = post(f"{serving}/tiny/v2/models/tiny/infer", asked)
+    requested = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["good", "bad bad"]}]}
+    status, answer = post(f"{serving}/tiny/v2/models/tiny/infer", requested)
     assert status == 200, answer
     outputs = {each["name"]: each["data"] for each in answer["outputs"]}
     assert set(outputs["label"]) <= {"LABEL_0", "LABEL_1"}

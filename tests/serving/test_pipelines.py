@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.xdist_group("serving"), pytest.mark.timeout(600)]
 TEXT = "<p>The gateway is fast and reliable.</p> The gateway holds requests. It rained."
 
 
-def asked(**inputs: str | float) -> dict[str, object]:
+def send_request(**inputs: str | float) -> dict[str, object]:
     kinds = {str: "BYTES", float: "FP64"}
     return {
         "inputs": [
@@ -21,22 +21,22 @@ def asked(**inputs: str | float) -> dict[str, object]:
 
 
 def test_the_pipeline_of_two_models_behind_a_preprocessor(serving: str) -> None:
-    status, found = post(f"{serving}/documents/v2/models/documents/infer", asked(text=TEXT))
+    status, found = post(f"{serving}/documents/v2/models/documents/infer", send_request(text=TEXT))
     outputs = {each["name"]: each["data"] for each in found["outputs"]}
     assert (status, outputs["sentiment"], outputs["failed"]) == (200, ["POSITIVE"], [])
     assert outputs["summary"] == ["The gateway is fast and reliable."]
-    status, found = post(f"{serving}/documents/v2/models/documents/infer", asked(text="<p> </p>"))
+    status, found = post(f"{serving}/documents/v2/models/documents/infer", send_request(text="<p> </p>"))
     assert (status, found) == (400, {"error": "the text is empty"})
 
 
 def test_without_a_summary_there_is_an_answer_all_the_same(serving: str) -> None:
-    status, found = post(f"{serving}/unsummed/v2/models/documents/infer", asked(text=TEXT))
+    status, found = post(f"{serving}/unsummed/v2/models/documents/infer", send_request(text=TEXT))
     outputs = {each["name"]: each["data"] for each in found["outputs"]}
     assert (status, outputs) == (200, {"sentiment": ["POSITIVE"], "summary": [""], "failed": ["summary"]})
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "status", "said"),
+    ("first", "second", "status", "report"),
     [
         (0.1, 0.1, 200, ["first", "second"]),
         (0.1, 30.0, 200, ["first", "failed second"]),
@@ -46,11 +46,11 @@ def test_without_a_summary_there_is_an_answer_all_the_same(serving: str) -> None
     ],
 )
 def test_steps_at_once_one_of_which_may_fail(
-    serving: str, first: float, second: float, status: int, said: object
+    serving: str, first: float, second: float, status: int, report: object
 ) -> None:
-    found = post(f"{serving}/joins/v2/models/joins/infer", asked(first=first, second=second))
+    found = post(f"{serving}/joins/v2/models/joins/infer", send_request(first=first, second=second))
     assert found[0] == status
-    assert (found[1]["outputs"][0]["data"] if status == 200 else found[1]["error"]) == said
+    assert (found[1]["outputs"][0]["data"] if status == 200 else found[1]["error"]) == report
 
 
 def user(text: str) -> list[ChatCompletionMessageParam]:

@@ -136,8 +136,8 @@ async def test_replica_without_an_engine_ends_and_is_replaced(
 async def test_serve_scales_by_the_counts_of_replicas(
     serving: str, replica_folder: Path, session: aiohttp.ClientSession
 ) -> None:
-    async def number(wanted: int) -> bool:
-        return len(await up(session, replica_folder)) == wanted
+    async def number(desired: int) -> bool:
+        return len(await up(session, replica_folder)) == desired
 
     await until("one replica is there", lambda: number(1))
     [first] = await up(session, replica_folder)

@@ -26,9 +26,9 @@ def client(serving: str, name: str) -> Iterator[triton.InferenceServerClient]:
 
 def tensor(name: str, values: np.ndarray, binary: bool = True) -> triton.InferInput:
     kind = {"f": "FP32", "O": "BYTES", "i": "INT64"}[values.dtype.kind]
-    asked = triton.InferInput(name, list(values.shape), kind)
-    asked.set_data_from_numpy(values, binary_data=binary)
-    return asked
+    requested = triton.InferInput(name, list(values.shape), kind)
+    requested.set_data_from_numpy(values, binary_data=binary)
+    return requested
 
 
 def text(written: str) -> triton.InferInput:
@@ -53,9 +53,9 @@ def test_health_and_metadata(serving: str) -> None:
 def test_inference_with_tensors_as_bytes_and_as_json(
     serving: str, sent_binary: bool, asked_binary: bool
 ) -> None:
-    wanted = [triton.InferRequestedOutput(name, binary_data=asked_binary) for name in ("sums", "names")]
+    desired = [triton.InferRequestedOutput(name, binary_data=asked_binary) for name in ("sums", "names")]
     with client(serving, "whole") as whole:
-        found = whole.infer("whole", [tensor("x", ROWS, sent_binary)], outputs=wanted, request_id="mine")
+        found = whole.infer("whole", [tensor("x", ROWS, sent_binary)], outputs=desired, request_id="mine")
     assert found.as_numpy("sums").tolist() == [6, 14]
     assert [each if isinstance(each, str) else each.decode() for each in found.as_numpy("names")] == [
         "row-0",
@@ -66,7 +66,7 @@ def test_inference_with_tensors_as_bytes_and_as_json(
 
 
 @pytest.mark.parametrize(
-    ("model", "values", "status", "said"),
+    ("model", "values", "status", "message"),
     [
         ("whole", np.zeros((1, 3), np.float32), "400", "FP32[-1, 2]"),
         ("whole", np.zeros((1, 2), np.int64), "400", "INT64[1, 2]"),
@@ -74,15 +74,17 @@ def test_inference_with_tensors_as_bytes_and_as_json(
         ("whole", np.full((1, 2), np.nan, np.float32), "500", "not a number"),
     ],
 )
-def test_what_is_wrong_is_said(serving: str, model: str, values: np.ndarray, status: str, said: str) -> None:
+def test_what_is_wrong_is_said(
+    serving: str, model: str, values: np.ndarray, status: str, message: str
+) -> None:
     with client(serving, "whole") as whole, pytest.raises(InferenceServerException) as caught:
         whole.infer(model, [tensor("x", values)])
     assert caught.value.status() == status
-    assert said in caught.value.message()
+    assert message in caught.value.message()
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"{", "no JSON"),
         ({}, "no inputs"),
@@ -103,16 +105,16 @@ def test_what_is_wrong_is_said(serving: str, model: str, values: np.ndarray, sta
         ),
     ],
 )
-def test_a_wrong_body_is_400_with_the_reason(serving: str, body: object, said: str) -> None:
+def test_a_wrong_body_is_400_with_the_reason(serving: str, body: object, message: str) -> None:
     status, answer = post(f"{serving}/whole/v2/models/whole/infer", body)
-    assert (status, said in answer["error"]) == (400, True), answer
+    assert (status, message in answer["error"]) == (400, True), answer
 
 
 def test_explain(serving: str) -> None:
-    asked = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [2.0, 2.0, 2.0]}]}
-    status, found = post(f"{serving}/explained/v2/models/scores/explain", asked)
+    requested = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [2.0, 2.0, 2.0]}]}
+    status, found = post(f"{serving}/explained/v2/models/scores/explain", requested)
     assert (status, found["outputs"][0]["data"]) == (200, [2.0, -1.0, 0.5])
-    status, found = post(f"{serving}/classifier/v2/models/classifier/explain", asked)
+    status, found = post(f"{serving}/classifier/v2/models/classifier/explain", requested)
     assert status == 404
 
 
@@ -140,28 +142,28 @@ def test_a_batch_has_rows_of_several_requests_and_one_bad_request_fails_alone(se
 def test_versions_share_by_weight_and_are_loaded_and_unloaded(serving: str) -> None:
     with client(serving, "versions") as server:
 
-        def asked(version: str = "") -> str:
+        def requested(version: str = "") -> str:
             found = server.infer("model", [text("t")], model_version=version).as_numpy("output")[0]
             return str(found.decode())
 
-        assert asked("2") == "model 2 b t"
-        shares = Counter(asked()[:7] for _ in range(80))
+        assert requested("2") == "model 2 b t"
+        shares = Counter(requested()[:7] for _ in range(80))
         assert shares["model 1"] > shares["model 2"] > 0
         states = {each["version"]: each["state"] for each in server.get_model_repository_index()}
         assert states == {"1": "READY", "2": "READY", "3": "UNAVAILABLE"}
 
         only = '{"version_policy": {"specific": {"versions": [2]}}}'
         server.load_model("model", config=only)
-        assert {asked()[:7] for _ in range(10)} == {"model 2"}
+        assert {requested()[:7] for _ in range(10)} == {"model 2"}
         assert not server.is_model_ready("model", "1")
         with pytest.raises(InferenceServerException, match="there are no weights"):
             server.load_model("model", config=only.replace("2", "3"))
-        assert asked() == "model 2 b t"
+        assert requested() == "model 2 b t"
         server.unload_model("model")
         assert server.is_server_ready()
         assert not server.is_model_ready("model")
         server.load_model("model", config=only.replace("2", "1, 2"))
-        assert asked("1") == "model 1 a t"
+        assert requested("1") == "model 1 a t"
 
 
 def test_clients_may_load_only_where_the_manifest_says_so(serving: str) -> None:
@@ -190,12 +192,12 @@ def test_a_replica_keeps_the_models_that_were_used_last(serving: str) -> None:
             changes(server, name)
         # m1 was used longest ago. An unload is reported a moment later.
         for _ in range(100):
-            if "-m1" in (seen := changes(server, "m0")):
+            if "-m1" in (observed := changes(server, "m0")):
                 break
             time.sleep(0.1)
-        assert seen.count("-m1") == 1
-        assert [each for each in seen if each.startswith("+")] == ["+m0", "+m1", "+m2"]
-        assert "-m0" not in seen
+        assert observed.count("-m1") == 1
+        assert [each for each in observed if each.startswith("+")] == ["+m0", "+m1", "+m2"]
+        assert "-m0" not in observed
         assert changes(server, "m1").count("+m1") == 2, "what has gone is loaded again"
 
 

@@ -33,10 +33,10 @@ class Decision(Generic[R]):
         return next(iter(self.sleep_states.values()), None)
 
 
-def decided(seen: S, ways: Ways[S, V, R]) -> Decision[R]:
+def decided(observed: S, ways: Ways[S, V, R]) -> Decision[R]:
     """Decide on a workload, and describe it."""
-    view = ways.read(seen)
+    view = ways.read(observed)
     found = decision.decide(view, ways.course)
-    report = reporting.report(seen, view, found, ways)
-    apply = found.apply and not seen.refusal
+    report = reporting.report(observed, view, found, ways)
+    apply = found.apply and not observed.refusal
     return Decision(apply, found.asking.now, report.status, found.states, report.look_again)

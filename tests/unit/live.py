@@ -10,7 +10,7 @@ from daybreak.manifests.resources import of
 
 
 def beside(
-    wanted: Iterable[Manifest], *found: Manifest | None, labeled: Iterable[dict[str, Any]] = ()
+    desired: Iterable[Manifest], *found: Manifest | None, labeled: Iterable[dict[str, Any]] = ()
 ) -> Live:
     """Return live objects, each under the key of the desired object of the same kind.
 
@@ -20,5 +20,5 @@ def beside(
         labeled: More objects with the owner's label.
     """
     kinds = {each["kind"]: dict(each) for each in found if each is not None}
-    named = {(of(each), key_of(each)): kinds[each["kind"]] for each in wanted if each["kind"] in kinds}
+    named = {(of(each), key_of(each)): kinds[each["kind"]] for each in desired if each["kind"] in kinds}
     return Live(named, {(of(each), key_of(each)): each for each in labeled})

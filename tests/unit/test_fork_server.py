@@ -24,10 +24,10 @@ def test_it_has_an_environment_a_log_and_a_status_of_its_own(tmp_path: Path, wor
     started = start(log, word)
     assert started.pid != os.getpid()
     assert started.wait(60) == started.poll() == status
-    before, *said = log.read_text().splitlines()
+    before, *message = log.read_text().splitlines()
     assert before == "before"
-    assert {line.split()[0] for line in said} == {word, "to"}
-    assert any(line.endswith("True") for line in said), "signal handlers are the defaults"
+    assert {line.split()[0] for line in message} == {word, "to"}
+    assert any(line.endswith("True") for line in message), "signal handlers are the defaults"
 
 
 def test_starts_take_turns_with_hash_seeds(tmp_path: Path) -> None:

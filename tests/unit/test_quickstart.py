@@ -79,10 +79,10 @@ class Recorded(Target):
     others: str = ""
     crd: bool = True
     operator: bool = True
-    told: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
 
     def _run(self, tool: str, *arguments: str, stdin: str | None = None) -> str:
-        self.told.append(f"{tool} {arguments[0]}")
+        self.reported.append(f"{tool} {arguments[0]}")
         if arguments[0] == "wait" and not self.operator:
             raise ClusterError("kubectl wait failed: timed out")
         answers = {"api-versions": "daybreak.dev/v1alpha1\n" if self.crd else "v1\n", "get": self.others}
@@ -92,7 +92,7 @@ class Recorded(Target):
 def test_the_operator_goes_when_it_has_removed_the_gateway() -> None:
     target = Recorded()
     removal.remove(target, Report())
-    assert target.told == [
+    assert target.reported == [
         "kubectl api-versions",
         "kubectl delete",
         "kubectl get",
@@ -104,27 +104,27 @@ def test_the_operator_goes_when_it_has_removed_the_gateway() -> None:
 def test_a_gateway_that_others_need_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
     target = Recorded(others="default/mine\nteam/theirs\n")
     removal.remove(target, Report())
-    assert target.told[-2:] == ["kubectl get", "helm uninstall"]
+    assert target.reported[-2:] == ["kubectl get", "helm uninstall"]
     assert "kept: default/mine, team/theirs: " in capsys.readouterr().out
 
 
 def test_services_of_other_namespaces_have_gateways_of_their_own() -> None:
     target = Recorded(others="team/theirs\n")
     removal.remove(target, Report())
-    assert target.told[-2:] == ["kubectl wait", "helm uninstall"]
+    assert target.reported[-2:] == ["kubectl wait", "helm uninstall"]
 
 
 def test_without_the_crd_there_is_no_gateway() -> None:
     target = Recorded(crd=False)
     removal.remove(target, Report())
-    assert target.told == ["kubectl api-versions", "helm uninstall"]
+    assert target.reported == ["kubectl api-versions", "helm uninstall"]
 
 
 def test_a_gateway_that_stays_is_told_with_the_way_out() -> None:
     target = Recorded(operator=False)
     with pytest.raises(ClusterError, match=r"timed out; .*kubectl delete -n default deployment,.* -l app\."):
         removal.remove(target, Report())
-    assert "helm uninstall" not in target.told
+    assert "helm uninstall" not in target.reported
 
 
 def test_what_is_removed_is_what_the_operator_makes() -> None:

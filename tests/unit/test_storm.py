@@ -104,11 +104,11 @@ async def test_a_phase_that_is_over_counts_for_who_waits_since_before() -> None:
     following = asyncio.create_task(phases.follow(lines))
     lines.feed_data(b"Awake\nAwake\n")
     await phases.until("Awake")
-    before = len(phases.seen)
+    before = len(phases.observed)
     lines.feed_data(b"Draining\nAsleep\n")
     await phases.until("Asleep")
     await phases.until("Draining", since=before)
-    assert phases.seen == ["Awake", "Draining", "Asleep"]
+    assert phases.observed == ["Awake", "Draining", "Asleep"]
     lines.feed_eof()
     await following
     with pytest.raises(AssertionError, match="stopped to watch"):

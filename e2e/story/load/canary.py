@@ -44,9 +44,9 @@ def status(kubernetes: Kubernetes) -> dict[str, Any]:
     return found
 
 
-def phase(seen: dict[str, Any], run: str) -> str:
+def phase(observed: dict[str, Any], run: str) -> str:
     """Return the phase of the canary's run, or "" while the status reports another run."""
-    found = seen.get("canary", {})
+    found = observed.get("canary", {})
     return str(found.get("phase", "")) if found.get("runID", "") == run else ""
 
 
@@ -59,11 +59,11 @@ def ask_until(
         chat.connected(kubernetes.target, NAMESPACE, "llm", timeout=120) as client,
         ThreadPoolExecutor(AT_ONCE) as pool,
     ):
-        while not good(seen := status(kubernetes)):
+        while not good(observed := status(kubernetes)):
             if statuses.total() >= MOST_REQUESTS:
-                pytest.fail(f"not seen after {dict(statuses)}; last seen: {seen}")
+                pytest.fail(f"not seen after {dict(statuses)}; last seen: {observed}")
             statuses += Counter(pool.map(lambda _: _ask(client), range(2 * AT_ONCE)))
-    return seen, statuses
+    return observed, statuses
 
 
 def _ask(client: OpenAI) -> int:

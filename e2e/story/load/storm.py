@@ -236,7 +236,7 @@ async def through_those_of_a_model_server(
 
 
 async def _transitions(client: Storm, phases: Phases, pods: Callable[[], Sequence[str]], count: int) -> None:
-    client.tally.phases = phases.seen
+    client.tally.phases = phases.observed
     client.wave(phases.now, 200)
     await client.calm()
     await _into_the_closing(client, phases)
@@ -261,7 +261,7 @@ async def _into_the_closing(client: Storm, phases: Phases) -> None:
     machine is busy.
     """
     for _ in range(TRIES):
-        before = len(phases.seen)
+        before = len(phases.observed)
         client.poise(20)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POISED_SECONDS):
@@ -269,11 +269,11 @@ async def _into_the_closing(client: Storm, phases: Phases) -> None:
         await client.let_go(phases.now, pause=0.01)
         await client.calm()
         await phases.until("Awake", "Asleep")
-        if turned_round(phases.seen[before:]):
+        if turned_round(phases.observed[before:]):
             return
         # The service may sleep by now, and only an awake service allows another attempt. On a slow machine,
         # it may have fallen asleep once more before the next check: the next requests wake it.
-        tried = len(phases.seen)
+        tried = len(phases.observed)
         # Use every connection: the gateway closes those that are idle for 75 s, and on a slow machine two
         # attempts take longer.
         client.wave(phases.now, AT_ONCE)
@@ -304,5 +304,5 @@ def workers(kubernetes: Kubernetes, name: str) -> list[str]:
 
 def phase(kubernetes: Kubernetes, name: str) -> str:
     """Return the phase of the LLMService."""
-    said: str = (kubernetes.get("llm", name) or {})["status"]["phase"]
-    return said
+    message: str = (kubernetes.get("llm", name) or {})["status"]["phase"]
+    return message

@@ -109,9 +109,9 @@ def eventually(
     """Call `look` until its result is good; fail with the last result."""
     deadline = time.monotonic() + minutes * MINUTE
     while True:
-        seen = look()
-        if good(seen):
-            return seen
+        observed = look()
+        if good(observed):
+            return observed
         if time.monotonic() > deadline:
-            pytest.fail(f"not seen within {minutes} minutes; last seen: {seen!r}")
+            pytest.fail(f"not seen within {minutes} minutes; last seen: {observed!r}")
         time.sleep(every)

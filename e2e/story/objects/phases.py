@@ -17,16 +17,16 @@ class Phases:
     """All phases since the start of the watch, in order."""
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
+        self.observed: list[str] = []
         self._news = asyncio.Event()
         self._ended = False
 
     @property
     def now(self) -> str:
         """Return the latest phase."""
-        return self.seen[NOW]
+        return self.observed[NOW]
 
-    async def until(self, *wanted: str, since: int = NOW) -> None:
+    async def until(self, *desired: str, since: int = NOW) -> None:
         """Wait until the workload is in one of these phases.
 
         Args:
@@ -35,19 +35,19 @@ class Phases:
         """
         try:
             async with asyncio.timeout(PATIENCE):
-                while not set(wanted) & set(self.seen[since:]):
+                while not set(desired) & set(self.observed[since:]):
                     assert not self._ended, "kubectl has stopped to watch"
                     self._news.clear()
                     await self._news.wait()
         except TimeoutError:
-            raise AssertionError(f"waited for {wanted}; seen so far: {self.seen}") from None
+            raise AssertionError(f"waited for {desired}; seen so far: {self.observed}") from None
 
     async def follow(self, lines: asyncio.StreamReader) -> None:
         """Record phases, a line for each change of the object, until the stream ends."""
         async for line in lines:
             phase = line.decode().strip()
-            if self.seen[NOW:] != [phase]:
-                self.seen.append(phase)
+            if self.observed[NOW:] != [phase]:
+                self.observed.append(phase)
                 self._news.set()
         self._ended = True
         self._news.set()

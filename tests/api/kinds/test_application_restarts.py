@@ -16,6 +16,6 @@ def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> No
         alone,
         len(PIPELINE.objects) + 1,  # its revision
         done=lambda: PIPELINE.everything(admin) and PIPELINE.status(admin).get("conditions"),
-        told=lambda: PIPELINE.status(admin).get("conditions"),
+        reported=lambda: PIPELINE.status(admin).get("conditions"),
         kept=lambda: {kind: each.get("spec") for kind, each in (PIPELINE.everything(admin) or {}).items()},
     )

@@ -143,8 +143,8 @@ def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Pla
     admin.create(PIPELINE.manifest())
     player.comes_up()
     player.says("DEPLOY_FAILED", NO_MODULE)
-    said = PIPELINE.stalled(admin, "ModelFailed")
-    assert "ModuleNotFoundError: No module named 'pipelines'" in said
+    message = PIPELINE.stalled(admin, "ModelFailed")
+    assert "ModuleNotFoundError: No module named 'pipelines'" in message
     assert "No module named 'pipelines'" in player.reaches("Failed", "Failed")["reason"]
     player.says("RUNNING")
     player.reaches("Awake", "Open")
@@ -192,9 +192,9 @@ def test_code_that_cannot_be_imported_goes_back_to_the_cluster_that_serves(playe
     eventually("the RayService of before", lambda: of_code(admin) == before)
     eventually("the second one is called off", lambda: not _pending(admin))
     player.says("RUNNING")
-    said = PIPELINE.stalled(admin, "RolledBack")
-    assert "revision 2 could not start, and revision 1" in said
-    assert "No module named 'pipelines'" in said
+    message = PIPELINE.stalled(admin, "RolledBack")
+    assert "revision 2 could not start, and revision 1" in message
+    assert "No module named 'pipelines'" in message
     player.rolls_out("RolledBack")
     assert PIPELINE.condition(admin, "Ready")["status"] == "True"
     selector = names.owner_selector(OWNER)
@@ -265,7 +265,7 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"deployments": [{"name": "A", "numReplicas": 1, "autoscaling": {"maxReplicas": 2}}]}, "not both"),
         ({"code": {"configMap": "a", "workingDir": "s3://b/c.zip"}}, "write one of them"),
         ({"code": {"workingDir": "s3://b/c"}}, "spec.code.workingDir"),
-        ({"sleep": {"clusterAfterIdle": "1h", "depth": "Cluster"}}, "goes with depth Workers"),
+        ({"sleep": {"clusterAfterIdle": "1h", "depth": "Cluster"}}, "requires depth Workers"),
         ({"protocol": "OpenAI"}, "models belong to protocol OpenAI"),
         ({"routes": [{"prefix": "/a/../b"}]}, "spec.routes[0].prefix"),
         ({"routes": [{"prefix": "/a"}, {"prefix": "/a"}]}, "Duplicate value"),

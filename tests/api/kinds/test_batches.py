@@ -11,7 +11,7 @@ import pytest
 from daybreak.api.llmbatch.definition import QUEUE_LABEL
 from daybreak_runtime.batch.progress import Progress
 from tests.api.admin import Admin, Refused, events_with, eventually
-from tests.api.objects.batches import NIGHT, kuberay_says, told
+from tests.api.objects.batches import NIGHT, kuberay_says, read_report
 from tests.api.objects.jobs import batch_speaks
 from tests.api.objects.llmservice import model, tiny
 from tests.api.operator_process import OperatorProcess
@@ -131,7 +131,7 @@ def test_through_a_service_it_waits_for_the_service_and_its_model(
     eventually("no such model", lambda: "has no model poet" in NIGHT.stalled(admin, "ServiceNotFound"))
     admin.merge("LLMService", "tiny", {"spec": {"models": [model(name="poet")]}})
     eventually("its objects", lambda: NIGHT.everything(admin))
-    assert '"model":"poet"' in told(admin)
+    assert '"model":"poet"' in read_report(admin)
     admin.delete("LLMService", "tiny")
     eventually("no RayJob without a service", lambda: admin.get("RayJob", "night") is None)
     assert "there is no LLMService tiny" in NIGHT.stalled(admin, "ServiceNotFound")
@@ -143,9 +143,9 @@ def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     """The test plays Kueue's writes: `suspend` of the RayJob, and at admission nodes for its pods."""
-    wanted = NIGHT.manifest()
-    wanted["metadata"]["labels"] = {QUEUE_LABEL: "gpus"}
-    admin.create(wanted)
+    desired = NIGHT.manifest()
+    desired["metadata"]["labels"] = {QUEUE_LABEL: "gpus"}
+    admin.create(desired)
     job = eventually("a RayJob", lambda: admin.get("RayJob", "night"))
     assert job["metadata"]["labels"][QUEUE_LABEL] == "gpus"
     [group] = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
@@ -181,7 +181,7 @@ def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"serviceRef": {"name": "a"}}, "either a model of its own or a serviceRef"),
+        ({"serviceRef": {"name": "a"}}, "a batch needs either model or serviceRef"),
         ({"prompt": None}, "one of prompt, messages and messagesColumn"),
         ({"input": {"uri": "http://x/y"}}, "write pvc://claim/path"),
         ({"output": {"uri": "pvc://rows/../out"}}, "a path must not contain '..'"),

@@ -37,14 +37,14 @@ def measured(admin: Admin, best: float, *, certain: bool) -> None:
         assert job.end()
 
 
-def state(admin: Admin, wanted: str) -> dict[str, Any]:
+def state(admin: Admin, desired: str) -> dict[str, Any]:
     """Wait until the status of the patch has the desired state, and return that status."""
 
     def found() -> dict[str, Any] | None:
         patch: dict[str, Any] = TUNE.status(admin).get("patch") or {}
-        return patch if patch.get("state") == wanted else None
+        return patch if patch.get("state") == desired else None
 
-    return eventually(f"state {wanted}", found)
+    return eventually(f"state {desired}", found)
 
 
 def test_what_is_better_is_written_and_what_was_there_is_kept_in_the_status(
@@ -53,7 +53,7 @@ def test_what_is_better_is_written_and_what_was_there_is_kept_in_the_status(
     admin.create(service())
     measured(admin, 6.0, certain=True)
     patch = state(admin, "RollingOut")
-    assert (patch["args"], patch["before"]) == ({"max_num_seqs": 4}, {"max_num_seqs": 64})
+    assert (patch["args"], patch["previousArgs"]) == ({"max_num_seqs": 4}, {"max_num_seqs": 64})
     assert arguments(admin) == {"max_num_seqs": 4, "max_model_len": 512}
     live = admin.get("LLMService", "chat")
     assert patch["generation"] == live["metadata"]["generation"]
@@ -70,8 +70,8 @@ def test_what_is_better_is_written_and_what_was_there_is_kept_in_the_status(
     assert TUNE.condition(admin, "Applied")["reason"] == "Overwritten"
     assert arguments(admin)["max_num_seqs"] == 32
     events = events_with(admin, "RollingOut", "Overwritten")
-    told = {each["reason"] for each in events if each.get("action") == "Apply"}
-    assert {"RollingOut", "Overwritten"} <= told
+    reported = {each["reason"] for each in events if each.get("action") == "Apply"}
+    assert {"RollingOut", "Overwritten"} <= reported
 
 
 def test_what_is_not_better_beyond_noise_is_not_written(admin: Admin, operator: OperatorProcess) -> None:

@@ -11,7 +11,7 @@ import pytest
 from daybreak_runtime.benchmark.progress import Progress
 from daybreak_runtime.benchmark.run import Course, Gain
 from tests.api.admin import Admin, Refused, events_with, eventually
-from tests.api.objects.benchmarks import TUNE, told
+from tests.api.objects.benchmarks import TUNE, read_report
 from tests.api.objects.jobs import benchmark_speaks
 from tests.api.operator_process import OperatorProcess
 from tests.unit.runtime.benchmark.steps import trial
@@ -95,21 +95,21 @@ def test_a_copy_of_a_service_is_made_once_the_service_is_there(
     assert "there is no LLMService chat" in TUNE.stalled(admin, "ServiceNotFound")
     admin.create(SERVICE)
     eventually("its objects", lambda: TUNE.everything(admin))
-    before = told(admin)
+    before = read_report(admin)
     assert '"max_num_seqs":64' in before
     # The copy is measured as it began, whatever becomes of the service; and the service is left as it is.
     admin.delete("LLMService", "chat")
     eventually("no service", lambda: admin.get("LLMService", "chat") is None)
     admin.merge("LLMBenchmark", "tune", {"metadata": {"labels": {"look": "again"}}})
     eventually("the status", lambda: TUNE.status(admin).get("jobHash"))
-    assert told(admin) == before
+    assert read_report(admin) == before
     assert TUNE.condition(admin, "Stalled").get("status") == "False"
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"serviceRef": {"name": "a"}}, "either a model of its own or a serviceRef"),
+        ({"serviceRef": {"name": "a"}}, "a benchmark needs either model or serviceRef"),
         ({"load": {}}, "either clients or rates"),
         ({"load": {"clients": [1], "outputTokens": {"min": 9, "max": 8}}}, "max must not be below min"),
         ({"model": None, "serviceRef": {"name": "a", "mode": "Service"}}, "a sweep restarts engines"),

@@ -22,17 +22,17 @@ def test_the_job_that_was_left_over_goes_and_the_next_object_has_its_own(
     eventually("no object", lambda: admin.get(subject.kind, subject.name) is None)
     assert admin.get(kind.job, subject.objects[kind.job])
     made = admin.create(subject.manifest())
-    eventually("a job that speaks for it", _told(admin, kind, made))
+    eventually("a job that speaks for it", _read_report(admin, kind, made))
     assert subject.everything(admin)
     assert subject.condition(admin, "Failed").get("status") != "True"
 
 
-def _told(admin: Admin, kind: JobKind, made: dict[str, Any]) -> Callable[[], bool]:
+def _read_report(admin: Admin, kind: JobKind, made: dict[str, Any]) -> Callable[[], bool]:
     def found() -> bool:
         live = admin.get(kind.job, kind.subject.objects[kind.job])
         if live is None or live["metadata"].get("deletionTimestamp"):
             return False
         owners = {each["uid"] for each in live["metadata"].get("ownerReferences", ())}
-        return owners == {made["metadata"]["uid"]} and made["metadata"]["uid"] in kind.told(admin)
+        return owners == {made["metadata"]["uid"]} and made["metadata"]["uid"] in kind.reported(admin)
 
     return found

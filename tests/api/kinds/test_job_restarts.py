@@ -18,6 +18,6 @@ def test_killed_around_each_write(moment: str, subject: Subject, admin: Admin, a
         alone,
         len(subject.objects),
         done=lambda: subject.everything(admin) and subject.status(admin).get("startTime"),
-        told=lambda: subject.status(admin).get("jobHash"),
+        reported=lambda: subject.status(admin).get("jobHash"),
         kept=lambda: subject.everything(admin),
     )

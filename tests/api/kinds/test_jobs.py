@@ -35,7 +35,7 @@ def test_its_objects_are_its_own(admin: Admin, kind: JobKind, made: Any) -> None
     for each in found.values():
         [owner] = each["metadata"]["ownerReferences"]
         assert (owner["kind"], owner["uid"]) == (kind.subject.kind, made["metadata"]["uid"])
-    assert made["metadata"]["uid"] in kind.told(admin)
+    assert made["metadata"]["uid"] in kind.reported(admin)
     eventually("the digest of what it began with", lambda: kind.subject.status(admin).get("jobHash"))
 
 
@@ -62,11 +62,11 @@ def test_suspended_it_has_no_job_and_has_one_again(admin: Admin, kind: JobKind, 
 def test_a_change_after_the_beginning_is_told_and_not_carried_out(
     admin: Admin, kind: JobKind, made: Any
 ) -> None:
-    subject, before = kind.subject, kind.told(admin)
+    subject, before = kind.subject, kind.reported(admin)
     eventually("the digest of what it began with", lambda: subject.status(admin).get("jobHash"))
     admin.merge(subject.kind, subject.name, {"spec": dict(kind.change)})
     assert f"create a new {subject.kind}" in subject.stalled(admin, "SpecChanged")
-    assert kind.told(admin) == before
+    assert kind.reported(admin) == before
     admin.merge(subject.kind, subject.name, {"spec": {name: subject.spec[name] for name in kind.change}})
     eventually("all well", lambda: subject.condition(admin, "Stalled").get("status") == "False")
 

@@ -15,6 +15,6 @@ def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> No
         alone,
         len(CHAT.objects),
         done=lambda: CHAT.everything(admin) and CHAT.status(admin).get("conditions"),
-        told=lambda: CHAT.status(admin).get("conditions"),
+        reported=lambda: CHAT.status(admin).get("conditions"),
         kept=lambda: {kind: each.get("spec") for kind, each in (CHAT.everything(admin) or {}).items()},
     )

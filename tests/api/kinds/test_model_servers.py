@@ -201,10 +201,10 @@ def test_old_pods_stay_until_new_ones_have_answered_and_what_cannot_start_goes_b
     first = player.rolls("Complete")
     edit(admin, image="engine:2")
     player.starts("engine:2", **NO_IMAGE)
-    said = player.rolls("RolledBack")
-    assert (said["currentRevisionNumber"], said["currentRevision"], said["strategy"]) == (
+    message = player.rolls("RolledBack")
+    assert (message["currentRevisionNumber"], message["currentRevision"], message["strategy"]) == (
         1,
-        first["revision"],
+        first["currentRevision"],
         "BlueGreen",
     )
     stalled = CHAT.condition(admin, "Stalled")
@@ -258,7 +258,7 @@ def test_scaled_by_the_requests_in_progress(player: Player) -> None:
     assert replicas(admin) == 1
     player.traffic(in_flight=25)
     eventually("as many as are wanted", lambda: replicas(admin) == 3)
-    assert CHAT.status(admin)["autoscaling"] == {"replicas": 3}
+    assert CHAT.status(admin)["autoscaling"] == {"currentReplicas": 3}
     assert CHAT.condition(admin, "Ready")["status"] == "True"
     admin.merge("ModelServer", NAME, {"spec": {"autoscaling": {"maxReplicas": 2}}})
     eventually("no more than the most", lambda: replicas(admin) == 2)
@@ -304,14 +304,16 @@ def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admi
 
 
 def test_what_only_the_operator_can_see_stalls(player: Player) -> None:
-    def told(words: str) -> bool:
+    def reported(words: str) -> bool:
         stalled = CHAT.condition(player.admin, "Stalled")
         return stalled.get("reason") == "InvalidSpec" and words in stalled["message"]
 
     player.admin.create(CHAT.manifest(engine="vlm", engineArgs={"max_model_length": 1}))
-    eventually("an unknown engine", lambda: told("spec.engine: vlm is not known here; did you mean vllm?"))
+    eventually(
+        "an unknown engine", lambda: reported("spec.engine: vlm is not known here; did you mean vllm?")
+    )
     player.admin.merge("ModelServer", NAME, {"spec": {"engine": "vllm"}})
-    eventually("Stalled", lambda: told("max_model_length"))
+    eventually("Stalled", lambda: reported("max_model_length"))
     assert "max_model_len" in CHAT.condition(player.admin, "Stalled")["message"]
     player.admin.merge("ModelServer", NAME, {"spec": {"engineArgs": {"max_model_length": None}}})
     eventually("it is made", lambda: CHAT.everything(player.admin))

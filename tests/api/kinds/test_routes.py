@@ -10,7 +10,7 @@ import pytest
 from daybreak.api.common import names
 from daybreak.api.schema.resource import API_VERSION
 from tests.api.admin import APPLY, Admin, Refused, events_with, eventually
-from tests.api.objects.batches import NIGHT, told
+from tests.api.objects.batches import NIGHT, read_report
 from tests.api.objects.llmservice import model, tiny
 from tests.api.operator_process import OperatorProcess
 from tests.api.playing.words import write_whole
@@ -95,24 +95,24 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
 
 
 def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None) -> None:
-    asked = {"apiKeys": ["nobody"], "backends": [backend("one", "tiny")]}
-    fallback, copies = [backend("two", "b", after="20s")], backend("two", "c", percent=10)
+    requested = {"apiKeys": ["nobody"], "backends": [backend("one", "tiny")]}
+    fallback, copies = [backend("two", "b", holdTimeout="20s")], backend("two", "c", percent=10)
     external: dict[str, Any] = {
         "url": "https://api.example.com:8443/v1",
         "model": "big",
         "holdTimeout": "20s",
     }
     external["apiKeySecretRef"] = {"name": "account", "key": "key"}
-    more: dict[str, Any] = {"matches": [asked], "mirror": copies, "externalFallback": external}
+    more: dict[str, Any] = {"matches": [requested], "mirror": copies, "externalFallback": external}
     admin.create(written(backends=[backend("one", "tiny")], fallback=fallback, **more))
-    said = condition(admin, "Stalled", "BackendNotFound")["message"]
-    assert "there is no LLMService two" in said
-    assert "match 1 asks for the API key nobody" in said
+    message = condition(admin, "Stalled", "BackendNotFound")["message"]
+    assert "there is no LLMService two" in message
+    assert "match 1 asks for the API key nobody" in message
     found = status(admin)
     kind = {"kind": "LLMService"}
     assert found["externalFallback"] == {**external, "requests": 0, "errors": 0, "observedShare": 0}
     assert found["fallback"] == [{**fallback[0], **kind}]
-    assert found["matches"] == [{**asked, "backends": [backend("one", "tiny", weight=1, **kind)]}]
+    assert found["matches"] == [{**requested, "backends": [backend("one", "tiny", weight=1, **kind)]}]
     assert found["mirror"] == {**copies, **kind, "sleepingBackend": "Skip"}
     models = [(each["model"], each["weight"]) for each in found["backends"]]
     assert models == [("tiny", 1), ("b", 0), ("c", 0)]
@@ -127,8 +127,8 @@ def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
     server = {"engine": "vllm", "model": {"name": "m", "source": "file:///m"}, "accelerator": {"kind": "cpu"}}
     own = backend("own", "m", kind="ModelServer")
     admin.create(written(names=["chat", "m"], backends=[own], fallback=[backend("own", "m")]))
-    said = condition(admin, "Ready", "BackendNotFound")["message"]
-    assert "there is no ModelServer own; there is no LLMService own" in said
+    message = condition(admin, "Ready", "BackendNotFound")["message"]
+    assert "there is no ModelServer own; there is no LLMService own" in message
     admin.create(
         {
             "apiVersion": API_VERSION,
@@ -146,8 +146,8 @@ def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
     )
     assert [(row["kind"], row["service"], row["share"]) for row in rows] == [("ModelServer", "own", 1.0)]
     admin.merge("ModelServer", "own", {"spec": {"protocol": "Any"}})
-    said = condition(admin, "Stalled", "BackendProtocol")["message"]
-    assert "ModelServer own has protocol Any" in said
+    message = condition(admin, "Stalled", "BackendProtocol")["message"]
+    assert "ModelServer own has protocol Any" in message
     assert status(admin)["names"] == ["chat", "m"]
     admin.delete("ModelServer", "own")
     condition(admin, "Stalled", "BackendNotFound")
@@ -213,9 +213,9 @@ def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, tra
     since = status(admin)["counts"]["startTime"]
     worse = {**few, "one/tiny-tuned": [100, 100, 40, {}, {}]}
     tells(traffic, admin, a={"ways": worse, "since": since})
-    said = condition(admin, "Canary", "CanaryRolledBack")["message"]
-    assert "in step 2, at 50 %: errors: 40 of 100 (40 %), where the others have 0 of 1000 (0 %)" in said
-    assert condition(admin, "Stalled", "CanaryRolledBack")["message"] == said
+    message = condition(admin, "Canary", "CanaryRolledBack")["message"]
+    assert "in step 2, at 50 %: errors: 40 of 100 (40 %), where the others have 0 of 1000 (0 %)" in message
+    assert condition(admin, "Stalled", "CanaryRolledBack")["message"] == message
     assert [each["weight"] for each in status(admin)["backends"]] == [100, 0]
     assert admin.get("LLMRoute", "chat")["spec"]["backends"][0]["weight"] == 7, "the spec is the person's"
     events = events_with(admin, "CanaryProgressing", "CanaryRolledBack")
@@ -277,9 +277,9 @@ def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> 
     assert "model tiny of LLMService one" in condition(admin, "Accepted", "NameConflict")["message"]
     assert status(admin)["names"] == ["free"]
     admin.create(written("young", backends=[backend("chat", "free"), backend("one", "free")]))
-    said = condition(admin, "Ready", "RouteToRoute", "young")["message"]
-    assert "chat is an LLMRoute" in said
-    assert "free is a name of an LLMRoute" in said
+    message = condition(admin, "Ready", "RouteToRoute", "young")["message"]
+    assert "chat is an LLMRoute" in message
+    assert "free is a name of an LLMRoute" in message
     # With the service the name is free.
     admin.delete("LLMService", "one")
     condition(admin, "Accepted", "Routed")
@@ -293,7 +293,7 @@ def test_a_batch_waits_for_a_route_and_asks_it(admin: Admin, service: None) -> N
     eventually("its names", lambda: "has no name chat" in NIGHT.stalled(admin, "ServiceNotFound"))
     admin.merge("LLMRoute", "chat", {"spec": {"names": ["chat"]}})
     eventually("its objects", lambda: NIGHT.everything(admin))
-    assert json.loads(told(admin))["service"]["url"] == f"http://llm.{admin.namespace}.svc/v1"
+    assert json.loads(read_report(admin))["service"]["url"] == f"http://llm.{admin.namespace}.svc/v1"
     # If a model gets a route's name, the name no longer leads to the route; the batch does not use the model.
     admin.create(tiny("two", models=[model(name="chat")]))
     eventually("no RayJob", lambda: admin.get("RayJob", "night") is None)

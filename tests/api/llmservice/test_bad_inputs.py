@@ -105,7 +105,7 @@ def test_what_a_kubelet_says_is_passed_on(case: str, admin: Admin) -> None:
     played.status("tiny", cluster, application="DEPLOYING")
     pod = played.worker("tiny", cluster, "tiny", ready=False)
     name = admin.get("Pod", pod)["spec"]["containers"][0]["name"]
-    said = {
+    message = {
         "name": name,
         "image": "nowhere/ray:1",
         "imageID": "",
@@ -114,7 +114,10 @@ def test_what_a_kubelet_says_is_passed_on(case: str, admin: Admin) -> None:
         "state": state,
     }
     admin.merge(
-        "Pod", pod, {"status": {"phase": "Pending", "containerStatuses": [said | {"state": state}]}}, "status"
+        "Pod",
+        pod,
+        {"status": {"phase": "Pending", "containerStatuses": [message | {"state": state}]}},
+        "status",
     )
     service = eventually(reason, lambda: _when(admin, "Ready", reason) or _when(admin, "Stalled", reason))
     assert word in condition(service, "Ready")["message"]

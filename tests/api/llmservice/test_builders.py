@@ -229,7 +229,7 @@ def started(restricted: Admin, kuberay: Path) -> Iterator[Any]:
         for manifest in desired(create(restricted, spec), PLATFORM, None, GATEWAY_PORT):
             apply(restricted, manifest)
 
-        def seen() -> list[Any]:
+        def observed() -> list[Any]:
             found: list[Any] = restricted.list(
                 "Pod", labelSelector="daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name=one"
             )
@@ -240,7 +240,7 @@ def started(restricted: Admin, kuberay: Path) -> Iterator[Any]:
             return labels["ray.io/node-type"] != "head", labels["ray.io/group"]
 
         try:
-            return sorted(eventually(f"{pods} Ray pods", seen), key=order)
+            return sorted(eventually(f"{pods} Ray pods", observed), key=order)
         except AssertionError:
             pytest.fail(kuberay.read_text()[-3000:])
 

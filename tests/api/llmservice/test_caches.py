@@ -48,16 +48,16 @@ def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: Oper
     why = {"exitCode": 2, "reason": "Error", "message": "s3://bucket/tiny/: NoSuchBucket"}
     waits = {"waiting": {"reason": "CrashLoopBackOff"}}
     kubelet_says(admin, job, "Running", state=waits, lastState={"terminated": why}, restartCount=1)
-    told = eventually(
+    reported = eventually(
         "it is told",
         lambda: (
             condition(admin.get("LLMService", "tiny"), "Ready").get("reason") == "CacheFailed"
             and admin.get("LLMService", "tiny")
         ),
     )
-    assert "NoSuchBucket" in condition(told, "Ready")["message"]
-    assert condition(told, "Stalled")["status"] == "True"
-    assert told["status"]["phase"] == "Failed"
+    assert "NoSuchBucket" in condition(reported, "Ready")["message"]
+    assert condition(reported, "Stalled")["status"] == "True"
+    assert reported["status"]["phase"] == "Failed"
     assert cache(admin)["phase"] == "Failed"
     assert admin.get("RayService", "tiny") is None
     complete(admin, job)

@@ -54,11 +54,11 @@ def stored(admin: Admin) -> Iterator[Any]:
 
 
 def test_it_is_established_and_structural(admin: Admin) -> None:
-    seen = admin.request(
+    observed = admin.request(
         "GET",
         f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.CRD.manifest()['metadata']['name']}",
     )
-    conditions = {condition["type"]: condition["status"] for condition in seen["status"]["conditions"]}
+    conditions = {condition["type"]: condition["status"] for condition in observed["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
 
 
@@ -121,9 +121,9 @@ def test_two_managers_share_a_service(plane: ControlPlane, admin: Admin, stored:
         part = {**manifest("stored"), "spec": spec}
         text = yaml.safe_dump(part)
         kubectl(plane, "apply", "--server-side", f"--field-manager={manager}", "-f", "-", stdin=text)
-    seen = admin.get("LLMService", "stored")["spec"]
-    assert [model["name"] for model in seen["models"]] == ["chat", "second"]
-    assert seen["runtime"]["env"] == [{"name": "A", "value": "1"}]
+    observed = admin.get("LLMService", "stored")["spec"]
+    assert [model["name"] for model in observed["models"]] == ["chat", "second"]
+    assert observed["runtime"]["env"] == [{"name": "A", "value": "1"}]
 
 
 def test_status_is_written_apart_from_the_spec(admin: Admin, stored: Any) -> None:
@@ -132,10 +132,10 @@ def test_status_is_written_apart_from_the_spec(admin: Admin, stored: Any) -> Non
         "replicas": 2,
         "selector": "daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name=stored",
     }
-    seen = admin.merge("LLMService", "stored", {"status": status, "spec": {"replicas": 9}}, "status")
-    assert seen["status"] == status
-    assert seen["spec"]["replicas"] == 1
-    assert seen["metadata"]["generation"] == stored["metadata"]["generation"]
+    observed = admin.merge("LLMService", "stored", {"status": status, "spec": {"replicas": 9}}, "status")
+    assert observed["status"] == status
+    assert observed["spec"]["replicas"] == 1
+    assert observed["metadata"]["generation"] == stored["metadata"]["generation"]
     ignored = admin.merge("LLMService", "stored", {"status": {"phase": "Failed"}})
     assert ignored["status"]["phase"] == "Awake"
 
@@ -217,7 +217,7 @@ def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
 def test_explain_reads_well(plane: ControlPlane) -> None:
     text = kubectl(plane, "explain", "llm.spec.models.parallelism")
     assert "tensor\t<integer>" in text
-    assert "vLLM's tensor_parallel_size" in " ".join(text.split())
+    assert "vLLM's `tensor_parallel_size`" in " ".join(text.split())
     models = kubectl(plane, "explain", "llm.spec.models")
     assert "name\t<string> -required-" in models
     assert "enum: STRICT_PACK, PACK" in models

@@ -58,13 +58,13 @@ def test_an_upgrade_moves_nothing_that_runs_and_new_defaults_come_with_sleep(
 ) -> None:
     admin, first = sleeper.admin, operators(OLD)
     sleeper.awake(sleep={"afterIdle": "1s"})
-    said = sleeper.status()["defaults"]
-    assert (said["image"], said["outdated"]) == (OLD, False)
+    message = sleeper.status()["defaults"]
+    assert (message["image"], message["outdated"]) == (OLD, False)
     second, before = upgraded(operators, sleeper, first)
     assert ray(admin)["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     assert second.metric("daybreak_writes_total", kind="RayService") == 0
-    said = sleeper.status()["defaults"]
-    assert (said["image"], said["next"]["image"]) == (OLD, NEW)
+    message = sleeper.status()["defaults"]
+    assert (message["image"], message["next"]["image"]) == (OLD, NEW)
     assert NEW in condition(admin.get("LLMService", NAME), "Active")["message"]
 
     # What a person changes in place stays in place.

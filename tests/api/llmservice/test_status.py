@@ -25,9 +25,9 @@ def ready(admin: Admin, status: str = "True") -> Any:
     return service if service and condition(service, "Ready").get("status") == status else None
 
 
-def answer(answers: Path, admin: Admin, said: str = "") -> None:
+def answer(answers: Path, admin: Admin, message: str = "") -> None:
     """Let `tiny` answer, or say something else instead."""
-    (answers / f"{admin.namespace}.tiny").write_text(said)
+    (answers / f"{admin.namespace}.tiny").write_text(message)
 
 
 def selected(admin: Admin) -> str:
@@ -79,11 +79,11 @@ def test_traffic_moves_with_the_active_cluster_and_is_asked_for_again(
 
 def test_the_engines_own_error_is_shown(admin: Admin, played: PlayedKubeRay) -> None:
     cluster = played.cluster("tiny")
-    said = "ValueError: /models/tiny does not exist"
-    played.status("tiny", cluster, application="DEPLOY_FAILED", message=said)
+    message = "ValueError: /models/tiny does not exist"
+    played.status("tiny", cluster, application="DEPLOY_FAILED", message=message)
     service = eventually("stalled", lambda: _with(admin, "Stalled", "status", "True"))
     assert condition(service, "Stalled")["reason"] == "ModelFailed"
-    assert said in condition(service, "Ready")["message"]
+    assert message in condition(service, "Ready")["message"]
     events = eventually("an event", lambda: _events(admin, "ModelFailed"))
     assert events[0]["type"] == "Warning"
 

@@ -100,9 +100,9 @@ class Player:
         for pod in self.admin.list("Pod", labelSelector=names.owner_selector(OWNER) + of_role):
             self.admin.delete("Pod", pod["metadata"]["name"])
 
-    def traffic(self, **said: Any) -> None:
+    def traffic(self, **message: Any) -> None:
         """Set the gateways' reports from now on."""
-        write_whole(self._traffic, json.dumps(said))
+        write_whole(self._traffic, json.dumps(message))
 
     def idle(self) -> None:
         """Report no requests for a long time."""
@@ -112,9 +112,9 @@ class Player:
         """Wait until the status says this. Returns the gate."""
 
         def there() -> dict[str, Any] | None:
-            said = PIPELINE.status(self.admin)
-            found: dict[str, Any] = ((said.get("gate") or {}).get("models") or [{}])[0]
-            return found if (said.get("phase"), found.get("state")) == (phase, gate) else None
+            report = PIPELINE.status(self.admin)
+            found: dict[str, Any] = ((report.get("gate") or {}).get("models") or [{}])[0]
+            return found if (report.get("phase"), found.get("state")) == (phase, gate) else None
 
         try:
             return eventually(f"{phase}, gate {gate}", there)

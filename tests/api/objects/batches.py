@@ -20,9 +20,9 @@ NIGHT = Subject(
 )
 
 
-def kuberay_says(admin: Admin, **said: Any) -> None:
+def kuberay_says(admin: Admin, **message: Any) -> None:
     """Write the values that KubeRay writes into the status of the RayJob."""
-    admin.merge("RayJob", "night", {"status": said}, subresource="status")
+    admin.merge("RayJob", "night", {"status": message}, subresource="status")
 
 
 def play_head(admin: Admin) -> None:
@@ -36,7 +36,7 @@ def play_head(admin: Admin) -> None:
     play_pod(admin, "night-head", labels, conditions=[ready])
 
 
-def told(admin: Admin) -> str:
+def read_report(admin: Admin) -> str:
     """Return the order in the head's environment."""
     job = admin.get("RayJob", "night")
     pod = job["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]

@@ -27,7 +27,7 @@ def play_its_pod(admin: Admin) -> None:
     play_pod(admin, "tune-pod", {**names.owner_labels("benchmark.tune")}, conditions=[ready])
 
 
-def told(admin: Admin) -> str:
+def read_report(admin: Admin) -> str:
     """Return the order in the pod's environment."""
     pod = admin.get("Job", "tune-benchmark")["spec"]["template"]["spec"]
     [found] = [each["value"] for each in pod["containers"][0]["env"] if each["name"] == "DAYBREAK_BENCHMARK"]

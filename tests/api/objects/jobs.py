@@ -23,7 +23,7 @@ class JobKind:
     subject: Subject
     job: str
     """Kind of the job."""
-    told: Callable[[Admin], str]
+    reported: Callable[[Admin], str]
     """Function that returns the configuration that the job receives."""
     speaks: Callable[[Admin, str], AbstractContextManager[ProgressPort]]
     """The job of the object with a uid runs and speaks."""
@@ -66,7 +66,7 @@ _HEAD = {"template": {"spec": {"containers": [{"name": "a", "image": "a"}]}}}
 BATCHES = JobKind(
     NIGHT,
     "RayJob",
-    batches.told,
+    batches.read_report,
     batch_speaks,
     {"prompt": "other {{ question }}"},
     {"apiVersion": "ray.io/v1", "spec": {"entrypoint": "a", "rayClusterSpec": {"headGroupSpec": _HEAD}}},
@@ -75,7 +75,7 @@ BATCHES = JobKind(
 BENCHMARKS = JobKind(
     TUNE,
     "Job",
-    benchmarks.told,
+    benchmarks.read_report,
     benchmark_speaks,
     {"load": {"clients": [9]}},
     {"apiVersion": "batch/v1", "spec": {"suspend": True, "template": {"spec": _POD}}},

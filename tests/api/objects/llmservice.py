@@ -48,8 +48,8 @@ def counted(admin: Admin) -> dict[str, Any] | None:
 def settled(admin: Admin, name: str = "tiny") -> Any:
     """Return the LLMService once its status reflects the current spec, or None."""
     service = admin.get("LLMService", name)
-    said = service.get("status") or {}
-    return service if said.get("observedGeneration") == service["metadata"]["generation"] else None
+    report = service.get("status") or {}
+    return service if report.get("observedGeneration") == service["metadata"]["generation"] else None
 
 
 def condition(service: Any, kind: str) -> Any:

@@ -16,7 +16,7 @@ OWN_ENGINES = {
     "embedder": {
         "image": "embedder:1",
         "args": ["--model={weights}"],
-        "flags": "none",
+        "flagStyle": "none",
         "port": 8090,
         "readinessPath": "/up",
         "protocol": "Any",
@@ -65,8 +65,8 @@ def pods(admin: Admin) -> list[dict[str, Any]]:
 
 def ready(pod: dict[str, Any]) -> bool:
     """Return True if a pod reports that it is ready."""
-    said = pod["status"].get("conditions", ())
-    return any((each["type"], each["status"]) == ("Ready", "True") for each in said)
+    message = pod["status"].get("conditions", ())
+    return any((each["type"], each["status"]) == ("Ready", "True") for each in message)
 
 
 def stays_a_while(admin: Admin, pod: str) -> None:
@@ -111,8 +111,8 @@ class Player(PlayedWords):
         name = str(eventually("its pod", there)["metadata"]["name"])
         conditions = [{"type": kind, "status": "True"} for kind in ("Ready", "PodScheduled")]
         running = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}
-        said = status or running | {"conditions": conditions}
-        self.admin.merge("Pod", name, {"status": said}, subresource="status")
+        message = status or running | {"conditions": conditions}
+        self.admin.merge("Pod", name, {"status": message}, subresource="status")
         return name
 
     def rolls(self, phase: str) -> dict[str, Any]:
@@ -128,9 +128,9 @@ class Player(PlayedWords):
         """Wait until the status says this. Returns the model's gate."""
 
         def there() -> dict[str, Any] | None:
-            said = CHAT.status(self.admin)
-            found: dict[str, Any] = ((said.get("gate") or {}).get("models") or [{}])[0]
-            return found if (said.get("phase"), found.get("state")) == (phase, gate) else None
+            report = CHAT.status(self.admin)
+            found: dict[str, Any] = ((report.get("gate") or {}).get("models") or [{}])[0]
+            return found if (report.get("phase"), found.get("state")) == (phase, gate) else None
 
         try:
             return eventually(f"{phase}, gate {gate}", there)

@@ -81,8 +81,8 @@ class Sleeper(PlayedWords):
         def there() -> bool:
             found = self.status()
             gates = (found.get("gate") or {}).get("models") or [{}]
-            said = found.get("phase"), gates[0].get("state"), found.get("sleepDepth")
-            return said == (phase, gate, asleep)
+            message = found.get("phase"), gates[0].get("state"), found.get("sleepDepth")
+            return message == (phase, gate, asleep)
 
         try:
             eventually(f"{phase}, gate {gate}, asleep {asleep}", there)

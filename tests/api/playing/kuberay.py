@@ -99,8 +99,8 @@ class PlayedKubeRay:
         """Report in the RayService's status that `cluster` starts in addition to the active one."""
         generation = self._admin.get("RayService", service)["metadata"]["generation"]
         found = self._of_serve(service, cluster, application, message)
-        said = {"observedGeneration": generation, "pendingServiceStatus": found}
-        self._admin.merge("RayService", service, {"status": said}, subresource="status")
+        report = {"observedGeneration": generation, "pendingServiceStatus": found}
+        self._admin.merge("RayService", service, {"status": report}, subresource="status")
 
     def _of_serve(self, service: str, cluster: str, application: str, message: str) -> dict[str, Any]:
         config = self._admin.get("RayService", service)["spec"]["serveConfigV2"]

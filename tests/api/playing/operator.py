@@ -90,11 +90,13 @@ class PlayedProber:
         file = self._folder / f"{service.namespace}.{service.name}"
         if not file.exists():
             return Answer(model.name, False, "nobody plays this service")
-        said = file.read_text()
-        if said.startswith("http://"):
-            asked = URL(base)
-            return await self._client.ask(service, model, f"{said}/{asked.host}{asked.path}", patience, path)
-        return Answer(model.name, not said, said)
+        message = file.read_text()
+        if message.startswith("http://"):
+            requested = URL(base)
+            return await self._client.ask(
+                service, model, f"{message}/{requested.host}{requested.path}", patience, path
+            )
+        return Answer(model.name, not message, message)
 
     async def close(self) -> None:
         """Close what is open."""
@@ -115,11 +117,11 @@ class MortalApi(Api):
         last = self.writes == self.number
         if last and self.moment == "before":
             os.kill(os.getpid(), signal.SIGKILL)
-        asked = asyncio.create_task(super().request(verb, resource, path, **options))
+        requested = asyncio.create_task(super().request(verb, resource, path, **options))
         if last and self.moment == "sent":
-            await asyncio.wait([asked], timeout=0.003)
+            await asyncio.wait([requested], timeout=0.003)
             os.kill(os.getpid(), signal.SIGKILL)
-        answer = await asked
+        answer = await requested
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
         return answer
@@ -132,18 +134,18 @@ class PlayedGateways(GatewayReports):
         super().__init__(cache, workloads, enqueue)
         folder = os.environ.get("DAYBREAK_PLAYED_TRAFFIC")
         self._folder = Path(folder) if folder else None
-        self._said: dict[str, str] = {}
+        self._message: dict[str, str] = {}
         self._carried_out: dict[OwnerKey, dict[str, int]] = {}
         """Epochs of the models' gates."""
-        self._seen = -1
+        self._observed = -1
         self._changed()
         self._reading = asyncio.create_task(self._read(enqueue))
 
-    def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
         """Return the reports in the workload's file, for every model, or for each under `models`."""
         file = self._folder / f"{workload.namespace}.{workload.label}" if self._folder else None
-        said = json.loads(file.read_text()) if file and file.exists() else {}
-        known = said.get("known", True)
+        report = json.loads(file.read_text()) if file and file.exists() else {}
+        known = report.get("known", True)
         resource = {each.kind: each for each in WORKLOADS}.get(workload.kind, LLM_SERVICES)
         spec = (self._cache.get(resource, workload.key) or {}).get("spec") or {}
         written = spec.get("models") or ([spec["model"]] if "model" in spec else [])
@@ -151,19 +153,19 @@ class PlayedGateways(GatewayReports):
         one = workload.kind == SERVE_APPLICATIONS.kind
         models = [workload.name] if one else [model["name"] for model in written]
         carried_out = self._carried_out.get(workload, {})
-        each = {name: {**said, **said.get("models", {}).get(name, {})} for name in models}
-        heard = {name: _seen(row, carried_out.get(name, 0)) for name, row in each.items()}
-        return (heard,) if known else (heard, None)
+        each = {name: {**report, **report.get("models", {}).get(name, {})} for name in models}
+        received = {name: _observe(row, carried_out.get(name, 0)) for name, row in each.items()}
+        return (received,) if known else (received, None)
 
-    def told(self, namespace: str, route: str) -> tuple[Told, ...]:
+    def reported(self, namespace: str, route: str) -> tuple[Told, ...]:
         """Return the reports in the file of the route."""
         file = self._folder / f"{namespace}.{ROUTE}.{route}" if self._folder else None
-        said = json.loads(file.read_text()) if file and file.exists() else {}
+        report = json.loads(file.read_text()) if file and file.exists() else {}
         status = (self._cache.get(LLM_ROUTES, Key(namespace, route)) or {}).get("status") or {}
         since = (status.get("counts") or {}).get("startTime", "")
         return tuple(
             Told(name, row.get("gone", False), RouteTally.parse({"since": since, **row}))
-            for name, row in said.items()
+            for name, row in report.items()
         )
 
     async def close(self) -> None:
@@ -188,10 +190,10 @@ class PlayedGateways(GatewayReports):
     def _carry_out(self) -> list[OwnerKey]:
         """Do what the status of each service says; those for which that is something new."""
         changes = sum(self._cache.changes(kind) for kind in WORKLOADS)
-        if self._seen == changes:
+        if self._observed == changes:
             return []
-        self._seen = changes
-        told = []
+        self._observed = changes
+        reported = []
         known = [(kind, key) for kind in WORKLOADS for key in self._cache.keys(kind)]
         for kind, own in known:
             key = OwnerKey(kind.kind, *own)
@@ -200,41 +202,41 @@ class PlayedGateways(GatewayReports):
             epochs = {gate["name"]: gate["epoch"] for gate in gates}
             if epochs != self._carried_out.get(key, {}):
                 self._carried_out[key] = epochs
-                told.append(key)
-        return told
+                reported.append(key)
+        return reported
 
     def _changed(self) -> list[str]:
         """Read the files again and return the names of those that have changed."""
         if self._folder is None:
             return []
         # Not those with a dot in front: they are being written, and are gone before they can be read.
-        said = {file.name: file.read_text() for file in self._folder.glob("[!.]*")}
-        changed = [name for name, text in said.items() if self._said.get(name) != text]
-        self._said = said
+        report = {file.name: file.read_text() for file in self._folder.glob("[!.]*")}
+        changed = [name for name, text in report.items() if self._message.get(name) != text]
+        self._message = report
         return changed
 
 
-def _seen(said: dict[str, Any], epoch: int) -> Seen:
+def _observe(message: dict[str, Any], epoch: int) -> Seen:
     report = Report(
-        epoch=said.get("acknowledged", epoch),
+        epoch=message.get("acknowledged", epoch),
         gate="",
-        arrivals=said.get("arrivals", 0),
-        held=said.get("held", 0),
-        in_flight=said.get("in_flight", 0),
-        idle_ms=round(1000 * said.get("idle", 0)),
+        arrivals=message.get("arrivals", 0),
+        held=message.get("held", 0),
+        in_flight=message.get("in_flight", 0),
+        idle_ms=round(1000 * message.get("idle", 0)),
         servers_up=1,
-        clusters=tuple(said["clusters"]) if "clusters" in said else None,
+        clusters=tuple(message["clusters"]) if "clusters" in message else None,
     )
     return Seen(report, timedelta(0))
 
 
-def run_gateways_here(said: dict[str, Any]) -> None:
+def run_gateways_here(report: dict[str, Any]) -> None:
     """Use this machine's gateways as the namespace's, because no two of them can have the ports of all."""
-    first = said["first_port"]
-    names.GATEWAY_PORTS = (first, first + said["slots"] - 1)
+    first = report["first_port"]
+    names.GATEWAY_PORTS = (first, first + report["slots"] - 1)
 
     def listen(url: str, session: aiohttp.ClientSession, on_change: Any, prove: Any) -> GatewayListener:
-        return GatewayListener(said["states"][URL(url).host], session, on_change, prove)
+        return GatewayListener(report["states"][URL(url).host], session, on_change, prove)
 
     gateway_reports.GatewayListener = listen  # type: ignore[assignment,attr-defined]
 

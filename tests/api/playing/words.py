@@ -31,9 +31,9 @@ class PlayedWords:
         """Make the model unresponsive from now on."""
         self._answer.unlink(missing_ok=True)
 
-    def traffic(self, **said: Any) -> None:
+    def traffic(self, **message: Any) -> None:
         """Set the gateways' reports from now on."""
-        write_whole(self._traffic, json.dumps(said))
+        write_whole(self._traffic, json.dumps(message))
 
     def idle(self) -> None:
         """Report no requests for a long time."""

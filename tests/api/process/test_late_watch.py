@@ -47,8 +47,8 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
         for kind, name in NAMES.items():
             orphan = admin.merge(kind, name, {"metadata": {"ownerReferences": None}})
             cache.put(resources.of(orphan), orphan)
-        seen = cache.get(LLM_SERVICES, key) or {}
-        assert not seen["metadata"].get("deletionTimestamp"), "the watch of LLMServices is behind"
+        observed = cache.get(LLM_SERVICES, key) or {}
+        assert not observed["metadata"].get("deletionTimestamp"), "the watch of LLMServices is behind"
         await reconciler.reconcile(key)
         left = everything(admin) or {}
         assert {_owner(each) for each in left.values()} == {None}

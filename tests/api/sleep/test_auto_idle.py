@@ -9,7 +9,7 @@ from tests.api.objects.sleeper import NAME, Sleeper
 
 pytestmark = pytest.mark.usefixtures("gated")
 AUTO = {"afterIdle": "Auto"}
-LEARNED: dict[str, Any] = {"pauses": [0.0] * 16 + [20.0], "until": "2026-01-01T00:00:00Z"}
+LEARNED: dict[str, Any] = {"pauses": [0.0] * 16 + [20.0], "lastEndTime": "2026-01-01T00:00:00Z"}
 """Twenty pauses of half a day."""
 MEASURED = {
     "depth": "Workers",
@@ -49,7 +49,7 @@ def test_it_sleeps_after_the_time_that_its_pauses_and_wakes_recommend(sleeper: S
     sleeper.traffic(held=1, arrivals=6)
     sleeper.reaches("Waking", "Closed", None)
     eventually("the pause is counted", lambda: "startTime" not in idle(sleeper))
-    assert idle(sleeper)["until"] > found["until"]
+    assert idle(sleeper)["lastEndTime"] > found["lastEndTime"]
     assert sum(idle(sleeper)["pauses"]) > sum(LEARNED["pauses"])
 
 

@@ -97,16 +97,16 @@ class Town:
         url = f"http://{_address(gateway)}:{self._port}/v1/chat/completions"
         try:
             async with self._clients.post(url, data=b"{}", headers={"X-Request-Id": name}) as answer:
-                said = await answer.json()
-                return answer.status if said.get("id") == name else said
+                report = await answer.json()
+                return answer.status if report.get("id") == name else report
         except aiohttp.ClientError as error:
             return type(error)
 
     async def hold(self, gateway: int, *clients: str) -> list[asyncio.Task[Any]]:
         """Start clients that a gateway holds from now on, in addition to those that it holds already."""
-        asked = [asyncio.create_task(self.ask(gateway, name)) for name in clients]
+        requested = [asyncio.create_task(self.ask(gateway, name)) for name in clients]
         await self.agents[gateway].until(GATE, lambda report: report.held == len(clients))
-        return asked
+        return requested
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ async def test_the_api_server_is_away_while_requests_are_held(town: Town, plane:
     finally:
         await asyncio.to_thread(plane.start_apiserver)
     assert await asyncio.gather(*held) == [200, 200]
-    assert dict(town.serve.seen) == {"before": 1, "meanwhile": 1}
+    assert dict(town.serve.observed) == {"before": 1, "meanwhile": 1}
 
 
 async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(town: Town) -> None:
@@ -188,7 +188,7 @@ async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(t
             await closed.until(GATE, lambda report: report.held == 1)
             assert not first.done()
     assert await first == 200
-    assert dict(town.serve.seen) == {"held": 1, "through": 1}
+    assert dict(town.serve.observed) == {"held": 1, "through": 1}
     assert not town.sleeper.wake(), "it never slept"
 
 
@@ -200,7 +200,7 @@ async def test_a_killed_gateway_loses_what_it_holds_itself_and_nothing_else(town
     assert all(isinstance(end, type) for end in ends), ends
     await town.wakes()
     assert await asyncio.gather(*kept) == [200] * 4
-    assert dict(town.serve.seen) == dict.fromkeys("defg", 1), "who was lost has not reached a model"
+    assert dict(town.serve.observed) == dict.fromkeys("defg", 1), "who was lost has not reached a model"
 
 
 async def test_a_gateway_that_is_told_to_stop_loses_nothing(town: Town) -> None:
@@ -210,7 +210,7 @@ async def test_a_gateway_that_is_told_to_stop_loses_nothing(town: Town) -> None:
     await town.agents[0].until_page("/readyz", 503)
     await town.wakes()
     assert await asyncio.gather(*held) == [200] * 7
-    assert dict(town.serve.seen) == dict.fromkeys("abcdefg", 1)
+    assert dict(town.serve.observed) == dict.fromkeys("abcdefg", 1)
     assert await town.agents[0].ended(PATIENCE) == (0, 0)
 
 

@@ -220,8 +220,8 @@ def _events(admin: Admin) -> list[Any]:
     return [each for each in admin.list("Event") if each["reason"] == "InvalidGatewaySettings"]
 
 
-def _is_as(admin: Admin, wanted: Any) -> bool:
-    return bool(_content(_found(admin, wanted)) == _content(wanted))
+def _is_as(admin: Admin, desired: Any) -> bool:
+    return bool(_content(_found(admin, desired)) == _content(desired))
 
 
 def _is_another(admin: Admin, before: Any) -> bool:

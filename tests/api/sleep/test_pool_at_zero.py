@@ -61,7 +61,7 @@ class Autoscaler:
         return ""
 
 
-def said(admin: Admin, kind: str) -> tuple[str, str]:
+def read_message(admin: Admin, kind: str) -> tuple[str, str]:
     """Return the status and reason of a condition."""
     found = condition(admin.get("LLMService", "tiny"), kind)
     return str(found.get("status")), str(found.get("reason"))
@@ -82,10 +82,10 @@ def test_pods_are_made_a_node_comes_and_it_goes_on(
         )
         del manifest["metadata"]["annotations"]
         admin.create(manifest)
-        eventually("it is told", lambda: said(admin, "Schedulable") == ("False", "NoNodeFits"))
+        eventually("it is told", lambda: read_message(admin, "Schedulable") == ("False", "NoNodeFits"))
         assert "8 nvidia.com/gpu" in condition(admin.get("LLMService", "tiny"), "Schedulable")["message"]
-        assert said(admin, "Ready") == ("False", "NoNodeFits")
-        assert said(admin, "Stalled") == ("True", "NoNodeFits")
+        assert read_message(admin, "Ready") == ("False", "NoNodeFits")
+        assert read_message(admin, "Stalled") == ("True", "NoNodeFits")
         eventually("a RayService", lambda: admin.get("RayService", "tiny"))
 
         kuberay = PlayedKubeRay(admin)
@@ -94,10 +94,10 @@ def test_pods_are_made_a_node_comes_and_it_goes_on(
         waits = kuberay.worker("tiny", cluster, names.worker_group("tiny"), placed=False)
         writes = process.metric("daybreak_writes_total", kind="RayService")
         assert Autoscaler(admin).look() == waits
-        eventually("it fits", lambda: said(admin, "Schedulable") == ("True", "NodesFit"))
-        eventually("no action required", lambda: said(admin, "Stalled")[0] == "False")
+        eventually("it fits", lambda: read_message(admin, "Schedulable") == ("True", "NodesFit"))
+        eventually("no action required", lambda: read_message(admin, "Stalled")[0] == "False")
         kuberay.runs(waits)
         kuberay.status("tiny", cluster)
         (answers / f"{admin.namespace}.tiny").write_text("")
-        eventually("it is ready", lambda: said(admin, "Ready") == ("True", "Serving"))
+        eventually("it is ready", lambda: read_message(admin, "Ready") == ("True", "Serving"))
         assert process.metric("daybreak_writes_total", kind="RayService") == writes

@@ -57,7 +57,7 @@ def test_killed_around_each_write(moment: str, depth: str, sleeper: Sleeper, sta
     calm = start()
     calm.wait_ready()
     _brought_up(sleeper, depth)
-    slept, woke = [_ends(sleeper, said) for said in (_fall_asleep, _ask)]
+    slept, woke = [_ends(sleeper, message) for message in (_fall_asleep, _ask)]
     if depth == "Workers":
         # Its Ray cluster outlives a sleep: with a new one, both are the first sleep of theirs.
         sleeper.admin.delete("LLMService", NAME)
@@ -86,8 +86,8 @@ def test_who_comes_before_the_sleep_is_carried_out_turns_it_round(
     before = _identities(sleeper)
     gate = sleeper.gates()[0]
     slept = {"state": "Closed", "epoch": gate["epoch"] + 1, "phase": "Asleep", "sleepDepth": depth}
-    said = {"phase": "Asleep", "sleepDepth": depth, "gate": {"models": [gate | slept]}}
-    sleeper.admin.merge("LLMService", NAME, {"status": said}, subresource="status")
+    message = {"phase": "Asleep", "sleepDepth": depth, "gate": {"models": [gate | slept]}}
+    sleeper.admin.merge("LLMService", NAME, {"status": message}, subresource="status")
     sleeper.traffic(held=1)
     start()
     sleeper.opened()
@@ -126,19 +126,19 @@ def _ends(sleeper: Sleeper, begin: Callable[[Sleeper], None]) -> dict[str, Any]:
     return _everything(sleeper)
 
 
-def _killed_until(sleeper: Sleeper, start: Start, dies: str, wanted: dict[str, Any]) -> int:
+def _killed_until(sleeper: Sleeper, start: Start, dies: str, desired: dict[str, Any]) -> int:
     """Operators that die one after the other, until one has nothing more to do. Returns how many died."""
     for deaths in range(MOST_STARTS):
         process = start(PLAYED_DEATH=dies)
 
         def ended(process: OperatorProcess = process) -> bool:
             _kuberay_goes_on(sleeper)
-            return not process.running or _everything(sleeper) == wanted
+            return not process.running or _everything(sleeper) == desired
 
         try:
             eventually("its end, or all its work done", ended)
         except AssertionError:
-            assert _everything(sleeper) == wanted
+            assert _everything(sleeper) == desired
         if process.running:
             process.kill()
             return deaths

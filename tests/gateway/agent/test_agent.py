@@ -16,7 +16,7 @@ async def test_held_then_passed(scene: Scene) -> None:
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "first"))
     await scene.agent.until("tiny/tiny", lambda report: report.held == 1)
-    assert not scene.serve.seen
+    assert not scene.serve.observed
 
     scene.head()
     await scene.agent.until("tiny/tiny", lambda report: report.servers_up == 1)
@@ -27,7 +27,7 @@ async def test_held_then_passed(scene: Scene) -> None:
         "tiny/tiny", lambda report: report.arrivals == 2 and not report.in_flight
     )
     assert (report.gate, report.held) == ("open", 0)
-    assert dict(scene.serve.seen) == {"first": 1, "second": 1}
+    assert dict(scene.serve.observed) == {"first": 1, "second": 1}
 
 
 async def test_failed_gate_refuses_with_the_reason(scene: Scene) -> None:

@@ -87,13 +87,13 @@ async def test_haproxy_hangs(scene: Scene) -> None:
         os.kill(scene.agent.haproxy, signal.SIGCONT)
         await scene.agent.until_page("/readyz", 200)
         # Few reports came while it hung: old counts are not reported as new ones.
-        said = 0
+        message = 0
         scene.write_gate("Failed")
         async for update in updates:
-            said += 1
+            message += 1
             if update.services and update.services["tiny/tiny"].epoch == scene.epoch:
                 break
-        assert said < 8
+        assert message < 8
 
 
 async def test_an_end_while_haproxy_hangs(scene: Scene) -> None:

@@ -44,7 +44,7 @@ async def test_the_agent_is_killed(scene: Scene) -> None:
     scene.head("other", "other-abcde")
     scene.write_gate("Open", "other", slot=1)
     assert (await held)[0] == 200
-    assert dict(scene.serve.seen) == {"stream": 1, "without an agent": 1, "held": 1}
+    assert dict(scene.serve.observed) == {"stream": 1, "without an agent": 1, "held": 1}
 
 
 async def test_a_model_behind_a_long_text_without_an_agent(scene: Scene) -> None:
@@ -90,8 +90,8 @@ async def test_kills_under_load(scene: Scene) -> None:
     going_on = False
     await asyncio.gather(*clients)
     assert set(answers) == {200}
-    assert set(scene.serve.seen.values()) == {1}
-    assert sum(scene.serve.seen.values()) == len(answers)
+    assert set(scene.serve.observed.values()) == {1}
+    assert sum(scene.serve.observed.values()) == len(answers)
     assert scene.agent.haproxy == haproxy
     await scene.agent.until("tiny/tiny", lambda report: report.arrivals == len(answers))
 
@@ -127,7 +127,7 @@ async def test_what_has_changed_meanwhile(scene: Scene) -> None:
     assert report.gate == "closed"
     assert (await scene.agent.ask(2, "anew"))[0] == 200
     assert (await scene.agent.ask(1, "gone"))[0] == 404
-    assert dict(scene.serve.seen) == {"held-0": 1, "anew": 1}
+    assert dict(scene.serve.observed) == {"held-0": 1, "anew": 1}
 
 
 async def test_the_agent_hangs(scene: Scene) -> None:

@@ -76,9 +76,9 @@ async def test_a_route_is_carried_out_as_its_status_says(scene: Scene) -> None:
             await asyncio.sleep(0.1)
     await scene.gate("Open", "other", slot=1)
     assert {status for status, _ in await asyncio.gather(*held)} == {200}
-    told = 'daybreak_gateway_route_requests_total{model="tiny",route="chat",service="other"}'
+    reported = 'daybreak_gateway_route_requests_total{model="tiny",route="chat",service="other"}'
     async with asyncio.timeout(60):
-        while told not in (await scene.agent.page("/metrics"))[1]:  # noqa: ASYNC110
+        while reported not in (await scene.agent.page("/metrics"))[1]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     # The operator receives the counts since the status began to count.
     async with asyncio.timeout(60), scene.agent.follow() as updates:

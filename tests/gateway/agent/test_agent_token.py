@@ -70,26 +70,26 @@ async def test_only_its_own_token_is_believed(scene: Scene, api: Api) -> None:
 
 async def test_a_gateway_is_heard_once_it_has_shown_its_token(scene: Scene, api: Api) -> None:
     uid = account(scene, names.GATEWAY, "gateway-1")
-    identity, asked = GatewayIdentity(api), 0
+    identity, requested = GatewayIdentity(api), 0
 
     async def prove(shown: str) -> bool:
-        nonlocal asked
-        asked += 1
+        nonlocal requested
+        requested += 1
         return await identity.prove(scene.admin.namespace, uid, shown)
 
-    def told(_: Any) -> None:
+    def reported(_: Any) -> None:
         """Ignore the report."""
 
     url = f"http://127.0.0.1:{scene.agent.http_port}/state"
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
-        listener = GatewayListener(url, session, told, prove)
+        listener = GatewayListener(url, session, reported, prove)
         async with asyncio.timeout(60):
-            while asked < 2:  # noqa: ASYNC110
+            while requested < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        assert not listener.heard
+        assert not listener.received
         write_whole(scene.agent.token_file, token(scene, names.GATEWAY, "gateway-1", uid))
         async with asyncio.timeout(60):
-            while not listener.heard:  # noqa: ASYNC110
+            while not listener.received:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         await listener.close()
 

@@ -46,8 +46,8 @@ async def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
     assert parent.stdout is not None
-    told = await parent.stdout.readuntil(b"told\n")
-    haproxy = psutil.Process(int(told.split()[-2]))
+    reported = await parent.stdout.readuntil(b"told\n")
+    haproxy = psutil.Process(int(reported.split()[-2]))
     assert haproxy.name() == "haproxy"
     parent.send_signal(signal.SIGKILL)
     await parent.wait()

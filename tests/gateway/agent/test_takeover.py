@@ -7,10 +7,10 @@ from typing import Any
 
 from daybreak.gateway.agent.feed import Feed
 from daybreak.gateway.agent.programmer import Programmer
+from daybreak.gateway.desired.gates import Ports
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.table import Gate
-from daybreak.gateway.wanted.gates import Ports
 from tests.gateway.village import Village, village
 
 
@@ -36,7 +36,7 @@ async def takeover(town: Village, meanwhile: Callable[[], Awaitable[Any]] | None
     await town.programmer.adopt()
     town._tasks = [asyncio.create_task(run()) for run in (town.programmer.run, town.feed.run)]
     async with asyncio.timeout(30):
-        while not town.feed.heard > town.programmer.completed:  # noqa: ASYNC110
+        while not town.feed.received > town.programmer.completed:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
@@ -71,8 +71,8 @@ async def test_several_models(tmp_path: Path) -> None:
         assert (await passed)[0] == 200
         await town.gate(b="Open")
         assert [(await each)[0] for each in (held, front)] == [200, 200]
-        assert town.seen()["a"] == {"passed": 1}
-        assert town.seen()["b"] == {"held": 1}
+        assert town.observed()["a"] == {"passed": 1}
+        assert town.observed()["b"] == {"held": 1}
 
 
 async def test_an_open_gate_never_closes(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ async def test_a_service_that_goes_meanwhile(tmp_path: Path) -> None:
 async def test_servers_that_are_half_added(tmp_path: Path) -> None:
     async with village(tmp_path, "a") as town:
         await town.gate(a="Open")
-        server = next(iter(town.programmer._told[0].servers["s0"]))
+        server = next(iter(town.programmer._reported[0].servers["s0"]))
 
         async def half() -> None:
             api = town.gateway._api
@@ -153,5 +153,5 @@ async def test_servers_that_are_half_added(tmp_path: Path) -> None:
         await takeover(town, half)
         # Serve's proxy, its backup, answers until it is up.
         async with asyncio.timeout(30):
-            while not town.seen()["a"]:
+            while not town.observed()["a"]:
                 assert (await town.ask("one", b'{"model":"a"}'))[0] == 200

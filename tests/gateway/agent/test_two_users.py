@@ -133,8 +133,8 @@ async def test_keys_hold_wake_kill_and_end(scene: Scene) -> None:
     assert (await last)[0] == 200
     assert b"[DONE]" in await stream
     assert await gateway.ended() == (0, 0)
-    seen = {"held": 1, "stream": 1, "without an agent": 1, "last": 1}
-    assert dict(scene.serve.seen) == seen
+    observed = {"held": 1, "stream": 1, "without an agent": 1, "last": 1}
+    assert dict(scene.serve.observed) == observed
 
 
 def nothing_to_find(gateway: TwoUsers) -> None:

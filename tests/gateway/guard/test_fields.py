@@ -30,7 +30,7 @@ async def test_what_is_not_on_the_list_does_not_pass(bench: Bench, gate: Gate, s
     for name in fields.REFUSED:
         status, _, answer = await bench.ask("one", body(size, **{name: 1}))
         assert (status, answer["error"]["param"]) == (400, name)
-        assert not bench.serve.seen, name
+        assert not bench.serve.observed, name
         assert (await bench.state()).held == 0, name
 
 
@@ -107,11 +107,11 @@ async def test_lists_of_inputs_have_an_end(bench: Bench) -> None:
     for inputs, status in (["a"] * many, 200), (["a"] * (many + 1), 400), ([7] * (many + 1), 200):
         data = json.dumps({"model": "big", "input": inputs}).encode()
         assert (await bench.ask("one", data, path))[0] == status
-    assert bench.serve.seen == {"one": 2}
+    assert bench.serve.observed == {"one": 2}
     for path, field in (("/v1/score", "text_2"), ("/rerank", "documents"), ("/v1/completions", "prompt")):
         data = json.dumps({"model": "big", field: ["a"] * (many + 1)}).encode()
         assert (await bench.ask("two", data, path))[0] == 400
-    assert bench.serve.seen == {"one": 2}
+    assert bench.serve.observed == {"one": 2}
 
 
 async def test_no_header_gives_orders_to_the_engine(bench: Bench) -> None:
@@ -136,7 +136,7 @@ async def test_scores_of_two_clients_share_no_request_id(bench: Bench, path: str
         status, headers, _ = await bench.ask("mine", b'{"model": "big"}', path)
         assert status == 200
         assert headers.getall("X-Request-Id") == ["mine"]
-    assert len(bench.serve.seen) == 3
-    assert "mine" not in bench.serve.seen
+    assert len(bench.serve.observed) == 3
+    assert "mine" not in bench.serve.observed
     assert (await bench.ask("mine", b'{"model": "big"}'))[0] == 200
-    assert bench.serve.seen["mine"] == 1, "elsewhere the client's own id goes to the logs of the engine"
+    assert bench.serve.observed["mine"] == 1, "elsewhere the client's own id goes to the logs of the engine"

@@ -141,11 +141,11 @@ def conversations(draw: st.DrawFn) -> str:
     )
     texts = st.sampled_from(['"}, {"', '"\\"}]"', '"chat_template"', '"a\\\\"', '"]}"', "[-1, 2]", "null"])
     turns = draw(st.lists(st.tuples(st.booleans(), texts | documents(1)), min_size=1, max_size=6))
-    said = "".join(
+    message = "".join(
         (gap % "user" if same else "}, {" + draw(space) + '"content": ') + text for same, text in turns
     )
     more = draw(st.sampled_from(["", ', "chat_template": "x"', ', "n": 17', ', "messages": []']))
-    body = '{"messages": [{"content": "a"' + said + "}]" + more + "}"
+    body = '{"messages": [{"content": "a"' + message + "}]" + more + "}"
     return body if draw(st.booleans()) else '{"tools": {"x": ' + body + '}, "model": "m"}'
 
 

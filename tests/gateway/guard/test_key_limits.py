@@ -22,7 +22,9 @@ def bearer(key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {key}"}
 
 
-async def told(bench: Bench, body: bytes = BODY, key: str = "sk-one", path: str = CHAT) -> tuple[int, Any]:
+async def read_report(
+    bench: Bench, body: bytes = BODY, key: str = "sk-one", path: str = CHAT
+) -> tuple[int, Any]:
     """Send a request, and return the status and the error's code."""
     status, _, answer = await bench.ask("r", body, path, **bearer(key))
     return status, answer.get("error", {}).get("code")
@@ -33,13 +35,13 @@ async def test_a_key_ends_by_itself(bench: Bench) -> None:
     now = int(time.time())
     keys = [api_key("sk-one", expires=now + 5), api_key("sk-two", expires=now - 1), api_key("sk-three")]
     await bench.gate(Gate.OPEN, keys=keys)
-    assert await told(bench) == (200, None)
-    assert await told(bench, key="sk-two") == (401, "api_key_expired")
+    assert await read_report(bench) == (200, None)
+    assert await read_report(bench, key="sk-two") == (401, "api_key_expired")
     async with asyncio.timeout(60):
-        while await told(bench) != (401, "api_key_expired"):  # noqa: ASYNC110
+        while await read_report(bench) != (401, "api_key_expired"):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     assert time.time() >= now + 5
-    assert await told(bench, key="sk-three") == (200, None)
+    assert await read_report(bench, key="sk-three") == (200, None)
 
 
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
@@ -62,13 +64,13 @@ async def test_a_key_asks_for_its_models_only(bench: Bench, gate: Gate) -> None:
     form = {"Content-Type": "multipart/form-data; boundary=zz"}
     part = b'--zz\r\nContent-Disposition: form-data; name="model"\r\n\r\norg/small\r\n--zz--\r\n'
     assert (await bench.ask("r", part, "/v1/audio/transcriptions", **form, **bearer("sk-one")))[0] == 403
-    assert not bench.serve.seen
+    assert not bench.serve.observed
     assert (await bench.state()).held == 0
     async with bench.clients.get(bench.url + "/v1/models", headers=bearer("sk-one")) as listing:
         assert [model["id"] for model in (await listing.json())["data"]] == ["org/small"]
     await bench.gate(Gate.OPEN, keys=keys)
-    assert await told(bench, b'{"model": "org/small"}') == (200, None)
-    assert await told(bench, b'{"model": "big"}', "sk-two") == (200, None)
+    assert await read_report(bench, b'{"model": "org/small"}') == (200, None)
+    assert await read_report(bench, b'{"model": "big"}', "sk-two") == (200, None)
 
 
 async def test_a_second_name_behind_a_long_text_is_seen_on_its_way(bench: Bench) -> None:
@@ -88,40 +90,42 @@ async def test_a_second_name_behind_a_long_text_is_seen_on_its_way(bench: Bench)
 async def test_requests_in_a_minute(bench: Bench) -> None:
     keys = [api_key("sk-one", per_minute=3), api_key("sk-two")]
     await bench.wake(keys=keys)
-    assert [await told(bench) for _ in range(5)] == [(200, None)] * 3 + [(429, "rate_limit_exceeded")] * 2
-    assert await told(bench, key="sk-two") == (200, None)
+    assert [await read_report(bench) for _ in range(5)] == [(200, None)] * 3 + [
+        (429, "rate_limit_exceeded")
+    ] * 2
+    assert await read_report(bench, key="sk-two") == (200, None)
     state = await bench.state()
     assert state.keys == {"sk-one": KeyState(5, 0, 2), "sk-two": KeyState(1, 0, 0)}
     assert state.past_lua == 4
     # As many as there were, after a change of anything else.
     await bench.gate(Gate.OPEN, keys=[api_key("sk-one", per_minute=6), api_key("sk-two")])
-    assert await told(bench) == (200, None)
+    assert await read_report(bench) == (200, None)
     assert (await bench.state()).keys["sk-one"] == KeyState(6, 0, 2)
 
 
 async def test_requests_at_a_time(bench: Bench) -> None:
     await bench.wake(keys=[api_key("sk-one", in_flight=2), api_key("sk-two")])
     bench.serve.hold_answers = True
-    asking = [asyncio.create_task(told(bench)) for _ in range(2)]
+    asking = [asyncio.create_task(read_report(bench)) for _ in range(2)]
     await bench.until(lambda state: state.keys["sk-one"].in_flight == 2)
-    assert await told(bench) == (429, "rate_limit_exceeded")
+    assert await read_report(bench) == (429, "rate_limit_exceeded")
     bench.serve.finish.set()
     assert await asyncio.gather(*asking) == [(200, None)] * 2
-    assert await told(bench) == (200, None)
+    assert await read_report(bench) == (200, None)
 
 
 async def test_requests_that_are_held(bench: Bench) -> None:
     keys = [api_key("sk-one", held=2), api_key("sk-two"), api_key("sk-three")]
     await bench.gate(Gate.CLOSED, keys=keys, max_held=20)
-    asking = [asyncio.create_task(told(bench)) for _ in range(2)]
+    asking = [asyncio.create_task(read_report(bench)) for _ in range(2)]
     await bench.until(lambda state: state.held == 2)
-    assert await told(bench) == (429, "hold_full")
+    assert await read_report(bench) == (429, "hold_full")
     # A client without a limit leaves capacity for the next one.
-    many = [asyncio.create_task(told(bench, key="sk-two")) for _ in range(30)]
+    many = [asyncio.create_task(read_report(bench, key="sk-two")) for _ in range(30)]
     await bench.until(lambda state: sum(task.done() for task in many) + state.held == 32)
     held = (await bench.state()).held - 2
     assert 10 <= held < 18
-    third = asyncio.create_task(told(bench, key="sk-three"))
+    third = asyncio.create_task(read_report(bench, key="sk-three"))
     await bench.until(lambda state: state.held == held + 3)
     await bench.gateway.set_servers("s0", [bench.serve.address])
     await bench.gate(Gate.OPEN, keys=keys, max_held=20)
@@ -131,12 +135,12 @@ async def test_requests_that_are_held(bench: Bench) -> None:
 
 async def test_who_guesses_is_told_no_more(bench: Bench) -> None:
     await bench.wake(keys=[api_key("sk-one"), api_key("sk-two")])
-    assert await told(bench) == (200, None)
-    found = [await told(bench, key=f"sk-{number}") for number in range(ATTEMPTS + 5)]
+    assert await read_report(bench) == (200, None)
+    found = [await read_report(bench, key=f"sk-{number}") for number in range(ATTEMPTS + 5)]
     assert found[0] == (401, "invalid_api_key")
     assert found[-1] == (429, "too_many_attempts")
     # A guessing client cannot identify the right key, and a client that used its key from there continues.
-    assert await told(bench, key="sk-two") == (429, "too_many_attempts")
-    assert await told(bench) == (200, None)
+    assert await read_report(bench, key="sk-two") == (429, "too_many_attempts")
+    assert await read_report(bench) == (200, None)
     # A request without a key receives 401.
     assert (await bench.ask("r"))[0] == 401

@@ -37,7 +37,7 @@ async def test_without_a_key_that_fits_nothing_moves(bench: Bench, header: str, 
     assert (state.arrivals, state.held, state.in_flight) == (0, 0, 0)
     assert state.ends == {"unauthorized": 2}
     assert state.idle_ms >= before.idle_ms
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 @pytest.mark.parametrize("header", ["Bearer sk-one", "bearer sk-two", "BEARER  sk-two "])
@@ -60,7 +60,7 @@ async def test_while_a_key_cannot_be_read_nobody_hears_that_his_is_wrong(bench: 
     assert (status, body["error"]["code"]) == (503, "api_keys_unavailable")
     assert int(answered["Retry-After"]) > 0
     assert (await bench.ask("three"))[0] == 401
-    assert bench.serve.seen == {"one": 1}
+    assert bench.serve.observed == {"one": 1}
 
 
 async def test_keys_come_and_go(bench: Bench) -> None:

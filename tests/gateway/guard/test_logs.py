@@ -59,7 +59,7 @@ async def test_a_run_tells_no_secret(
             await bench.ask("unknown", body(model=PROMPT), Authorization="Bearer sk-two"),
         ]
         assert [status for status, _, _ in answers] == [401, 400, 404]
-        told = json.dumps(await bench.gateway._api.json("daybreak show"))
+        reported = json.dumps(await bench.gateway._api.json("daybreak show"))
         # A command that HAProxy does not take, and one during which it ends.
         with pytest.raises(RuntimeApiError) as refused:
             await bench.gateway._api.expect(f"daybreak set s99999 keys=a:{KEYS[0].digest}", "ok")
@@ -72,7 +72,7 @@ async def test_a_run_tells_no_secret(
         async with asyncio.timeout(60):
             while not logs:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-    nothing_told(json.dumps(logs, default=str) + told + str(refused.value) + str(cut.exception()))
+    nothing_told(json.dumps(logs, default=str) + reported + str(refused.value) + str(cut.exception()))
     assert haproxys_words(), "it says at least that a server is up"
     nothing_told(" ".join(haproxys_words()))
     out, err = capfd.readouterr()

@@ -26,7 +26,7 @@ KEY = api_key("sk-one")
 LISTS = b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 
 
-def told(text: str) -> str:
+def read_report(text: str) -> str:
     """Return the configuration with the PROXY protocol, as behind a load balancer."""
     assert " v4v6" in text
     text = text.replace(" v4v6", " v4v6 accept-proxy")
@@ -87,12 +87,12 @@ async def common(folder: Path) -> AsyncIterator[int]:
 async def test_wrong_keys_are_counted_together(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    monkeypatch.setattr(process, "render", lambda config: told(hold_config.render(config)))
+    monkeypatch.setattr(process, "render", lambda config: read_report(hold_config.render(config)))
     plain = router_config.render
     monkeypatch.setattr(
         router_module,
         "render",
-        lambda config, *file: plain(config, *file) if file else told(plain(config)),
+        lambda config, *file: plain(config, *file) if file else read_report(plain(config)),
     )
     async with hold(tmp_path / "gw", KEY) if which == "hold" else common(tmp_path / "gw") as port:
         wrong = with_key("sk-wrong")
@@ -109,7 +109,7 @@ async def test_wrong_keys_are_counted_together(
 
 
 async def test_connections_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "render", lambda config: told(hold_config.render(config)))
+    monkeypatch.setattr(process, "render", lambda config: read_report(hold_config.render(config)))
     async with hold(tmp_path / "gw", max_connections=40, head_timeout=120) as port, crowd(port) as strangers:
         for number in range(60):
             await strangers.join(from_address(f"2001:db8:0:1::{number + 1:x}", port) + POST)

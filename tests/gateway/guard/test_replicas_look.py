@@ -68,7 +68,7 @@ async def test_who_does_not_prove_that_it_looks_gets_nothing(bench: Bench, repli
     for number in range(6):
         assert (await bench.ask(f"{number}", bad()))[0] == 200
         await asyncio.sleep(0.1)
-    assert (replica.seen.total(), bench.serve.seen.total()) == (6, 0)
+    assert (replica.observed.total(), bench.serve.observed.total()) == (6, 0)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ async def test_what_waits_for_a_server_is_never_served_by_one_that_does_not_look
     await awake(bench, replace(replica.address, max_connections=1))
     replica.hold_answers = True
     first = asyncio.create_task(bench.ask("first"))
-    await bench.until(lambda state: replica.seen["first"] == 1)
+    await bench.until(lambda state: replica.observed["first"] == 1)
     waiting = asyncio.create_task(bench.ask("waits", bad()))
     await bench.until(lambda state: state.in_flight == 2)
     await bench.gateway.set_servers("s0", [bench.serve.address])
@@ -145,7 +145,7 @@ async def test_what_waits_for_a_server_is_never_served_by_one_that_does_not_look
     assert (await waiting)[0] == 400
     replica.finish.set()
     assert (await first)[0] == 200
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 async def test_who_has_nothing_at_the_path_of_those_that_look_is_no_answer(bench: Bench) -> None:
@@ -153,7 +153,7 @@ async def test_who_has_nothing_at_the_path_of_those_that_look_is_no_answer(bench
         await awake(bench, other.address)
         status, headers, _ = await bench.ask("one", bad())
         assert (status, "x-daybreak-guard" in headers) == (503, False)
-        assert not other.seen
+        assert not other.observed
 
 
 async def test_once_it_looks_no_more_the_gateway_does(bench: Bench, replica: FakeServe) -> None:
@@ -162,7 +162,7 @@ async def test_once_it_looks_no_more_the_gateway_does(bench: Bench, replica: Fak
     await bench.gateway.set_servers("s0", [bench.serve.address])
     await bench.gate(Gate.OPEN, replicas_listen=True)
     assert (await bench.ask("two", bad()))[0] == 400
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 async def test_where_replicas_are_chosen_by_bodies_they_are_waited_for(
@@ -171,7 +171,7 @@ async def test_where_replicas_are_chosen_by_bodies_they_are_waited_for(
     await awake(bench, replica.address, choice=Choice(Policy.PREFIX, 10, 1), waits=True)
     for size in (0, 100_000):
         assert (await bench.ask(f"{size}", bad(size)))[0] == 200
-    assert replica.seen.total() == 2
+    assert replica.observed.total() == 2
 
 
 @pytest.mark.parametrize("size", [0, 100_000])
@@ -195,14 +195,14 @@ async def test_of_several_models_each_has_its_own_way(bench: Bench, replica: Fak
 
 
 async def test_a_replica_of_ours_says_what_the_gateway_says(bench: Bench) -> None:
-    said = []
+    report = []
     await bench.wake(replicas_listen=True)
     for size in (0, 100_000):
-        said.append((await bench.ask("gateway", bad(size)))[::2])
+        report.append((await bench.ask("gateway", bad(size)))[::2])
     async with ReplicaDoor() as door:
         await awake(bench, door.address)
         for size in (0, 100_000):
-            assert (await bench.ask("door", bad(size)))[::2] == said.pop(0)
+            assert (await bench.ask("door", bad(size)))[::2] == report.pop(0)
         assert (await bench.ask("good", BODY))[0] == 200
         assert door.begun == {"good": 1}
     state = await bench.state()

@@ -7,9 +7,9 @@ from pathlib import Path
 import aiohttp
 
 from bench.gpu.gateway import run, servers, with_proofs
+from daybreak.gateway.desired.gates import WantedGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.table import Gate, Slot
-from daybreak.gateway.wanted.gates import WantedGate
 from tests.gateway.conftest import BODY
 from tests.gateway.ports import free_ports
 from tests.gateway.replica_door import ReplicaDoor

@@ -115,13 +115,13 @@ ANY = [
 @pytest.mark.parametrize("state", ["Open", "Closed"])
 async def test_any_request_passes_and_held_ones_are_sent_once(state: str, tmp_path: Path) -> None:
     async with place(tmp_path, state) as there:
-        asked = [asyncio.create_task(there.ask(*each)) for each in ANY]
+        requested = [asyncio.create_task(there.ask(*each)) for each in ANY]
         if state == "Closed":
             await there.until(lambda report: report.held == len(ANY))
-            assert not there.application.seen
+            assert not there.application.observed
             await there.gate("Open")
-        assert [await each for each in asked] == [(200, body or b"") for _, _, body in ANY]
-        assert there.application.seen == {(method, path): 1 for method, path, _ in ANY}
+        assert [await each for each in requested] == [(200, body or b"") for _, _, body in ANY]
+        assert there.application.observed == {(method, path): 1 for method, path, _ in ANY}
 
 
 @pytest.mark.parametrize("state", ["Open", "Closed"])
@@ -132,13 +132,13 @@ async def test_a_server_that_dies_before_its_answer_is_told_and_not_asked_again(
     async with place(tmp_path, state) as there:
         there.application.dies = "before"
         body = b"some words" if method == "POST" else None
-        asked = asyncio.create_task(there.ask(method, "/words", body))
+        requested = asyncio.create_task(there.ask(method, "/words", body))
         if state == "Closed":
             await there.until(lambda report: report.held == 1)
             await there.gate("Open")
-        status, said = await asked
-        assert (status, json.loads(said)["error"]["code"]) == (502, "bad_gateway")
-        assert there.application.seen == {(method, "/words"): 1}, "it may have begun"
+        status, message = await requested
+        assert (status, json.loads(message)["error"]["code"]) == (502, "bad_gateway")
+        assert there.application.observed == {(method, "/words"): 1}, "it may have begun"
         there.application.dies = ""
         assert await there.ask("POST", "/words", b"again") == (200, b"again")
 
@@ -148,14 +148,14 @@ async def test_an_answer_that_breaks_off_is_cut_and_not_asked_for_again(tmp_path
         there.application.dies = "within"
         with pytest.raises(aiohttp.ClientPayloadError):
             await there.ask("POST", "/words", b"some words")
-        assert there.application.seen == {("POST", "/words"): 1}
+        assert there.application.observed == {("POST", "/words"): 1}
 
 
 @pytest.mark.parametrize("path", ["/-/healthz", "/-/routes", "/%2D/routes", "/-%2Froutes", "/%2d%2froutes"])
 async def test_serves_own_pages_do_not_pass(path: str, tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         assert (await there.ask("GET", path))[0] == 404
-        assert not there.application.seen
+        assert not there.application.observed
 
 
 async def test_v2_is_what_lies_below_it(tmp_path: Path) -> None:
@@ -174,11 +174,11 @@ async def test_with_routes_only_what_lies_below_them_passes(tmp_path: Path) -> N
     async with place(tmp_path, routes=ROUTES) as there:
         for path in ("/words", "/words/", "/words/7?x=/a/../b", "/%77ords", "/api/v1/things"):
             assert (await there.ask("GET", path))[0] == 200, path
-        before = dict(there.application.seen)
+        before = dict(there.application.observed)
         climbing = ("/words/../admin", "/words/%2e%2E/admin", "/words%2f..%2fadmin")
         for path in ("/", "/wordsmith", "/api", "/api/v2", "//words", *climbing):
             assert (await there.ask("GET", path))[0] == 404, path
-        assert there.application.seen == before
+        assert there.application.observed == before
         await there.gate("Open", routes=[{"prefix": "/admin"}])
         assert (await there.ask("GET", "/words"))[0] == 404
         assert (await there.ask("GET", "/admin"))[0] == 200
@@ -197,14 +197,14 @@ async def test_openai_lists_its_models_and_takes_no_other_path(tmp_path: Path) -
         assert (await there.ask("POST", "/v1/chat/completions", b'{"model": "two"}'))[0] == 200
         assert (await there.ask("POST", "/v1/chat/completions", b'{"model": "three"}'))[0] == 404
         assert (await there.ask("GET", "/words"))[0] == 404
-        assert there.application.seen == {("POST", "/v1/chat/completions"): 1}
+        assert there.application.observed == {("POST", "/v1/chat/completions"): 1}
 
 
 async def test_425_is_the_applications_own_word(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         there.application.status = 425
         assert (await there.ask("POST", "/once", b"x"))[0] == 425
-        assert there.application.seen == {("POST", "/once"): 1}
+        assert there.application.observed == {("POST", "/once"): 1}
 
 
 @pytest.mark.parametrize("size", [100, 200_000])
@@ -243,9 +243,9 @@ async def test_without_a_key_that_fits_no_method_passes(method: str, tmp_path: P
         assert (await there.ask(method, "/x"))[0] == 401
         assert (await there.ask(method, "/x", Authorization="Bearer sk-bad"))[0] == 401
         assert (await there.ask(method, "/x", Authorization="Bearer sk-narrow"))[0] == 403
-        assert not there.application.seen
+        assert not there.application.observed
         assert (await there.ask(method, "/x", Authorization="Bearer sk-good"))[0] == 200
-        assert there.application.seen == {(method, "/x"): 1}
+        assert there.application.observed == {(method, "/x"): 1}
 
 
 async def test_a_page_asks_the_gateway_whether_it_may(tmp_path: Path) -> None:
@@ -253,4 +253,4 @@ async def test_a_page_asks_the_gateway_whether_it_may(tmp_path: Path) -> None:
     async with place(tmp_path, access=access) as there:
         status, _ = await there.ask("OPTIONS", "/x", Origin="https://chat.example")
         assert status in (200, 204)
-        assert not there.application.seen
+        assert not there.application.observed

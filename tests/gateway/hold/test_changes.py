@@ -21,12 +21,12 @@ async def test_only_what_changed_is_told(bench: Bench) -> None:
     assert not quiet.slots
     assert quiet.boot == all_of_it.boot
     await bench.gateway.set_gate("s1", Slot(service="other", gate=Gate.FAILED, epoch=2))
-    since, told = await bench.gateway.changes(since)
-    assert [(state.slot, state.epoch) for state in told.slots.values()] == [("s1", 2)]
+    since, reported = await bench.gateway.changes(since)
+    assert [(state.slot, state.epoch) for state in reported.slots.values()] == [("s1", 2)]
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
-    since, told = await bench.gateway.changes(since)
-    assert [(state.slot, state.arrivals, state.held) for state in told.slots.values()] == [("s0", 1, 1)]
+    since, reported = await bench.gateway.changes(since)
+    assert [(state.slot, state.arrivals, state.held) for state in reported.slots.values()] == [("s0", 1, 1)]
     for _ in range(3):
         since, quiet = await bench.gateway.changes(since)
         assert not quiet.slots, "who is held waits, and nothing else happens"
@@ -41,12 +41,12 @@ async def test_another_ray_cluster_is_told_though_haproxy_knows_nothing_of_it(be
     since, quiet = await bench.gateway.changes(since)
     assert not quiet.slots
     await bench.gateway.set_servers("s0", [replace(bench.serve.address, cluster="next")])
-    since, told = await bench.gateway.changes(since)
-    assert [(state.slot, state.clusters) for state in told.slots.values()] == [("s0", ("next",))]
+    since, reported = await bench.gateway.changes(since)
+    assert [(state.slot, state.clusters) for state in reported.slots.values()] == [("s0", ("next",))]
     assert not (await bench.gateway.changes(since))[1].slots
     await bench.gateway.set_servers("s0", [])
-    _, told = await bench.gateway.changes(since)
-    assert told.slots["s0"].clusters == ()
+    _, reported = await bench.gateway.changes(since)
+    assert reported.slots["s0"].clusters == ()
 
 
 async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
@@ -54,17 +54,17 @@ async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
     bench.serve.hold_answers = True
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.in_flight == 1)
-    since, told = await bench.gateway.changes(0)
+    since, reported = await bench.gateway.changes(0)
     for _ in range(3):  # nothing happens, and yet it is reported: the end may come at any time
-        since, told = await bench.gateway.changes(since)
-        assert told.slots["s0"].in_flight == 1
+        since, reported = await bench.gateway.changes(since)
+        assert reported.slots["s0"].in_flight == 1
     bench.serve.finish.set()
     await asking
     # Another follower observes the end first: this one must receive it too.
     await bench.until(lambda state: state.in_flight == 0)
     await bench.state()
-    since, told = await bench.gateway.changes(since)
-    assert told.slots["s0"].in_flight == 0
+    since, reported = await bench.gateway.changes(since)
+    assert reported.slots["s0"].in_flight == 0
     assert not (await bench.gateway.changes(since))[1].slots
 
 
@@ -76,13 +76,13 @@ async def test_the_last_end_beside_those_that_are_held_is_told(bench: Bench) -> 
     await bench.gate(Gate.CLOSED)
     waits = asyncio.create_task(bench.ask("waits"))
     await bench.until(lambda state: state.held == 1)
-    since, told = await bench.gateway.changes(0)
-    assert (told.slots["s0"].in_flight, told.slots["s0"].held) == (1, 1)
+    since, reported = await bench.gateway.changes(0)
+    assert (reported.slots["s0"].in_flight, reported.slots["s0"].held) == (1, 1)
     bench.serve.finish.set()
     await streams
     await bench.until(lambda state: state.in_flight == 0)
-    since, told = await bench.gateway.changes(since)
-    assert (told.slots["s0"].in_flight, told.slots["s0"].held) == (0, 1)
+    since, reported = await bench.gateway.changes(since)
+    assert (reported.slots["s0"].in_flight, reported.slots["s0"].held) == (0, 1)
     assert not (await bench.gateway.changes(since))[1].slots
     await bench.wake()
     await waits
@@ -95,8 +95,8 @@ async def test_servers_that_come_and_go_are_told(bench: Bench) -> None:
         await bench.gateway.set_servers("s0", addresses)
         async with asyncio.timeout(120):
             while True:
-                since, told = await bench.gateway.changes(since)
-                if told.slots and told.slots["s0"].servers_up == up:
+                since, reported = await bench.gateway.changes(since)
+                if reported.slots and reported.slots["s0"].servers_up == up:
                     break
                 await asyncio.sleep(0.02)
 
@@ -122,10 +122,10 @@ async def test_1000_idle_services_are_not_told_again(tmp_path: Path) -> None:
         for slot in range(1000):
             await gateway.set_gate(f"s{slot}", Slot(service=f"s{slot}", gate=Gate.CLOSED, epoch=1))
         await gateway.set_servers("s5", [Server("127.0.0.1", 1)])
-        since, told = await gateway.changes(0)
-        assert len(told.slots) == 1000
+        since, reported = await gateway.changes(0)
+        assert len(reported.slots) == 1000
         for _ in range(20):
-            since, told = await gateway.changes(since)
-            assert not told.slots
+            since, reported = await gateway.changes(since)
+            assert not reported.slots
     finally:
         await gateway.kill()

@@ -48,7 +48,7 @@ async def test_the_queue_takes_as_many_as_it_should(bench: Bench) -> None:
     assert (state.arrivals, state.held, state.ends) == (3, 2, {"hold_full": 1})
     await bench.wake(max_held=2)
     assert [status for status, _, _ in await asyncio.gather(*held)] == [200, 200]
-    assert bench.serve.seen == {"held-0": 1, "held-1": 1}
+    assert bench.serve.observed == {"held-0": 1, "held-1": 1}
 
 
 async def test_the_hold_takes_too_long(bench: Bench) -> None:

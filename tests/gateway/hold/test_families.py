@@ -61,4 +61,4 @@ async def test_every_family(gateway: tuple[Gateway, Router], server: str, client
         await hold.set_servers("s0", [serve.address])
         await hold.set_gate("s0", Slot("service", Gate.OPEN, 2, models=("big",)))
         assert [await each for each in (held, routed)] == [200, 200]
-        assert dict(serve.seen) == {"held": 1, "routed": 1}
+        assert dict(serve.observed) == {"held": 1, "routed": 1}

@@ -54,9 +54,9 @@ class TestSeveral:
         assert (front.gate, front.held, front.arrivals) == ("closed", 0, 0)
         await scene.gate(org__small="Open")
         assert (await held)[0] == 200
-        assert scene.replicas["org/small"].seen == {"held": 1}
-        assert scene.replicas["big"].seen.total() == 3
-        assert not scene.proxy.seen
+        assert scene.replicas["org/small"].observed == {"held": 1}
+        assert scene.replicas["big"].observed.total() == 3
+        assert not scene.proxy.observed
 
     async def test_one_that_cannot_start_refuses_its_own_requests_alone(self, scene: Village) -> None:
         await scene.gate(big="Open", org__small="Closed")
@@ -68,7 +68,7 @@ class TestSeveral:
         assert (await scene.ask("one", BIG))[0] == 200
         # A request without a recognizable model may be for the one that answers.
         assert (await scene.ask("both", BOTH))[0] == 200
-        assert scene.proxy.seen == {"both": 1}
+        assert scene.proxy.observed == {"both": 1}
         await scene.gate(big={"state": "Failed", "reason": "no node"})
         status, code, message = error(await scene.ask("none", BOTH))
         assert (status, code) == (503, "model_failed")
@@ -88,7 +88,7 @@ class TestSeveral:
             assert report.held == 0
         await scene.gate(org__small="Open")
         assert (await held)[0] == 200
-        assert scene.proxy.seen == {"held": 1}
+        assert scene.proxy.observed == {"held": 1}
 
     async def test_health_check_is_of_one_model_alone(self, scene: Village) -> None:
         scene.spec["sleep"] = {"healthChecks": {"userAgents": ["monitor/"]}}
@@ -97,7 +97,7 @@ class TestSeveral:
             assert (await scene.ask(f"big-{number}", BIG, **header))[0] == 200
             asleep = {"status": "asleep", "model": "org/small", "choices": []}
             assert await scene.ask(f"small-{number}", SMALL, **header) == (200, asleep)
-        assert scene.replicas["big"].seen.total() == 2
+        assert scene.replicas["big"].observed.total() == 2
         for model in ("big", "org/small", ""):
             report = await scene.until(model, lambda report: not report.in_flight)
             assert (report.arrivals, report.held) == (0, 0)
@@ -120,7 +120,7 @@ class TestSeveral:
         await scene.until("big", lambda report: report.held == 1)
         await scene.gate(big="Open")
         assert (await held)[0] == 200
-        assert scene.replicas["big"].seen == {"held": 1}
+        assert scene.replicas["big"].observed == {"held": 1}
 
     async def test_each_gate_has_its_own_epoch_and_limits(self, scene: Village) -> None:
         scene.spec = {"hold": {"maxRequests": 1}}
@@ -172,7 +172,7 @@ class TestSeveral:
         await scene.until("big", lambda report: report.held == 1)
         await scene.gate(big={"state": "Open", "adapters": ["polite"]})
         assert (await held)[0] == 200
-        assert scene.replicas["big"].seen == {"held": 1}
+        assert scene.replicas["big"].observed == {"held": 1}
 
     async def test_a_queue_is_of_one_model(self, scene: Village) -> None:
         scene.spec = {"big": {"serve": {"maxOngoingRequests": 1, "maxQueuedRequests": 1}}}
@@ -280,8 +280,8 @@ class TestOneBecomesTwo:
         await scene.until("big", lambda report: report.held == 4)
         await scene.gate(big="Open")
         assert [status for status, _ in await asyncio.gather(*held)] == [200] * 4
-        assert scene.replicas["big"].seen.total() == 4
-        assert not scene.proxy.seen
+        assert scene.replicas["big"].observed.total() == 4
+        assert not scene.proxy.observed
         report = await scene.until("big", lambda report: not report.in_flight)
         assert report.arrivals == 4
 
@@ -300,7 +300,7 @@ class TestOneBecomesTwo:
         await scene.until("big", lambda report: report.in_flight == 0)
         await scene.gate(org__small="Open")
         assert ((await held)[0], (await front)[0]) == (200, 200)
-        assert (scene.replicas["org/small"].seen, scene.proxy.seen) == ({"held": 1}, {"front": 1})
+        assert (scene.replicas["org/small"].observed, scene.proxy.observed) == ({"held": 1}, {"front": 1})
 
     async def test_a_model_that_takes_the_place_of_another(self, scene: Village) -> None:
         await scene.gate(big="Closed")
@@ -344,7 +344,7 @@ async def test_routing_is_of_one_model(tmp_path: Path, policy: str) -> None:
             session = {"x-session-id": str(number)}
             assert (await scene.ask(f"b{number}", BIG, **session))[0] == 200
             assert (await scene.ask(f"s{number}", SMALL, **session))[0] == 200
-        assert [serve.seen.total() for serve in scene.replicas.values()] == [3, 3]
+        assert [serve.observed.total() for serve in scene.replicas.values()] == [3, 3]
         choices = await scene.gateway._api.command(f"show map {scene.config.maps.choices}")
         assert len(choices.splitlines()) == 1
 
@@ -357,7 +357,7 @@ async def test_where_no_backend_is_left_the_model_is_asked_at_the_front(tmp_path
         assert (await scene.ask("big", BIG))[0] == 200
         assert (await scene.ask("small", SMALL))[0] == 200
         assert scene.report("org/small") is None, "nobody may put it to sleep"
-        assert (scene.replicas["big"].seen, scene.proxy.seen) == ({"big": 1}, {"small": 1})
+        assert (scene.replicas["big"].observed, scene.proxy.observed) == ({"big": 1}, {"small": 1})
 
 
 async def test_a_cluster_gets_its_share(tmp_path: Path) -> None:
@@ -380,9 +380,9 @@ async def test_a_cluster_gets_its_share(tmp_path: Path) -> None:
             serve.hold_answers = True
         asking = [scene.begin(f"r{number}", BIG) for number in range(8)]
         async with asyncio.timeout(20):
-            while sum(serve.seen.total() for serve in replicas) < len(asking):  # noqa: ASYNC110
+            while sum(serve.observed.total() for serve in replicas) < len(asking):  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
-        assert [serve.seen.total() for serve in replicas] == [6, 2]
+        assert [serve.observed.total() for serve in replicas] == [6, 2]
         for serve in replicas:
             serve.finish.set()
         assert {status for status, _ in await asyncio.gather(*asking)} == {200}

@@ -24,7 +24,7 @@ async def test_health_is_answered_without_key_wake_or_activity(bench: Bench, gat
     state = await bench.state()
     assert replace(state, idle_ms=0) == replace(before, idle_ms=0)
     assert state.idle_ms >= before.idle_ms
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -40,7 +40,7 @@ async def test_common_address_answers_health_without_key(town: Town, path: str) 
 async def test_health_takes_no_other_method(bench: Bench, path: str) -> None:
     await bench.wake()
     assert (await bench.ask("one", path=path))[0] == 404
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 async def test_terminating_gateway_is_healthy_but_takes_no_new_clients(bench: Bench, town: Town) -> None:

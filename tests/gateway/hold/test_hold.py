@@ -14,7 +14,7 @@ async def test_one_is_held_and_released(bench: Bench) -> None:
     asking = asyncio.create_task(bench.ask("one"))
     held = await bench.until(lambda state: state.held == 1)
     assert (held.arrivals, held.in_flight, held.epoch) == (1, 0, 1)
-    assert not bench.serve.seen
+    assert not bench.serve.observed
     await bench.wake()
     status, _, body = await asking
     assert (status, body["id"]) == (200, "one")
@@ -56,7 +56,7 @@ async def test_a_burst_of_1000_is_released_each_once(bench: Bench) -> None:
     answers = await asyncio.gather(*asking)
     took = asyncio.get_running_loop().time() - begun
     assert [(status, body["id"]) for status, _, body in answers] == [(200, name) for name in names]
-    assert bench.serve.seen == dict.fromkeys(names, 1)
+    assert bench.serve.observed == dict.fromkeys(names, 1)
     # 1,000 at 250 a second, less the first 20 that go at once.
     assert took > 3.5
 
@@ -83,7 +83,7 @@ async def test_who_leaves_is_never_seen_by_the_model(bench: Bench, kept_alive: b
         await bench.until(lambda state: state.in_flight == 25)
         bench.serve.finish.set()
         await asyncio.gather(*first)
-        bench.serve.seen.clear()
+        bench.serve.observed.clear()
     await bench.gate(Gate.CLOSED)
     asking = {f"r{number}": asyncio.create_task(bench.ask(f"r{number}")) for number in range(25)}
     await bench.until(lambda state: state.held == 25)
@@ -93,7 +93,7 @@ async def test_who_leaves_is_never_seen_by_the_model(bench: Bench, kept_alive: b
     assert left.ends["gone"] == 20
     await bench.wake()
     await asyncio.gather(*asking.values())
-    assert bench.serve.seen == dict.fromkeys(asking, 1)
+    assert bench.serve.observed == dict.fromkeys(asking, 1)
 
 
 async def test_it_is_told_how_long_the_oldest_one_has_been_held(bench: Bench) -> None:
@@ -132,20 +132,20 @@ async def test_arrivals_while_the_gate_closes_are_in_flight_or_held(bench: Bench
     await bench.until(lambda state: state.in_flight == 0)
     await bench.wake()
     assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
-    assert len(bench.serve.seen) == bench.serve.seen.total() == 80
+    assert len(bench.serve.observed) == bench.serve.observed.total() == 80
 
 
 async def test_kept_alive_connections_across_gates_lose_nothing(bench: Bench) -> None:
     await bench.wake()
-    wanted = finished = 0
+    desired = finished = 0
 
     async def client(number: int) -> None:
-        nonlocal wanted, finished
+        nonlocal desired, finished
         for turn in range(20):
             name = f"c{number}-{turn}"
             status, _, body = await bench.ask(name)
             assert (status, body["id"]) == (200, name)
-            wanted += 1
+            desired += 1
         finished += 1
 
     clients = asyncio.gather(*(client(number) for number in range(10)))
@@ -156,4 +156,4 @@ async def test_kept_alive_connections_across_gates_lose_nothing(bench: Bench) ->
         await bench.gate(Gate.OPEN)
         await bench.until(lambda state: state.held == 0)
     await clients
-    assert wanted == len(bench.serve.seen) == bench.serve.seen.total() == 200
+    assert desired == len(bench.serve.observed) == bench.serve.observed.total() == 200

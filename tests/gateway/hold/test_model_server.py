@@ -91,12 +91,12 @@ async def test_a_held_request_goes_to_the_engine_when_it_is_well(tmp_path: Path)
         await until(place, lambda report: report.epoch == 1)
         held = asyncio.create_task(ask(place, "held"))
         await until(place, lambda report: report.held == 1 and report.servers_up == 1)
-        assert not engine.seen
+        assert not engine.observed
         write(place, "Open", engine.address.port, epoch=2)
         assert await held == 200
-        assert engine.seen == {"held": 1}
+        assert engine.observed == {"held": 1}
         assert (await place.ask("other", b'{"model": "big"}'))[0] == 200
-        assert place.replicas["big"].seen == {"other": 1}
+        assert place.replicas["big"].observed == {"other": 1}
 
 
 async def test_the_path_of_another_engine_is_asked_anew(tmp_path: Path) -> None:
@@ -135,11 +135,11 @@ async def test_an_api_of_its_own_is_held_and_passes_once(tmp_path: Path) -> None
         await until(place, lambda report: report.epoch == 1)
         held = [asyncio.create_task(send(place, *each)) for each in OWN]
         await until(place, lambda report: report.held == len(OWN) and report.servers_up == 1)
-        assert set(engine.seen) <= {("GET", ENGINE)}, "nothing but the health check"
+        assert set(engine.observed) <= {("GET", ENGINE)}, "nothing but the health check"
         write(place, "Open", port, epoch=2, protocol="Any")
         assert [await each for each in held] == [(200, body or b"") for _, _, body in OWN]
-        del engine.seen["GET", ENGINE]
-        assert engine.seen == {(method, path): 1 for method, path, _ in OWN}
+        del engine.observed["GET", ENGINE]
+        assert engine.observed == {(method, path): 1 for method, path, _ in OWN}
 
 
 async def test_the_open_inference_protocol_alone(tmp_path: Path) -> None:
@@ -156,9 +156,9 @@ def write_route(scene: Scene, to: dict[str, Any]) -> None:
     """Write a route with the name `routed`, and its status as the operator does."""
     scene.admin.create({**route("names", names=["routed"], backends=[to]), "metadata": {"name": "names"}})
     at = "2026-01-01T00:00:00Z"
-    said = {"names": ["routed"], "backends": [{**to, "share": 1.0, "state": "Open"}]}
-    said["counts"] = {"startTime": at, "updateTime": at}
-    scene.admin.merge("LLMRoute", "names", {"status": said}, subresource="status")
+    message = {"names": ["routed"], "backends": [{**to, "share": 1.0, "state": "Open"}]}
+    message["counts"] = {"startTime": at, "updateTime": at}
+    scene.admin.merge("LLMRoute", "names", {"status": message}, subresource="status")
 
 
 @pytest.mark.xdist_group("gateway-agent")
@@ -186,7 +186,7 @@ async def test_the_agent_leads_to_it_by_its_model(scene: Scene) -> None:
         async with asyncio.timeout(30):
             while (await scene.agent.ask(router, "second", BODY))[0] != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
-        assert engine.seen["first"] == engine.seen["second"] == 1
+        assert engine.observed["first"] == engine.observed["second"] == 1
         # A route leads there, and its share wakes one that sleeps.
         write_route(scene, backend("chat", "engine", kind="ModelServer", weight=1))
         async with asyncio.timeout(30):
@@ -200,10 +200,10 @@ async def test_the_agent_leads_to_it_by_its_model(scene: Scene) -> None:
         awake = {**status["gate"], "models": [{**gate, "epoch": 3}]}
         scene.admin.merge("ModelServer", "chat", {"status": {"gate": awake}}, subresource="status")
         assert (await waking)[0] == 200
-        assert engine.seen["wakes"] == 1
-        told = 'daybreak_gateway_route_requests_total{model="engine",route="names",service="server.chat"}'
+        assert engine.observed["wakes"] == 1
+        reported = 'daybreak_gateway_route_requests_total{model="engine",route="names",service="server.chat"}'
         async with asyncio.timeout(60):
-            while told not in (await scene.agent.page("/metrics"))[1]:  # noqa: ASYNC110
+            while reported not in (await scene.agent.page("/metrics"))[1]:  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         scene.admin.delete("LLMRoute", "names")
         scene.admin.delete("ModelServer", "chat")

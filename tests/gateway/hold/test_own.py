@@ -41,7 +41,7 @@ async def nothing_moved(bench: Bench) -> None:
     """Check that the model has received no request."""
     state = await bench.state()
     assert (state.arrivals, state.past_lua, state.held, state.in_flight) == (0, 0, 0, 0)
-    assert not bench.serve.seen
+    assert not bench.serve.observed
     assert not bench.serve.listed
 
 
@@ -83,8 +83,10 @@ async def test_who_lists_models_keeps_nothing_awake(bench: Bench) -> None:
             idle = state.idle_ms
         assert {task.result()[0] for task in asking} == {200, 405}
     assert idle >= 1500
-    _, told = await bench.gateway.changes(sequence)
-    assert [state.ends.keys() for state in told.slots.values()] == [{"refused"}], "who lists changes nothing"
+    _, reported = await bench.gateway.changes(sequence)
+    assert [state.ends.keys() for state in reported.slots.values()] == [{"refused"}], (
+        "who lists changes nothing"
+    )
     await nothing_moved(bench)
 
 
@@ -139,14 +141,14 @@ async def test_head_has_no_body(bench: Bench, gate: Gate) -> None:
 @pytest.mark.parametrize(("path", "methods"), [(ASKS, "POST"), ("/v1/models", "GET, HEAD")])
 async def test_a_page_may_ask_whether_it_may_ask(bench: Bench, gate: Gate, path: str, methods: str) -> None:
     await set_gate(bench, gate)
-    asked = {"Origin": "https://chat.example", "Access-Control-Request-Method": methods.partition(",")[0]}
-    status, headers, body = await get(bench, path, "OPTIONS", **asked)
+    requested = {"Origin": "https://chat.example", "Access-Control-Request-Method": methods.partition(",")[0]}
+    status, headers, body = await get(bench, path, "OPTIONS", **requested)
     assert (status, headers["Allow"], body) == (204, methods, None)
     assert not cors(headers), "no page of another site may, unless the service says so"
     await nothing_moved(bench)
     for origin in ("https://chat.example", "*"):
         await bench.gate(gate, keys=KEYS, origins=[origin, "https://other.example:8443"])
-        status, headers, _ = await get(bench, path, "OPTIONS", **asked)
+        status, headers, _ = await get(bench, path, "OPTIONS", **requested)
         assert status == 204, "a browser sends no key with this question"
         assert cors(headers) == {
             "access-control-allow-origin": origin,
@@ -155,7 +157,7 @@ async def test_a_page_may_ask_whether_it_may_ask(bench: Bench, gate: Gate, path:
             "access-control-allow-headers": "*, Authorization",
             "access-control-max-age": "600",
         }
-    stranger = asked | {"Origin": "https://chat.example.evil"}
+    stranger = requested | {"Origin": "https://chat.example.evil"}
     await bench.gate(gate, keys=KEYS, origins=["https://chat.example"])
     assert not cors((await get(bench, path, "OPTIONS", **stranger))[1])
 

@@ -26,7 +26,7 @@ async def test_what_is_small_and_harmless_goes_directly(bench: Bench) -> None:
         assert (await bench.ask(f"other-{number}", body))[0] == 200
     state = await bench.state()
     assert (state.arrivals, state.past_lua, state.ends) == (7, 3, {"passed": 7})
-    assert bench.serve.seen.total() == 7
+    assert bench.serve.observed.total() == 7
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -48,15 +48,15 @@ async def test_every_request_is_counted_once_whichever_way_it_goes(bench: Bench,
         assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * len(asking)
         state = await bench.until(lambda state: state.in_flight == 0)
         assert state.ends == {"passed": state.arrivals}
-    assert bench.serve.seen.total() == state.arrivals
-    assert set(bench.serve.seen.values()) == {1}
+    assert bench.serve.observed.total() == state.arrivals
+    assert set(bench.serve.observed.values()) == {1}
 
 
 async def test_who_is_answered_after_the_gate_has_closed_is_in_flight(bench: Bench) -> None:
     await bench.wake()
     bench.serve.hold_answers = True
     asking = asyncio.create_task(bench.ask("slow"))
-    await bench.until(lambda state: bench.serve.seen["slow"] == 1)
+    await bench.until(lambda state: bench.serve.observed["slow"] == 1)
     await bench.gate(Gate.CLOSED)
     state = await bench.state()
     assert (state.in_flight, state.held, state.arrivals, state.past_lua) == (1, 0, 1, 1)
@@ -101,7 +101,7 @@ async def test_the_way_is_shut_by_a_key_and_by_a_small_limit(bench: Bench) -> No
     assert (await bench.ask("four"))[0] == 503
     await bench.gate(Gate.OPEN)
     assert (await bench.ask("five"))[0] == 200
-    assert bench.serve.seen == {"one": 1, "five": 1}
+    assert bench.serve.observed == {"one": 1, "five": 1}
     assert (await bench.state()).ends == {"passed": 2, "unauthorized": 1, "too_large": 1, "failed": 1}
 
 
@@ -112,7 +112,7 @@ async def test_what_the_guard_minds_does_not_go_directly(bench: Bench, name: str
     for written in (name, escaped):
         status, _, answer = await bench.ask("one", b'{"%b": 17}' % written.encode())
         assert (status, answer["error"]["param"]) == (400, name)
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 async def test_without_a_server_who_comes_is_held(bench: Bench) -> None:
@@ -143,7 +143,7 @@ async def test_where_lua_fails_nobody_passes(bench: Bench) -> None:
     await bench.gateway._api.expect("daybreak set s0 max_held=none", "ok")  # it will miss the number
     status, _, answer = await bench.ask("one")
     assert (status, answer["error"]["code"]) == (500, "internal_error")
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 @pytest.mark.parametrize("head_timeout", [1])
@@ -165,4 +165,4 @@ async def test_who_asks_whether_to_send_a_small_body_is_told_to(bench: Bench) ->
     writer.write(BODY)
     assert (await reader.read()).startswith(b"HTTP/1.1 200")
     writer.close()
-    assert bench.serve.seen == {"r": 1}
+    assert bench.serve.observed == {"r": 1}

@@ -43,7 +43,7 @@ async def test_health_check_is_answered_asleep(
     state = await bench.state()
     assert (state.held, state.arrivals, state.in_flight, state.ends) == (0, 0, 0, {"health_check": 1})
     assert state.idle_ms >= before.idle_ms
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 @pytest.mark.parametrize("size", [0, 100_000])
@@ -64,7 +64,7 @@ async def test_health_check_of_an_awake_model_is_no_activity(
     assert state.idle_ms >= idle - 1000
     assert (state.arrivals, state.in_flight, state.held) == (1, 0, 0)
     assert state.ends == {"passed": 1, "health_check": 8}
-    assert sum(bench.serve.seen.values()) == 9
+    assert sum(bench.serve.observed.values()) == 9
 
 
 @pytest.mark.parametrize(("headers", "path"), OTHERS)

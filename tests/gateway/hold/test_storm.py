@@ -41,25 +41,25 @@ async def test_1000_requests_across_many_gates_none_lost_none_doubled(bench: Ben
         await bench.until(lambda state, enough=enough: state.held >= min(enough, running))  # type: ignore[misc]
         await bench.gate(Gate.OPEN)
         gates += 1
-        seen = done + chance.randint(1, 80)
-        await bench.until(lambda _, seen=seen: done >= seen or clients.done())  # type: ignore[misc]
+        observed = done + chance.randint(1, 80)
+        await bench.until(lambda _, observed=observed: done >= observed or clients.done())  # type: ignore[misc]
     await clients
     state = await bench.until(lambda state: state.in_flight == 0)
     assert gates > 5
     assert (done, state.arrivals, state.held) == (1000, 1000, 0)
     assert state.ends == {"passed": 1000}
-    assert len(bench.serve.seen) == bench.serve.seen.total() == bench.serve.whole.total() == 1000
+    assert len(bench.serve.observed) == bench.serve.observed.total() == bench.serve.whole.total() == 1000
 
 
 class Completions(FakeServe):
     """A fake Serve that echoes prompts, as a model does with `echo`."""
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        self.seen[request.headers["X-Request-Id"]] += 1
-        asked = await request.json()
-        choice = {"index": 0, "text": f"{asked['prompt']} and so on", "finish_reason": "stop"}
+        self.observed[request.headers["X-Request-Id"]] += 1
+        requested = await request.json()
+        choice = {"index": 0, "text": f"{requested['prompt']} and so on", "finish_reason": "stop"}
         whole = {"id": "1", "object": "text_completion", "created": 1, "model": "big", "choices": [choice]}
-        if not asked.get("stream"):
+        if not requested.get("stream"):
             return web.json_response(whole)
         events = f"data: {json.dumps(whole)}\n\ndata: [DONE]\n\n"
         return web.Response(text=events, content_type="text/event-stream")
@@ -83,6 +83,6 @@ async def test_the_end_to_end_storm_goes_through_a_gate_on_the_same_connections(
         await client.close()
         tally = client.tally
         assert (tally.lost, tally.wrong, tally.answered, tally.sent) == ([], [], 3 * AT_ONCE, 3 * AT_ONCE)
-        assert bench.serve.seen == {f"{client.name}-{number}": 1 for number in range(1, tally.sent + 1)}
+        assert bench.serve.observed == {f"{client.name}-{number}": 1 for number in range(1, tally.sent + 1)}
         assert tally.connections == AT_ONCE
         assert tally.waves == [("Awake", 2 * AT_ONCE), ("Draining", AT_ONCE - 8), ("Asleep", 8)]

@@ -78,7 +78,7 @@ async def test_after_sigkill_it_starts_anew_with_other_counts(bench: Bench) -> N
     assert (await bench.gateway.snapshot()).boot != before
     await bench.wake()
     assert (await bench.ask("after"))[0] == 200
-    assert "held" not in bench.serve.seen
+    assert "held" not in bench.serve.observed
 
 
 async def test_sigkill_of_haproxy_ends_its_clients_and_they_can_ask_again(bench: Bench) -> None:
@@ -94,11 +94,11 @@ async def test_sigkill_of_haproxy_ends_its_clients_and_they_can_ask_again(bench:
     ends = [*held, *(asyncio.create_task(stream.read()) for stream in streams)]
     async with asyncio.timeout(60):
         assert all(isinstance(end, Exception) for end in await asyncio.gather(*ends, return_exceptions=True))
-    assert not set(names) & set(bench.serve.seen)
+    assert not set(names) & set(bench.serve.observed)
     await bench.gateway.start()
     await bench.wake()
     assert {answer[0] for answer in await asyncio.gather(*map(bench.ask, names))} == {200}
-    assert all(bench.serve.seen[name] == 1 for name in names)
+    assert all(bench.serve.observed[name] == 1 for name in names)
 
 
 async def test_a_slow_reader_costs_no_memory_and_holds_up_nobody(bench: Bench) -> None:

@@ -24,7 +24,7 @@ async def nobody_came(bench: Bench) -> None:
     """Check that the model received no request and one request was rejected."""
     state = await bench.state()
     assert (state.arrivals, state.held, state.ends) == (0, 0, {"unknown_model": 1})
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 async def test_it_is_told_what_there_is(bench: Bench) -> None:
@@ -88,7 +88,7 @@ async def test_while_the_model_is_awake_too(bench: Bench) -> None:
     for body in (NONE, b" " + NONE, b'{"model": "big:none"}'):
         status, _, answer = await bench.ask("one", body)
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
-    assert not bench.serve.seen
+    assert not bench.serve.observed
 
 
 async def tail() -> AsyncIterator[bytes]:

@@ -23,7 +23,7 @@ class Replica:
         self.status = status
         self.health = health
         self.delay = delay
-        self.asked = 0
+        self.requested = 0
 
     async def __aenter__(self) -> Self:
         app = web.Application()
@@ -43,7 +43,7 @@ class Replica:
 
     async def _answer(self, request: web.Request) -> web.Response:
         await request.read()
-        self.asked += 1
+        self.requested += 1
         await asyncio.sleep(self.delay)
         return web.json_response(
             {"error": {"message": "no"}} if self.status >= 400 else {}, status=self.status
@@ -96,9 +96,9 @@ async def test_replica_whose_engine_fails_gets_no_more_requests(
     assert (await bench.state()).servers_up == 1
     bad.health = bad.status = 200
     await bench.until(lambda state: state.servers_up == 2)
-    before = bad.asked
+    before = bad.requested
     assert await load(bench, 20) == {200: 20}
-    assert bad.asked > before
+    assert bad.requested > before
 
 
 async def test_failing_replica_that_says_it_is_well_gets_few_requests(

@@ -50,7 +50,7 @@ async def test_malformed_http_is_refused(bench: Bench, noise: bytes) -> None:
     await bench.wake()
     assert (await bench.send(noise)).startswith(b"HTTP/1.1 400")
     assert (await bench.ask("after"))[0] == 200
-    assert bench.serve.seen == {"after": 1}
+    assert bench.serve.observed == {"after": 1}
 
 
 async def test_a_malformed_chunk_is_refused_in_openais_shape(bench: Bench) -> None:
@@ -69,7 +69,7 @@ async def test_a_body_that_stays_out_is_told_in_openais_shape(bench: Bench) -> N
     await bench.wake()
     # The gateway waited for the small body, and has begun to forward the large one to the model.
     assert error(await bench.send(REQUEST[:-1])) == (408, "request_timeout")
-    assert not bench.serve.seen
+    assert not bench.serve.observed
     large = b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nX-Request-Id: r\r\nContent-Length: 40000\r\n\r\n{"
     assert error(await bench.send(large)) == (400, "bad_request")
     assert not bench.serve.whole
@@ -93,7 +93,7 @@ async def test_a_broken_server_is_told_in_openais_shape_and_asked_once(
         await bench.until(lambda state: state.servers_up == 2)
         assert error(await bench.send(REQUEST)) == expected
         # Nothing is tried again that may have reached a server, at this one or another.
-        assert broken.seen + other.seen == 1
+        assert broken.observed + other.observed == 1
 
 
 async def test_an_answer_that_breaks_off_is_cut_and_asked_once(bench: Bench) -> None:
@@ -102,7 +102,7 @@ async def test_an_answer_that_breaks_off_is_cut_and_asked_once(bench: Bench) -> 
         await bench.gate(Gate.OPEN)
         await bench.until(lambda state: state.servers_up == 1)
         assert (await bench.send(REQUEST)).endswith(b"\r\n\r\nsome")
-        assert broken.seen == 1
+        assert broken.observed == 1
 
 
 @st.composite

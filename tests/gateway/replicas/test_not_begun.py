@@ -118,7 +118,7 @@ async def test_who_waits_at_an_engine_that_dies_is_answered_by_another(scene: Sc
     assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 20
     for number in range(20):
         name = f"w{number}"
-        assert sum(scene.begun(name)) + scene.bench.serve.seen[name] == 1
+        assert sum(scene.begun(name)) + scene.bench.serve.observed[name] == 1
 
 
 async def test_who_comes_to_a_dead_engine_is_answered_by_another(scene: Scene) -> None:
@@ -133,8 +133,8 @@ class Loading(ReplicaDoor):
     """A replica in which an adapter is still being loaded: lora/http.py has vLLM say so before it begins."""
 
     async def _engine(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, said = LOADING_ANSWER
-        error = {"message": said, "type": "as vLLM names the status", "param": None, "code": status}
+        status, message = LOADING_ANSWER
+        error = {"message": message, "type": "as vLLM names the status", "param": None, "code": status}
         body = json.dumps({"error": error}).encode()
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": body[:9], "more_body": True})

@@ -47,11 +47,11 @@ class Cluster:
         return asyncio.create_task(self.bench.ask(name, body, **headers))
 
     @property
-    def seen(self) -> dict[str, int]:
+    def observed(self) -> dict[str, int]:
         """Return how often each request has arrived at any of them."""
-        found = self.serves[0].seen.copy()
+        found = self.serves[0].observed.copy()
         for serve in self.serves[1:]:
-            found += serve.seen
+            found += serve.observed
         return dict(found)
 
     async def answered(self, *asking: "asyncio.Task[Any]") -> list[int]:
@@ -96,7 +96,7 @@ async def test_the_only_server_is_gone_for_a_while(make: Make, how: str, proxy: 
     assert (state.held, state.in_flight, state.servers_up) == (20, 0, 0)
     find(cluster.wires[0])
     assert await cluster.answered(*asking) == [200] * 20
-    assert cluster.seen == {f"r{number}": 1 for number in range(20)}
+    assert cluster.observed == {f"r{number}": 1 for number in range(20)}
     state = await cluster.bench.until(lambda state: not state.in_flight)
     assert (state.arrivals, state.held, state.ends) == (20, 0, {"passed": 20})
     assert (state.answers["2xx"], state.answers["5xx"]) == (20, 0)
@@ -121,7 +121,7 @@ async def test_another_replica_takes_what_one_does_not(make: Make, how: str) -> 
     asking = [cluster.ask(f"r{number}") for number in range(20)]
     async with asyncio.timeout(5):
         assert await cluster.answered(*asking) == [200] * 20
-    assert cluster.serves[1].seen == {f"r{number}": 1 for number in range(20)}
+    assert cluster.serves[1].observed == {f"r{number}": 1 for number in range(20)}
 
 
 async def test_serves_proxy_comes_before_the_hold(bench: Bench, make: Make) -> None:
@@ -135,7 +135,7 @@ async def test_serves_proxy_comes_before_the_hold(bench: Bench, make: Make) -> N
     await asyncio.sleep(1)
     cluster.wires[0].cut()
     assert await cluster.answered(*[cluster.ask(f"r{number}") for number in range(10)]) == [200] * 10
-    assert bench.serve.seen == {f"r{number}": 1 for number in range(10)}
+    assert bench.serve.observed == {f"r{number}": 1 for number in range(10)}
 
 
 async def test_who_waits_for_a_replica_waits_on_when_it_goes(make: Make) -> None:
@@ -145,10 +145,10 @@ async def test_who_waits_for_a_replica_waits_on_when_it_goes(make: Make) -> None
     asking = [cluster.ask(f"r{number}") for number in range(10)]
     await cluster.bench.until(lambda state: state.in_flight == 10)
     async with asyncio.timeout(20):
-        while len(cluster.seen) < 4:  # noqa: ASYNC110
+        while len(cluster.observed) < 4:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     cluster.wires[0].cut()
-    sent = set(cluster.seen)
+    sent = set(cluster.observed)
     cut = [task for number, task in enumerate(asking) if f"r{number}" in sent]
     assert await cluster.answered(*cut) == [502] * 4
     await asyncio.sleep(LOOK)
@@ -157,7 +157,7 @@ async def test_who_waits_for_a_replica_waits_on_when_it_goes(make: Make) -> None
     cluster.serves[0].finish.set()
     cluster.wires[0].mend()
     assert await cluster.answered(*left) == [200] * 6
-    assert set(cluster.seen.values()) == {1}
+    assert set(cluster.observed.values()) == {1}
 
 
 async def test_the_hold_ends_in_its_time(make: Make) -> None:
@@ -168,7 +168,7 @@ async def test_the_hold_ends_in_its_time(make: Make) -> None:
     status, headers, answer = await cluster.ask("late")
     assert (status, headers["Retry-After"], answer["error"]["code"]) == (503, "10", "wake_timeout")
     assert (await cluster.bench.state()).ends == {"passed": 1, "timed_out": 1}
-    assert not cluster.seen
+    assert not cluster.observed
 
 
 async def test_who_leaves_meanwhile_never_reaches_the_model(make: Make) -> None:
@@ -183,7 +183,7 @@ async def test_who_leaves_meanwhile_never_reaches_the_model(make: Make) -> None:
     await cluster.bench.until(lambda state: state.held == 2, 20)
     cluster.wires[0].mend()
     assert await cluster.answered(*asking[2:]) == [200] * 2
-    assert cluster.seen == {"r2": 1, "r3": 1}
+    assert cluster.observed == {"r2": 1, "r3": 1}
 
 
 async def test_a_gate_that_closes_meanwhile_counts_them_as_held(make: Make) -> None:
@@ -203,7 +203,7 @@ async def test_a_gate_that_closes_meanwhile_counts_them_as_held(make: Make) -> N
     assert not [task for task in asking if task.done()]
     await cluster.gate(Gate.OPEN)
     assert await cluster.answered(*asking) == [200] * 4
-    assert cluster.serves[1].seen == {f"r{number}": 1 for number in range(4)}
+    assert cluster.serves[1].observed == {f"r{number}": 1 for number in range(4)}
 
 
 async def test_a_key_opens_once(make: Make) -> None:

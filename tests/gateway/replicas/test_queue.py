@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from daybreak.gateway.desired.gates import Ports, WantedGate, desired_state
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate
-from daybreak.gateway.wanted.gates import Ports, WantedGate, wanted
 from tests.gateway.conftest import Bench, running
 from tests.gateway.guard.test_keys import KEYS
 from tests.gateway.hostile import crowd
@@ -55,7 +55,7 @@ def read(
     pods, ports = [worker(address.host)], Ports(replica=address.port)
     if not direct:
         pods, ports = [worker("127.0.0.2"), head(address.host)], Ports(serve=address.port)
-    found = wanted(manifest, pods, ports, keys)
+    found = desired_state(manifest, pods, ports, keys)
     assert found is not None
     return alone(found)
 
@@ -67,7 +67,7 @@ async def program(bench: Bench, claim: WantedGate) -> None:
     await bench.until(lambda state: state.servers_up == 1)
 
 
-async def asked(bench: Bench, count: int, **headers: str) -> list["asyncio.Task[Any]"]:
+async def send_request(bench: Bench, count: int, **headers: str) -> list["asyncio.Task[Any]"]:
     """So many requests, one after the other, that have arrived and are not answered yet."""
     tasks: list[asyncio.Task[Any]] = []
     for number in range(count):
@@ -82,21 +82,21 @@ async def test_one_too_many_is_told_at_once(bench: Bench, key: str | None, direc
     keys = tuple(KEYS) if key else ()
     await program(bench, read(bench, keys=keys, direct=direct, maxQueuedRequests=2))
     bench.serve.hold_answers = True
-    waiting = await asked(bench, 3, **headers)
-    status, told, answer = await bench.ask("four", BIG, **headers)
-    assert (status, told["Retry-After"]) == (429, "10")
+    waiting = await send_request(bench, 3, **headers)
+    status, reported, answer = await bench.ask("four", BIG, **headers)
+    assert (status, reported["Retry-After"]) == (429, "10")
     assert (answer["error"]["code"], answer["error"]["type"]) == ("queue_full", "rate_limit_error")
     state = await bench.state()
     assert (state.arrivals, state.ends) == (4, {"passed": 3, "queue_full": 1})
     bench.serve.finish.set()
     assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200] * 3
     assert (await bench.ask("five", BIG, **headers))[0] == 200
-    assert bench.serve.seen == dict.fromkeys(["r0", "r1", "r2", "five"], 1)
+    assert bench.serve.observed == dict.fromkeys(["r0", "r1", "r2", "five"], 1)
 
 
 async def test_who_was_held_is_not_turned_away_afterwards(bench: Bench, direct: bool) -> None:
     await program(bench, read(bench, "Closed", direct=direct, maxQueuedRequests=1))
-    held = await asked(bench, 6)
+    held = await send_request(bench, 6)
     await program(bench, read(bench, direct=direct, maxQueuedRequests=1))
     assert [status for status, _, _ in await asyncio.gather(*held)] == [200] * 6
 
@@ -104,21 +104,21 @@ async def test_who_was_held_is_not_turned_away_afterwards(bench: Bench, direct: 
 async def test_who_waits_for_too_long_is_told_why(bench: Bench, direct: bool) -> None:
     await program(bench, read(bench, direct=direct))
     bench.serve.hold_answers = True
-    first, second = await asked(bench, 2)
-    status, told, answer = await second
-    assert (status, told["Retry-After"]) == (503, "5")
+    first, second = await send_request(bench, 2)
+    status, reported, answer = await second
+    assert (status, reported["Retry-After"]) == (503, "5")
     assert "all are busy" in answer["error"]["message"]
     assert answer["error"]["code"] == "service_unavailable"
     bench.serve.finish.set()
     assert (await first)[0] == 200
-    assert bench.serve.seen == {"r0": 1}
+    assert bench.serve.observed == {"r0": 1}
 
 
 async def test_a_queue_that_may_grow_again(bench: Bench) -> None:
     """The cap follows the spec, and goes with the service."""
     await program(bench, read(bench, maxQueuedRequests=1))
     bench.serve.hold_answers = True
-    waiting = await asked(bench, 2)
+    waiting = await send_request(bench, 2)
     assert (await bench.ask("three", BIG))[0] == 429
     await program(bench, read(bench))
     waiting.append(asyncio.create_task(bench.ask("four", BIG)))
@@ -156,13 +156,13 @@ async def test_no_key_waits_behind_all_of_another(bench: Bench, direct: bool, la
     """Forty requests of one key wait for the replica; one of another key comes then."""
     await program(bench, read(bench, keys=tuple(KEYS), direct=direct))
     bench.serve.hold_answers = True
-    many = await asked(bench, 40, Authorization="Bearer sk-one")
+    many = await send_request(bench, 40, Authorization="Bearer sk-one")
     if late:
         await asyncio.sleep(1)
     one = asyncio.create_task(bench.ask("another", BIG, Authorization="Bearer sk-two"))
     await bench.until(lambda state: state.in_flight == 41)
     bench.serve.finish.set()
     assert [status for status, _, _ in await asyncio.gather(one, *many)] == [200] * 41
-    order = list(bench.serve.seen)
+    order = list(bench.serve.observed)
     assert order.index("another") <= 3
     assert order[-1] == "r39", "and among its own each waits its turn"

@@ -31,7 +31,7 @@ async def test_it_is_told_of_until_its_last_stream_has_ended(scene: Village) -> 
     assert report is not None
     assert (report.clusters, report.in_flight) == (("c", "d"), 1)
     assert (await scene.ask("new", BODY))[0] == 200
-    assert second.seen == {"new": 1}
+    assert second.observed == {"new": 1}
     scene.replicas["big"].finish.set()
     assert (await streaming).endswith(b"[DONE]\n\n")
     await scene.until("big", lambda report: report.clusters == ("d",))

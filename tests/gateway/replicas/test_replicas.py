@@ -79,8 +79,8 @@ async def test_requests_go_to_replicas_and_never_to_the_proxy(scene: Replicas) -
     await scene.gate()
     await scene.servers(*scene.replicas)
     assert await scene.statuses(*[BIG] * 10) == [200] * 10
-    assert [replica.seen.total() for replica in scene.replicas] == [5, 5]
-    assert not scene.bench.serve.seen
+    assert [replica.observed.total() for replica in scene.replicas] == [5, 5]
+    assert not scene.bench.serve.observed
     state = await scene.bench.until(lambda state: not state.in_flight)
     assert (state.past_lua, state.answers["2xx"], state.answers["5xx"]) == (10, 10, 0)
 
@@ -90,11 +90,11 @@ async def test_the_proxy_takes_what_comes_while_no_replica_is_up(scene: Replicas
     await scene.gate()
     await scene.servers()
     assert await scene.statuses(BIG) == [200]
-    assert scene.bench.serve.seen.total() == 1
+    assert scene.bench.serve.observed.total() == 1
     await scene.servers(first)
     await scene.until_up(first)
     assert await scene.statuses(BIG) == [200]
-    assert (first.seen.total(), scene.bench.serve.seen.total()) == (1, 1)
+    assert (first.observed.total(), scene.bench.serve.observed.total()) == (1, 1)
 
 
 async def test_a_replica_that_has_gone_costs_no_request(scene: Replicas) -> None:
@@ -108,8 +108,8 @@ async def test_a_replica_that_has_gone_costs_no_request(scene: Replicas) -> None
     assert await scene.statuses(*[BIG] * 20) == [200] * 20
     await second._runner.cleanup()
     assert await scene.statuses(*[BIG] * 20, path="/v1/embeddings") == [200] * 20
-    assert set((first.seen + second.seen + scene.bench.serve.seen).values()) == {1}
-    assert scene.bench.serve.seen.total() == 20
+    assert set((first.observed + second.observed + scene.bench.serve.observed).values()) == {1}
+    assert scene.bench.serve.observed.total() == 20
 
 
 async def test_a_replica_gets_no_more_than_it_takes(scene: Replicas) -> None:
@@ -121,12 +121,12 @@ async def test_a_replica_gets_no_more_than_it_takes(scene: Replicas) -> None:
     asking = [asyncio.create_task(scene.bench.ask(f"r{number}", BIG)) for number in range(5)]
     await scene.bench.until(lambda state: state.in_flight == 5)
     await asyncio.sleep(0.3)
-    assert first.seen.total() == 2
+    assert first.observed.total() == 2
     # A change of the limit needs no new server: streams continue.
     await scene.servers(first, limit=4)
     first.finish.set()
     assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 5
-    assert (first.seen.total(), scene.bench.serve.seen.total()) == (5, 0)
+    assert (first.observed.total(), scene.bench.serve.observed.total()) == (5, 0)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_what_the_proxy_does_not_know_waits_for_a_replica(
     await scene.until_up(first)
     assert (await asking)[0] == 200
     assert await scene.statuses(body, path=path) == [200]
-    assert (first.seen.total(), scene.bench.serve.seen.total()) == (2, 0)
+    assert (first.observed.total(), scene.bench.serve.observed.total()) == (2, 0)
     assert (await scene.bench.state()).past_lua == 1, "once a replica is up Lua is not asked"
 
 
@@ -155,7 +155,7 @@ async def test_without_direct_ingress_those_paths_do_not_exist(scene: Replicas) 
     await scene.bench.until(lambda state: state.servers_up == 1)
     status, _, body = await scene.bench.ask("one", BIG, "/v1/responses")
     assert (status, "directIngress" in body["error"]["message"]) == (404, True)
-    assert not scene.bench.serve.seen
+    assert not scene.bench.serve.observed
 
 
 async def test_a_stored_response_is_nowhere(scene: Replicas) -> None:
@@ -214,7 +214,7 @@ class TestSeveralModels:
     async def test_each_goes_to_its_own(self, scene: Replicas) -> None:
         big, small = await self.open(scene)
         assert await scene.statuses(*[BIG, SMALL, SMALL, ADAPTER]) == [200] * 4
-        assert (big.seen.total(), small.seen.total(), scene.bench.serve.seen.total()) == (2, 2, 0)
+        assert (big.observed.total(), small.observed.total(), scene.bench.serve.observed.total()) == (2, 2, 0)
         states = await self.states(scene, lambda *all_of: not any(state.in_flight for state in all_of))
         assert [(state.arrivals, state.past_lua, state.ends) for state in states] == [
             (0, 0, {}),
@@ -233,19 +233,19 @@ class TestSeveralModels:
 
         status, _, answer = await scene.bench.ask("large", pieces() if chunked else body)
         assert (status, answer["bytes"]) == (200, len(body))
-        assert (big.seen.total(), small.seen.total(), scene.bench.serve.seen.total()) == (0, 1, 0)
+        assert (big.observed.total(), small.observed.total(), scene.bench.serve.observed.total()) == (0, 1, 0)
 
     async def test_a_name_that_comes_late_is_the_proxys_to_find(self, scene: Replicas) -> None:
         await self.open(scene)
         body = json.dumps({"messages": [{"content": "x" * 200_000}], "model": "org/small"}).encode()
         assert (await scene.bench.ask("late", body))[0] == 200
-        assert scene.bench.serve.seen == {"late": 1}
+        assert scene.bench.serve.observed == {"late": 1}
 
     async def test_unknown_ones_reach_nobody(self, scene: Replicas) -> None:
         big, small = await self.open(scene)
         status, _, answer = await scene.bench.ask("none", b'{"model": "none"}')
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
-        assert not (big.seen + small.seen + scene.bench.serve.seen)
+        assert not (big.observed + small.observed + scene.bench.serve.observed)
 
     async def test_held_requests_are_counted_at_their_own_gate_and_go_where_they_belong(
         self, scene: Replicas
@@ -261,7 +261,7 @@ class TestSeveralModels:
         ]
         await self.gates(scene, Gate.OPEN)
         assert [status for status, _, _ in await asyncio.gather(*asking)] == [200] * 4
-        assert (dict(big.seen), dict(small.seen)) == ({"r0": 1, "r3": 1}, {"r1": 1, "r2": 1})
+        assert (dict(big.observed), dict(small.observed)) == ({"r0": 1, "r3": 1}, {"r1": 1, "r2": 1})
         states = await self.states(scene, lambda *all_of: not any(state.in_flight for state in all_of))
         assert [state.arrivals for state in states] == [0, 2, 2]
 

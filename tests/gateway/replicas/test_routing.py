@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.gateway.desired.gates import DesiredService, Ports, WantedGate, desired_state
 from daybreak.gateway.hold.table import Policy
-from daybreak.gateway.wanted.gates import Ports, Wanted, WantedGate, wanted
 from tests.gateway.conftest import Bench, running
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
@@ -32,7 +32,7 @@ class Town:
         self.port = replicas[0].address.port
         self.epoch = 0
 
-    def wanted(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> WantedGate:
+    def desired(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> WantedGate:
         """Return the gateway's gate for the LLMService and its pods."""
         self.epoch += 1
         model: dict[str, Any] = {"name": "big", "serve": {"maxOngoingRequests": limit}}
@@ -40,7 +40,7 @@ class Town:
             model["routing"] = routing
         gate = {"port": 20000, "backends": [{"cluster": "c"}], "models": [open_gate("big", self.epoch)]}
         manifest = {"metadata": {"name": "qwen"}, "spec": {"models": [model]}, "status": {"gate": gate}}
-        found = wanted(manifest, [worker(host) for host in hosts], Ports(replica=self.port))
+        found = desired_state(manifest, [worker(host) for host in hosts], Ports(replica=self.port))
         assert found is not None
         return alone(found)
 
@@ -48,7 +48,7 @@ class Town:
         self, routing: dict[str, Any] | None, *, limit: int = 256, replicas: int = REPLICAS
     ) -> None:
         """Program the service with that number of its replicas, and wait until they are up."""
-        claim = self.wanted(sorted(self.replicas)[:replicas], routing, limit)
+        claim = self.desired(sorted(self.replicas)[:replicas], routing, limit)
         await self.bench.gateway.set_servers("s0", claim.servers)
         await self.bench.gateway.set_gate("s0", claim.slot)
         await self.bench.until(lambda state: state.servers_up == replicas)
@@ -71,7 +71,7 @@ class Town:
 
     def totals(self) -> Counter[str]:
         """Return the requests that each replica has had."""
-        return Counter({host: replica.seen.total() for host, replica in self.replicas.items()})
+        return Counter({host: replica.observed.total() for host, replica in self.replicas.items()})
 
     @asynccontextmanager
     async def busy(self, session: str, requests: int, body: bytes = BIG) -> AsyncIterator[Counter[str]]:
@@ -101,7 +101,7 @@ def open_gate(model: str, epoch: int, state: str = "Open") -> dict[str, Any]:
     return {"name": model, "state": state, "epoch": epoch, "holdSeconds": 300}
 
 
-def alone(found: Wanted) -> WantedGate:
+def alone(found: DesiredService) -> WantedGate:
     """Return the one gate of a service, in the service's own backend."""
     (gate,) = found.gates
     prefix = gate.slot.choice is not None and gate.slot.choice.policy is Policy.PREFIX
@@ -183,8 +183,8 @@ class TestSession:
         await town.open({"policy": "Session"})
         async with town.busy("one", 4) as held:
             (busy,) = held
-            asked = {await town.ask() for _ in range(20)}
-        assert asked == town.replicas.keys() - {busy}
+            requested = {await town.ask() for _ in range(20)}
+        assert requested == town.replicas.keys() - {busy}
 
     async def test_a_replica_that_is_full_passes_to_the_next(self, town: Town) -> None:
         await town.open({"policy": "Session"}, limit=2)
@@ -234,7 +234,7 @@ class TestSession:
 
     async def test_each_of_several_models_has_its_own_way(self, town: Town) -> None:
         hosts = sorted(town.replicas)
-        claim = town.wanted(hosts, {"policy": "Session"})
+        claim = town.desired(hosts, {"policy": "Session"})
         own: dict[str, Any] = {"port": town.bench.gateway.config.first_port, "front": False}
         big = replace(claim.slot, waits=False, **own)
         small = replace(big, model="org/small", models=("org/small",), choice=None)
@@ -247,8 +247,8 @@ class TestSession:
             await until_servers_up(town.bench, backend, REPLICAS)
         first = await town.homes()
         assert await town.homes() == first
-        asked = [await town.ask("one", b'{"model": "org/small"}') for _ in range(8)]
-        assert len(set(asked)) == REPLICAS, "the other model has no routing"
+        requested = [await town.ask("one", b'{"model": "org/small"}') for _ in range(8)]
+        assert len(set(requested)) == REPLICAS, "the other model has no routing"
         # The model that goes takes its choice with it: the backend is another one's then.
         await town.bench.gateway.unset_gate("m0")
         await town.bench.gateway.set_servers("m0", claim.servers)
@@ -259,13 +259,13 @@ class TestSession:
 
 async def test_in_turn(town: Town) -> None:
     await town.open({"policy": "RoundRobin"})
-    asked = [await town.ask("one") for _ in range(9)]
-    assert set(asked[:4]) == town.replicas.keys()
-    assert asked[4:] == asked[:5]
+    requested = [await town.ask("one") for _ in range(9)]
+    assert set(requested[:4]) == town.replicas.keys()
+    assert requested[4:] == requested[:5]
     async with town.busy("one", 6) as held:
         assert max(held.values()) == 2
-        asked = [await town.ask() for _ in range(8)]
-    assert Counter(asked) == dict.fromkeys(town.replicas, 2), "whatever the others have to do"
+        requested = [await town.ask() for _ in range(8)]
+    assert Counter(requested) == dict.fromkeys(town.replicas, 2), "whatever the others have to do"
 
 
 @pytest.mark.parametrize("routing", [None, {"policy": "PowerOfTwo"}])
@@ -278,7 +278,7 @@ async def test_otherwise_the_least_busy(town: Town, routing: dict[str, Any] | No
 def chat(*words: str, **more: Any) -> bytes:
     """Return a conversation: a system message, then user and assistant by turns."""
     roles = ["system", *["user", "assistant"] * 20]
-    messages = [{"role": role, "content": said} for role, said in zip(roles, words, strict=False)]
+    messages = [{"role": role, "content": message} for role, message in zip(roles, words, strict=False)]
     return json.dumps({"model": "big", "messages": messages, **more}).encode()
 
 
@@ -290,9 +290,9 @@ class TestPrefix:
         homes = set()
         for number in range(12):
             turns = ["Be kind.", f"Question {number}", "Answer", "More"]
-            asked = {await town.ask(body=chat(*turns[:size], max_tokens=size)) for size in (2, 4)}
-            assert len(asked) == 1, "however long it is by now"
-            homes |= asked
+            requested = {await town.ask(body=chat(*turns[:size], max_tokens=size)) for size in (2, 4)}
+            assert len(requested) == 1, "however long it is by now"
+            homes |= requested
         assert len(homes) > 1, "conversations with the same system prompt are spread"
 
     @pytest.mark.parametrize(

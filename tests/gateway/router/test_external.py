@@ -62,7 +62,7 @@ class FakeOpenAi:
     """An external API, behind TLS."""
 
     def __init__(self) -> None:
-        self.seen: list[tuple[str, dict[str, str], bytes]] = []
+        self.observed: list[tuple[str, dict[str, str], bytes]] = []
         """Path, headers and body of each request."""
         self.status = 200
         self.port = 0
@@ -79,7 +79,7 @@ class FakeOpenAi:
 
     async def _answer(self, request: web.Request) -> web.Response:
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.seen.append((request.path_qs, headers, await request.read()))
+        self.observed.append((request.path_qs, headers, await request.read()))
         out = {"Set-Cookie": "a=b", "OpenAI-Organization": "ours", "X-Daybreak-Final": "429", "Location": "/"}
         return web.json_response({"model": "big-model"}, status=self.status, headers=out)
 
@@ -99,7 +99,7 @@ async def openai(authority: Authority) -> AsyncIterator[FakeOpenAi]:
 
 async def route(town: Town, api: FakeOpenAi, ca: str, *, first: bool = True, **more: Any) -> None:
     """Have the name `chat` lead to the first service, and then out of the cluster."""
-    said: dict[str, Any] = {"host": HOST, "key": KEY, **more}
+    message: dict[str, Any] = {"host": HOST, "key": KEY, **more}
     found = External(
         "r:1",
         port=api.port,
@@ -107,7 +107,7 @@ async def route(town: Town, api: FakeOpenAi, ca: str, *, first: bool = True, **m
         address="127.0.0.1",
         model="big-model",
         certificates=certificates(ca),
-        **said,
+        **message,
     )
     await town.router.set_externals([found])
     ways = (way(town, 0),) if first else ()
@@ -138,7 +138,7 @@ async def test_what_nobody_takes_goes_out_without_what_is_the_clients(
         assert (await answer.json())["model"] == "big-model"
         back = {name.lower() for name in answer.headers}
     assert not back & {"set-cookie", "openai-organization", "x-daybreak-final"}
-    ((path, headers, arrived),) = openai.seen
+    ((path, headers, arrived),) = openai.observed
     assert path == "/v1/chat/completions"
     assert arrived == b'{"model": "big-model", "messages": [], "user": "u"}'
     assert headers == {
@@ -162,7 +162,7 @@ async def test_a_large_body_goes_out_too(town: Town, openai: FakeOpenAi, authori
     text = "x" * 200_000
     for body in ({"messages": [text], "model": "chat"}, {"model": "chat", "messages": [text]}):
         assert (await town.ask("large", body))[0] == 200
-        _, headers, arrived = openai.seen.pop()
+        _, headers, arrived = openai.observed.pop()
         assert json.loads(arrived) == {**body, "model": "big-model"}
         assert headers["authorization"] == f"Bearer {KEY}"
         assert not [name for name in headers if name.startswith("x-")]
@@ -176,10 +176,10 @@ async def test_who_is_taken_stays_and_who_waits_too_long_goes_out(
     await town.wake(0)
     await route(town, openai, authority.pem)
     assert await ask_many(town, 20) == {200: 20}
-    assert (openai.seen, got(town)) == ([], [20, 0])
+    assert (openai.observed, got(town)) == ([], [20, 0])
     await town.gate(0, Gate.CLOSED, hold_ms=60_000)
     assert await ask(town, "held") == 200
-    assert len(openai.seen) == 1, "after 300 ms"
+    assert len(openai.observed) == 1, "after 300 ms"
 
 
 async def test_only_what_a_backend_has_refused_goes_out(
@@ -193,7 +193,7 @@ async def test_only_what_a_backend_has_refused_goes_out(
     await route(town, openai, authority.pem)
     await town.router.set_externals([])
     assert await ask(town, "nobody") == 503
-    assert openai.seen == []
+    assert openai.observed == []
 
 
 @pytest.mark.parametrize("wrong", ["name", "authority"])
@@ -207,7 +207,7 @@ async def test_a_certificate_that_is_not_the_hosts_is_not_believed(
         (tmp_path / "other").mkdir()
         await route(town, openai, Authority(tmp_path / "other").pem)
     assert await ask(town, "r") == 503
-    assert openai.seen == [], "not even our key has gone there"
+    assert openai.observed == [], "not even our key has gone there"
     found = await counted(town, lambda tallies: OUTSIDE in tallies and tallies[OUTSIDE].answered == 1)
     assert found[OUTSIDE].errors == 1
     # What was believed for another route is not believed here; and the right one is.
@@ -247,7 +247,7 @@ async def test_it_is_told_again_and_the_key_is_not_shown(
     assert not any("sk-outside" in text for text in shown)
     await route(town, openai, authority.pem, key="")
     assert await ask(town, "r", authorization="Bearer sk-inside") == 200
-    assert "authorization" not in openai.seen[-1][1]
+    assert "authorization" not in openai.observed[-1][1]
 
 
 async def test_certificates_that_are_none_are_no_reason_to_believe_nobody(
@@ -258,7 +258,7 @@ async def test_certificates_that_are_none_are_no_reason_to_believe_nobody(
     for broken in (none, authority.pem * 4 + none):
         await route(town, openai, broken)
         assert await ask(town, "broken") == 503
-    assert openai.seen == []
+    assert openai.observed == []
     await route(town, openai, authority.pem)
     assert await ask(town, "r") == 200
 

@@ -39,9 +39,9 @@ async def test_who_is_held_for_too_long_goes_on_and_has_woken_the_first(town: To
     await town.wake(1)
     await route(town, held_ms=HELD_MS)
     began = time.monotonic()
-    asked = asyncio.create_task(ask(town, "r"))
+    requested = asyncio.create_task(ask(town, "r"))
     await town.until(0, lambda state: state.held == 1)
-    assert await asked == 200
+    assert await requested == 200
     assert time.monotonic() - began >= HELD_MS / 1000
     assert got(town) == [0, 1]
     found = await answered(town, 1)
@@ -54,10 +54,10 @@ async def test_who_is_held_for_too_long_goes_on_and_has_woken_the_first(town: To
 async def test_who_is_released_in_time_stays(town: Town) -> None:
     await town.wake(1)
     await route(town, held_ms=20_000)
-    asked = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(5)]
+    requested = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(5)]
     await town.until(0, lambda state: state.held == 5)
     await town.wake(0)
-    assert await asyncio.gather(*asked) == [200] * 5
+    assert await asyncio.gather(*requested) == [200] * 5
     assert got(town) == [5, 0]
     assert (await answered(town, 5))[BIG].passed_on == 0
 
@@ -164,12 +164,12 @@ async def test_what_went_on_is_no_request_of_the_first_ones(town: Town) -> None:
     await town.wake(1)
     town.serves[1].hold_answers = True
     await route(town, held_ms=HELD_MS)
-    asked = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(3)]
+    requested = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(3)]
     await town.until(1, lambda state: state.in_flight == 3)
     state = await town.until(0, lambda state: state.held == 0)
     assert (state.in_flight, state.servers_up) == (0, 0)
     town.serves[1].finish.set()
-    assert await asyncio.gather(*asked) == [200] * 3
+    assert await asyncio.gather(*requested) == [200] * 3
     assert sum((await town.until(0, lambda _: True)).answers.values()) == 0
 
 
@@ -187,10 +187,10 @@ async def test_the_next_service_asks_for_its_own_keys(town: Town) -> None:
 async def test_a_clients_own_headers_lead_nowhere(town: Town) -> None:
     await town.wake(1)
     await town.gate(0, Gate.CLOSED, hold_ms=500)
-    told = {"X-Daybreak-Next": "1: r:1 service-0/big", "X-Daybreak-Routed": "x"}
+    reported = {"X-Daybreak-Next": "1: r:1 service-0/big", "X-Daybreak-Routed": "x"}
     await town.router.set_routes(town.routes, [Share("r:1", ("chat",), (way(town, 0),))])
-    assert await ask(town, "r", **told) == 503
+    assert await ask(town, "r", **reported) == 503
     own = f"http://127.0.0.1:{town.gateway.config.first_port}/v1/chat/completions"
-    async with town.clients.post(own, data=b'{"model": "big"}', headers=told) as answer:
+    async with town.clients.post(own, data=b'{"model": "big"}', headers=reported) as answer:
         assert answer.status == 503
     assert got(town) == [0, 0]

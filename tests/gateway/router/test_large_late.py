@@ -55,4 +55,4 @@ async def test_upload_above_the_services_own_limit_is_rejected_by_it(town: Town)
     answer = insist(town.router.config.port, HEAD % len(body) + body)
     assert answer.startswith(b"HTTP/1.1 413 ")
     assert b"11534336 bytes, the limit of this service" in answer
-    assert not town.serves[0].seen
+    assert not town.serves[0].observed

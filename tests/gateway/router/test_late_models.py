@@ -82,7 +82,7 @@ async def test_it_waits_for_its_own_model_alone(town: Late, chunked: bool) -> No
     assert (front.held, front.arrivals) == (0, 0)
     await scene.gate(org__small="Open")
     assert await held == (200, {"id": "held", "bytes": len(body)})
-    assert scene.replicas["org/small"].seen == {"held": 1}
+    assert scene.replicas["org/small"].observed == {"held": 1}
     assert not [name for name in scene.replicas["org/small"].headers if name.startswith("x-daybreak")]
 
 
@@ -92,7 +92,7 @@ async def test_the_common_address_tells_the_model_too(town: Late) -> None:
     # A client's own word does not count against the body's.
     mine = {"x-daybreak-model": "big", "x-daybreak-routed": "1", "x-daybreak-port": "1"}
     assert await town.ask_router("one", late(), **mine) == 200
-    assert scene.replicas["org/small"].seen == {"one": 1}
+    assert scene.replicas["org/small"].observed == {"one": 1}
     assert not [name for name in scene.replicas["org/small"].headers if name.startswith("x-daybreak")]
 
 
@@ -104,7 +104,7 @@ async def test_a_client_that_tells_it_itself_is_not_believed(town: Late) -> None
     status, _ = await scene.ask("late", body, **{"x-daybreak-model": "org%2Fsmall", "x-daybreak-port": "1"})
     assert status == 200
     assert (await scene.ask("routed", body, **{"x-daybreak-routed": "1", "x-daybreak-late": "1"}))[0] == 200
-    assert scene.replicas["org/small"].seen == {"body": 1, "late": 1, "routed": 1}
+    assert scene.replicas["org/small"].observed == {"body": 1, "late": 1, "routed": 1}
 
 
 async def test_what_names_none_waits_at_the_front_and_goes_round_once(town: Late) -> None:
@@ -118,7 +118,7 @@ async def test_what_names_none_waits_at_the_front_and_goes_round_once(town: Late
     assert "big, org/small" in message
     await scene.gate(big="Open", org__small="Open")
     assert (await held)[0] == 200
-    assert scene.proxy.seen == {"held": 1}
+    assert scene.proxy.observed == {"held": 1}
 
 
 async def test_who_has_no_key_takes_no_room(town: Late) -> None:
@@ -131,14 +131,14 @@ async def test_who_has_no_key_takes_no_room(town: Late) -> None:
     assert error(await scene.ask("r", late()))[:2] == (401, "invalid_api_key")
     assert (await scene.ask("one", late(), Authorization="Bearer sk-one"))[0] == 200
     assert "authorization" not in scene.replicas["org/small"].headers
-    assert scene.replicas["org/small"].seen == {"one": 1}
+    assert scene.replicas["org/small"].observed == {"one": 1}
 
 
 async def test_what_is_too_large_for_the_router_is_the_fronts(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Open", org__small="Open")
     assert (await scene.ask("large", io.BytesIO(late(size=2 * MAX_BODY))))[0] == 200
-    assert scene.proxy.seen == {"large": 1}
+    assert scene.proxy.observed == {"large": 1}
 
 
 async def test_a_client_that_leaves_is_not_asked_for(town: Late) -> None:
@@ -149,7 +149,7 @@ async def test_a_client_that_leaves_is_not_asked_for(town: Late) -> None:
     held.cancel()
     await scene.until("org/small", lambda report: report.held == 0)
     await scene.gate(org__small="Open")
-    assert not scene.replicas["org/small"].seen
+    assert not scene.replicas["org/small"].observed
 
 
 async def test_without_the_router_it_waits_at_the_front(town: Late) -> None:
@@ -159,7 +159,7 @@ async def test_without_the_router_it_waits_at_the_front(town: Late) -> None:
     async with asyncio.timeout(30):
         while (await scene.ask("late", late()))[0] != 200:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
-    assert scene.proxy.seen == {"late": 1}
+    assert scene.proxy.observed == {"late": 1}
 
 
 def test_without_a_router_there_is_no_way_to_it(tmp_path: Path) -> None:

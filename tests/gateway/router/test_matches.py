@@ -68,9 +68,9 @@ async def test_all_that_is_given_must_hold_and_the_first_match_counts(town: Town
         Match((way(town, 0),), headers=(beta,), paths=(EMBEDDINGS,)),
         Match((way(town, 1),), headers=(beta, ("x-b", Compared.EXACT, "1"))),
     )
-    told = {"X-Team": "beta", "X-B": "1"}
-    assert await went(town, **told) == 1
-    assert await went(town, path=EMBEDDINGS, **told) == 0
+    reported = {"X-Team": "beta", "X-B": "1"}
+    assert await went(town, **reported) == 1
+    assert await went(town, path=EMBEDDINGS, **reported) == 0
     assert await went(town, **{"X-Team": "beta"}) == 0
 
 

@@ -36,4 +36,4 @@ async def test_gate_of_a_model_opens(tmp_path: Path, name: str) -> None:
         await scene.until(name, lambda report: report.held == 1)
         await scene.gate(**{name: "Open"})
         assert (await held)[0] == 200
-        assert scene.replicas[name].seen == {"held": 1}
+        assert scene.replicas[name].observed == {"held": 1}

@@ -68,7 +68,7 @@ async def test_a_streams_first_byte_and_its_end(town: Town) -> None:
     await town.wake(0)
     await share(town, 1, 0)
     town.serves[0].events = 4
-    seen: list[float] = []
+    observed: list[float] = []
     town.serves[0].finish.set()
     long = b'{"prompt": "' + b"x" * 200_000 + b'", "model": "chat", "stream": true}'
     for body in (b'{"model": "chat", "stream": true}', long):
@@ -76,13 +76,13 @@ async def test_a_streams_first_byte_and_its_end(town: Town) -> None:
         async with town.clients.post(f"{town.url}/v1/completions", data=body) as answer:
             assert answer.status == 200
             await answer.content.readany()
-            seen.append(1000 * (time.monotonic() - began))
+            observed.append(1000 * (time.monotonic() - began))
             await answer.read()
     found = await counted(town, lambda got: got[BIG].answered == 2)
     first, whole = found[BIG].first.quantile_ms(1), found[BIG].whole.quantile_ms(1)
     assert first is not None
     assert whole is not None
-    assert first / 1.2 <= max(10, *seen), "a client has it later"
+    assert first / 1.2 <= max(10, *observed), "a client has it later"
     assert whole >= 1000 * 4 * EVENT_SECONDS
 
 
@@ -117,17 +117,17 @@ async def test_clients_do_not_see_that_they_were_held(town: Town) -> None:
     own = f"http://127.0.0.1:{town.gateway.config.first_port + 1}/v1/chat/completions"
     late = b'{"messages": "' + b"x" * 200_000 + b'", "model": "tiny"}'
 
-    async def seen(url: str, body: bytes) -> set[str]:
+    async def observed(url: str, body: bytes) -> set[str]:
         async with town.clients.post(url, data=body) as answer:
             await answer.read()
             return {name.lower() for name in answer.headers}
 
     urls = [own, own, town.url + "/v1/chat/completions", town.url + "/v1/chat/completions"]
     bodies = [b'{"model": "tiny"}', late] * 2
-    asked = [asyncio.create_task(seen(*each)) for each in zip(urls, bodies, strict=True)]
+    requested = [asyncio.create_task(observed(*each)) for each in zip(urls, bodies, strict=True)]
     await town.until(1, lambda state: state.held == 4)
     await town.wake(1)
-    for names in await asyncio.gather(*asked):
+    for names in await asyncio.gather(*requested):
         assert not {name for name in names if name.startswith("x-daybreak-")}
 
 
@@ -135,11 +135,11 @@ async def test_a_client_that_leaves_is_no_error(town: Town) -> None:
     await town.wake(0)
     await share(town, 1, 0)
     town.serves[0].hold_answers = True
-    asked = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(5)]
+    requested = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(5)]
     await town.until(0, lambda state: state.in_flight == 5)
-    for each in asked:
+    for each in requested:
         each.cancel()
-    await asyncio.gather(*asked, return_exceptions=True)
+    await asyncio.gather(*requested, return_exceptions=True)
     await town.until(0, lambda state: state.in_flight == 0)
     town.serves[0].hold_answers = False
     assert await ask(town, "stays") == 200

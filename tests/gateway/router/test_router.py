@@ -130,7 +130,7 @@ async def test_a_client_that_leaves_while_held_never_reaches_the_model(town: Tow
     await town.until(1, lambda state: state.held == 0)
     await town.wake(1)
     assert (await town.ask("stays", {"model": "tiny"}))[0] == 200
-    assert set(town.serves[1].seen) == {"stays"}
+    assert set(town.serves[1].observed) == {"stays"}
     assert await town.bytes_here() == 0
     assert await reader.read() == b""
 

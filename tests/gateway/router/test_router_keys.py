@@ -106,7 +106,7 @@ async def test_a_model_behind_a_long_text(town: Town) -> None:
     # Each of them has been counted once.
     assert await ask("sk-one", "big") == (200, None)
     assert await ask("sk-one", "big") == (429, "rate_limit_exceeded")
-    assert town.serves[0].seen == {"r": 2}
+    assert town.serves[0].observed == {"r": 2}
 
 
 async def test_who_guesses_is_told_no_more(town: Town) -> None:

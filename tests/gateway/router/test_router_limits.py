@@ -35,7 +35,7 @@ async def test_heads_at_and_over_the_bound(town: Town) -> None:
     assert error(await town.send(whole(many))) == (431, "headers_too_large")
     answer = await town.send(whole(path=b"/v1/chat/completions?" + b"a" * 3000))
     assert error(answer) == (414, "url_too_long")
-    assert town.serves[0].seen.total() == 2
+    assert town.serves[0].observed.total() == 2
     assert await town.bytes_here() == 0
 
 
@@ -87,7 +87,7 @@ async def test_what_is_no_request_is_refused(town: Town, noise: bytes, status: i
     await town.wake(0)
     assert (await town.send(noise)).startswith(b"HTTP/1.1 %d " % status)
     assert (await town.ask("after", {"model": "big"}))[0] == 200
-    assert town.serves[0].seen == {"after": 1}
+    assert town.serves[0].observed == {"after": 1}
 
 
 @pytest.mark.parametrize("router_settings", [{"budget_bytes": 3 * MIB}])

@@ -24,7 +24,7 @@ async def opened(town: Town, *origins: tuple[str, ...]) -> None:
     )
 
 
-async def asked(town: Town, method: str, path: str, origin: str, **more: Any) -> tuple[int, Any]:
+async def send_request(town: Town, method: str, path: str, origin: str, **more: Any) -> tuple[int, Any]:
     """Return the status and headers of an answer to a page of that origin."""
     headers = {"Origin": origin, "X-Request-Id": "one"}
     async with town.clients.request(method, town.url + path, headers=headers, **more) as answer:
@@ -35,7 +35,7 @@ async def asked(town: Town, method: str, path: str, origin: str, **more: Any) ->
 @pytest.mark.parametrize(("path", "methods"), [("/v1/chat/completions", "POST"), ("/v1/models", "GET, HEAD")])
 async def test_a_page_asks_whether_it_may_ask(town: Town, path: str, methods: str) -> None:
     await opened(town, (CHAT,), ())
-    status, headers = await asked(town, "OPTIONS", path, CHAT)
+    status, headers = await send_request(town, "OPTIONS", path, CHAT)
     assert (status, headers["Allow"]) == (204, methods)
     assert cors(headers) == {
         "access-control-allow-origin": CHAT,
@@ -44,16 +44,18 @@ async def test_a_page_asks_whether_it_may_ask(town: Town, path: str, methods: st
         "access-control-max-age": "600",
     }
     assert headers["Vary"] == "origin"
-    status, headers = await asked(town, "OPTIONS", path, OTHER)
+    status, headers = await send_request(town, "OPTIONS", path, OTHER)
     assert (status, cors(headers)) == (204, {})
-    assert not any(serve.seen for serve in town.serves)
+    assert not any(serve.observed for serve in town.serves)
 
 
 async def test_each_service_says_who_reads_its_answers(town: Town) -> None:
     await opened(town, (CHAT,), (OTHER,))
     for model, reader in (("big", CHAT), ("tiny", OTHER)):
         for origin in (CHAT, OTHER):
-            status, headers = await asked(town, "POST", "/v1/chat/completions", origin, json={"model": model})
+            status, headers = await send_request(
+                town, "POST", "/v1/chat/completions", origin, json={"model": model}
+            )
             assert status == 200
             allowed = {"access-control-allow-origin": origin} if origin == reader else {}
             assert cors(headers) == allowed
@@ -62,10 +64,14 @@ async def test_each_service_says_who_reads_its_answers(town: Town) -> None:
 async def test_what_the_address_answers_itself_is_read_by_pages_of_any_service(town: Town) -> None:
     await opened(town, (CHAT,), ())
     for origin, allowed in ((CHAT, {"access-control-allow-origin": CHAT}), (OTHER, {})):
-        assert cors((await asked(town, "GET", "/v1/models", origin))[1]) == allowed
-        status, headers = await asked(town, "POST", "/v1/completions", origin, json={"model": "none"})
+        assert cors((await send_request(town, "GET", "/v1/models", origin))[1]) == allowed
+        status, headers = await send_request(town, "POST", "/v1/completions", origin, json={"model": "none"})
         assert (status, cors(headers)) == (404, allowed)
     await opened(town, (), ())
-    assert not cors((await asked(town, "GET", "/v1/models", CHAT))[1]), "a page that was let is not for ever"
+    assert not cors((await send_request(town, "GET", "/v1/models", CHAT))[1]), (
+        "a page that was let is not for ever"
+    )
     await opened(town, (), ("*",))
-    assert cors((await asked(town, "GET", "/v1/models", OTHER))[1]) == {"access-control-allow-origin": "*"}
+    assert cors((await send_request(town, "GET", "/v1/models", OTHER))[1]) == {
+        "access-control-allow-origin": "*"
+    }

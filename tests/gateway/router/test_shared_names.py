@@ -81,14 +81,14 @@ async def test_a_change_of_weights_drops_nothing(town: Town) -> None:
     await town.wake(1)
     weights = [(100, 1), (50, 50), (1, 100), (3, 4)]
     await share(town, way(town, 0, 100), way(town, 1, 1))
-    asked = asyncio.create_task(ask_many(town, 2000))
+    requested = asyncio.create_task(ask_many(town, 2000))
     changes = 0
-    while not asked.done():
+    while not requested.done():
         first, second = weights[changes % len(weights)]
         await share(town, way(town, 0, first), way(town, 1, second))
         changes += 1
         await asyncio.sleep(0.02)
-    assert await asked == {200: 2000}
+    assert await requested == {200: 2000}
     assert sum(got(town)) == 2000
     assert changes > len(weights)
     before = got(town)
@@ -110,10 +110,10 @@ async def test_what_is_told_again_goes_on_where_it_was(town: Town) -> None:
 async def test_a_sleeping_backend_is_woken_by_its_share(town: Town) -> None:
     await town.wake(0)
     await share(town, way(town, 0), way(town, 1))
-    asked = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(10)]
+    requested = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(10)]
     await town.until(1, lambda state: state.held == 5)
     await town.wake(1)
-    assert Counter(await asyncio.gather(*asked)) == {200: 10}
+    assert Counter(await asyncio.gather(*requested)) == {200: 10}
     assert got(town) == [5, 5]
 
 
@@ -156,8 +156,8 @@ async def test_requests_with_keys_of_one_name_stay_together(town: Town, size: in
     before = got(town)
     for number in range(20):
         assert await ask(town, f"other-{number}", Authorization="Bearer other") == 200
-        said = {"Authorization": "Bearer key-1", "X-Session-Id": f"{number}"}
-        assert await ask(town, f"said-{number}", **said) == 200
+        message = {"Authorization": "Bearer key-1", "X-Session-Id": f"{number}"}
+        assert await ask(town, f"said-{number}", **message) == 200
     others = [now - then for now, then in zip(got(town), before, strict=True)]
     assert min(others) >= 12, "an unknown key is spread one by one, and a header comes first"
 

@@ -34,7 +34,7 @@ async def lua(tmp_path: Path) -> AsyncIterator[RuntimeApi]:
         yield api
 
 
-async def asked(api: RuntimeApi, command: str) -> Any:
+async def send_request(api: RuntimeApi, command: str) -> Any:
     return json.loads(await api.command(command))
 
 
@@ -44,7 +44,7 @@ async def test_each_way_has_its_share_after_any_number_of_requests(
     lua: RuntimeApi, weights: list[int], data: st.DataObject
 ) -> None:
     number = data.draw(st.integers(1, 2000))
-    found = await asked(lua, f"spread {word(weights)} {number}")
+    found = await send_request(lua, f"spread {word(weights)} {number}")
     total, got = sum(weights), Counter[int]()
     for at, way in enumerate(found, 1):
         got[way] += 1
@@ -56,22 +56,22 @@ async def test_each_way_has_its_share_after_any_number_of_requests(
 
 
 async def test_ten_thousand_requests_are_exact(lua: RuntimeApi) -> None:
-    assert Counter(await asked(lua, f"spread {word([90, 10])} 10000")) == {0: 9000, 1: 1000}
+    assert Counter(await send_request(lua, f"spread {word([90, 10])} 10000")) == {0: 9000, 1: 1000}
     # Spread, not one way after the other.
-    assert Counter((await asked(lua, f"spread {word([1, 1])} 100"))[::2]) == {0: 50}
+    assert Counter((await send_request(lua, f"spread {word([1, 1])} 100"))[::2]) == {0: 50}
 
 
 async def test_values_lead_by_weight_and_stay_where_they_can(lua: RuntimeApi) -> None:
     number = 5000
-    before = await asked(lua, f"lead {word([80, 20])} {number}")
-    assert before == await asked(lua, f"lead {word([80, 20])} {number}")
+    before = await send_request(lua, f"lead {word([80, 20])} {number}")
+    assert before == await send_request(lua, f"lead {word([80, 20])} {number}")
     share = Counter(before)["s1/m"] / number
     assert 0.17 < share < 0.23
-    after = await asked(lua, f"lead {word([80, 20, 25])} {number}")
+    after = await send_request(lua, f"lead {word([80, 20, 25])} {number}")
     moved = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     assert {new for _, new in moved} == {"s2/m"}, "only to the way that came"
     assert 0.17 < len(moved) / number < 0.23
-    heavier = await asked(lua, f"lead {word([80, 40])} {number}")
+    heavier = await send_request(lua, f"lead {word([80, 40])} {number}")
     moved = [(old, new) for old, new in zip(before, heavier, strict=True) if old != new]
     assert {new for _, new in moved} == {"s1/m"}
     assert 0.1 < len(moved) / number < 0.17

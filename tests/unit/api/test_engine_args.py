@@ -14,7 +14,7 @@ from daybreak.api.ray.model import Model
 KNOWN = engine_args.catalogue()
 
 
-def said(name: str, value: Any = 1, *, other_vllm: bool = False) -> str:
+def read_message(name: str, value: Any = 1, *, other_vllm: bool = False) -> str:
     """Return the problem of one argument, or an empty string."""
     found = dict(engine_args.problems({name: value}, other_vllm=other_vllm))
     return found.get(name, "")
@@ -34,21 +34,21 @@ def said(name: str, value: Any = 1, *, other_vllm: bool = False) -> str:
     ],
 )
 def test_an_unknown_name_gets_its_nearest(wrong: str, near: str) -> None:
-    assert said(wrong) == f"vLLM {versions.VLLM} has no such argument; did you mean {near}?"
+    assert read_message(wrong) == f"vLLM {versions.VLLM} has no such argument; did you mean {near}?"
 
 
 def test_a_name_like_no_other_gets_no_guess() -> None:
-    assert said("zzzzzz") == f"vLLM {versions.VLLM} has no such argument, and none of a similar name"
+    assert read_message("zzzzzz") == f"vLLM {versions.VLLM} has no such argument, and none of a similar name"
 
 
 def test_a_name_near_one_of_ours_leads_to_our_field() -> None:
-    assert said("tensor_parallel").endswith("use the model's field parallelism.tensor")
+    assert read_message("tensor_parallel").endswith("use the model's field parallelism.tensor")
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN.owned))
 def test_what_has_a_field_is_refused_with_the_field(name: str) -> None:
     field = KNOWN.owned[name].removeprefix("spec.models[].")
-    assert said(name) == f"Daybreak sets this argument; use the model's field {field}"
+    assert read_message(name) == f"Daybreak sets this argument; use the model's field {field}"
     part: Any = Model
     for step in field.split("."):
         found = {f.alias: f.annotation for f in part.model_fields.values()}[step]
@@ -58,8 +58,8 @@ def test_what_has_a_field_is_refused_with_the_field(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(KNOWN.refused))
 def test_what_cannot_work_is_refused_with_the_reason(name: str) -> None:
-    assert KNOWN.refused[name] in said(name)
-    assert KNOWN.refused[name] in said(name, other_vllm=True)
+    assert KNOWN.refused[name] in read_message(name)
+    assert KNOWN.refused[name] in read_message(name, other_vllm=True)
 
 
 def test_reasons_name_only_fields_that_exist() -> None:
@@ -76,9 +76,9 @@ def test_reasons_name_only_fields_that_exist() -> None:
 def test_vllms_own_default_is_taken(name: str) -> None:
     text = resources.files("daybreak.api.common").joinpath("engine_args.json").read_text(encoding="utf-8")
     entry = json.loads(text)["arguments"][name]
-    assert said(name, entry.get("default")) == ""
+    assert read_message(name, entry.get("default")) == ""
     for choice in entry.get("choices", ()):
-        assert said(name, choice) == ""
+        assert read_message(name, choice) == ""
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_vllms_own_default_is_taken(name: str) -> None:
     ],
 )
 def test_what_vllm_takes_is_taken(name: str, value: Any) -> None:
-    assert said(name, value) == ""
+    assert read_message(name, value) == ""
 
 
 @pytest.mark.parametrize(
@@ -120,17 +120,17 @@ def test_what_vllm_takes_is_taken(name: str, value: Any) -> None:
     ],
 )
 def test_what_vllm_cannot_take_is_refused(name: str, value: Any, words: str) -> None:
-    assert words.replace("0.29.0", versions.VLLM) in said(name, value)
+    assert words.replace("0.29.0", versions.VLLM) in read_message(name, value)
 
 
 def test_a_long_value_is_cut() -> None:
-    assert len(said("max_model_len", ["x" * 500])) < 200
+    assert len(read_message("max_model_len", ["x" * 500])) < 200
 
 
 def test_another_vllm_judges_its_own_arguments() -> None:
-    assert said("brand_new_argument", other_vllm=True) == ""
-    assert said("max_model_len", "eight", other_vllm=True) == ""
-    assert said("tensor_parallel_size", other_vllm=True) != ""
+    assert read_message("brand_new_argument", other_vllm=True) == ""
+    assert read_message("max_model_len", "eight", other_vllm=True) == ""
+    assert read_message("tensor_parallel_size", other_vllm=True) != ""
 
 
 def test_the_list_is_of_the_pinned_versions() -> None:

@@ -14,7 +14,7 @@ from tests.specs import manifest
 SECRET = {"name": "keys", "key": "one"}
 
 
-def said(keys: list[str], *api_keys: dict[str, Any]) -> list[str]:
+def read_message(keys: list[str], *api_keys: dict[str, Any]) -> list[str]:
     """Return the problems of these key names in a service that has these API keys."""
     sleep = Sleep.model_validate({"healthChecks": {"keys": keys}})
     access = Access.model_validate({"apiKeys": list(api_keys)}) if api_keys else None
@@ -22,7 +22,9 @@ def said(keys: list[str], *api_keys: dict[str, Any]) -> list[str]:
 
 
 def test_known_key_is_accepted() -> None:
-    assert said(["team", "keys/one"], {"name": "team", "secretRef": SECRET}, {"secretRef": SECRET}) == []
+    assert (
+        read_message(["team", "keys/one"], {"name": "team", "secretRef": SECRET}, {"secretRef": SECRET}) == []
+    )
     assert list(problems(None, None)) == []
 
 
@@ -34,7 +36,7 @@ def test_known_key_is_accepted() -> None:
     ],
 )
 def test_unknown_key_is_rejected_with_the_known_ones(api_keys: list[dict[str, Any]], fix: str) -> None:
-    (problem,) = said(["monitor"], *api_keys)
+    (problem,) = read_message(["monitor"], *api_keys)
     assert problem == f"spec.sleep.healthChecks.keys[0]: spec.access.apiKeys has no key monitor; {fix}"
 
 

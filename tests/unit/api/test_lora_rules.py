@@ -100,7 +100,7 @@ def test_memory_holds_at_least_what_the_accelerator_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lora", "said"),
+    ("lora", "message"),
     [
         ({"maxRank": 12}, "maxRank"),
         ({"maxLoaded": 0}, "maxLoaded"),
@@ -113,8 +113,8 @@ def test_memory_holds_at_least_what_the_accelerator_holds() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_refused(lora: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidSpec, match=said):
+def test_what_cannot_be_read_is_refused(lora: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidSpec, match=message):
         service(model(lora=lora))
 
 

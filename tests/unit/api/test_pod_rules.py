@@ -17,14 +17,14 @@ HEAD = "spec.runtime.head.podTemplate"
 LOGS = {"name": "logs", "image": "logs:1"}
 
 
-def said(whole: dict[str, Any]) -> tuple[str, ...]:
+def read_message(whole: dict[str, Any]) -> tuple[str, ...]:
     """Return every problem of a manifest."""
     return problems(LLMService.from_manifest(whole))
 
 
 def of_worker(template: dict[str, Any], spec: dict[str, Any] | None = None, **model: Any) -> tuple[str, ...]:
     """Return the problems of a worker's template."""
-    return said(manifest(model={"podTemplate": template, **model}, **(spec or {})))
+    return read_message(manifest(model={"podTemplate": template, **model}, **(spec or {})))
 
 
 def of_pod(**spec: Any) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def of_ray(**fields: Any) -> tuple[str, ...]:
 
 def of_head(**spec: Any) -> tuple[str, ...]:
     """Return the problems of the head's template."""
-    return said(with_runtime(head={"podTemplate": {"spec": spec}}))
+    return read_message(with_runtime(head={"podTemplate": {"spec": spec}}))
 
 
 @pytest.mark.parametrize(
@@ -231,12 +231,12 @@ def test_labels_and_annotations_that_are_owned(metadata: dict[str, Any], path: s
 
 def test_labels_of_the_ray_service() -> None:
     queue = {"kueue.x-k8s.io/queue-name": "a", "ray.io/gang-scheduling-enabled": "true"}
-    assert said(with_runtime(metadata={"labels": queue})) == ()
+    assert read_message(with_runtime(metadata={"labels": queue})) == ()
     wrong = {
         "labels": {"ray.io/originated-from-crd": "a"},
         "annotations": {"ray.io/initializing-timeout": "1"},
     }
-    found = said(with_runtime(metadata=wrong))
+    found = read_message(with_runtime(metadata=wrong))
     assert [each.partition(": ")[0] for each in found] == [
         "spec.runtime.metadata.labels.ray.io/originated-from-crd",
         "spec.runtime.metadata.annotations.ray.io/initializing-timeout",
@@ -245,9 +245,9 @@ def test_labels_of_the_ray_service() -> None:
 
 def test_host_network_passes_neither_keys_nor_the_dashboard_by() -> None:
     keys = {"apiKeys": [{"secretRef": {"name": "keys", "key": "a"}}]}
-    wanted = {"spec": {"hostNetwork": True}}
-    assert of_worker(wanted) == ()
-    [problem] = of_worker(wanted, {"access": keys})
+    desired = {"spec": {"hostNetwork": True}}
+    assert of_worker(desired) == ()
+    [problem] = of_worker(desired, {"access": keys})
     assert problem.startswith(f"{TEMPLATE}.spec.hostNetwork: ")
     [problem] = of_head(hostNetwork=True)
     assert "dashboard" in problem
@@ -325,7 +325,7 @@ def test_a_claim_holds_what_a_pod_computes_on(placement: str | None, devices: in
         claim = {"templateName": "gpus", "devices": count}
         parallelism = {"tensor": 4, "pipeline": 2}
         model = {"accelerator": {"claim": claim}, "parallelism": parallelism, "placement": placement}
-        return said(manifest(model=model))
+        return read_message(manifest(model=model))
 
     assert claimed(needed) == ()
     [problem] = claimed(devices)
@@ -342,7 +342,7 @@ def test_volumes_of_the_head_and_of_models_are_checked_like_the_services(place: 
         "volumeMounts": [{"name": "b", "mountPath": "/b"}],
     }
     whole = with_runtime(head=fields) if place.endswith("head") else manifest(model=fields)
-    assert [each.partition(": ")[0] for each in said(whole)] == [
+    assert [each.partition(": ")[0] for each in read_message(whole)] == [
         f"{place}.volumes[0].name",
         f"{place}.volumes[1]",
         f"{place}.volumeMounts[0].name",
@@ -353,8 +353,8 @@ def test_a_models_volumes_and_the_services_are_told_apart() -> None:
     volume = {"name": "a", "emptyDir": {}}
     mount = {"name": "a", "mountPath": "/a"}
     both = {"volumes": [volume], "volumeMounts": [mount]}
-    assert said(manifest(model={"volumeMounts": [mount]}, runtime={"volumes": [volume]})) == ()
-    assert [each.partition(": ")[0] for each in said(manifest(model=both, runtime=both))] == [
+    assert read_message(manifest(model={"volumeMounts": [mount]}, runtime={"volumes": [volume]})) == ()
+    assert [each.partition(": ")[0] for each in read_message(manifest(model=both, runtime=both))] == [
         "spec.models[0].volumes[0].name",
         "spec.models[0].volumeMounts[0].mountPath",
     ]

@@ -11,7 +11,7 @@ from tests.specs import manifest
 WRITE = "write minute, hour, day of month, month and day of week, such as 0 8 * * MON-FRI"
 
 
-def said(**fields: str) -> list[str]:
+def read_message(**fields: str) -> list[str]:
     return list(problems("schedule", [AwakeWindow.model_validate({"duration": "1h", **fields})]))
 
 
@@ -28,7 +28,7 @@ def said(**fields: str) -> list[str]:
 )
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
 def test_nothing_is_wrong(start: str, zone: str) -> None:
-    assert said(start=start, timeZone=zone) == []
+    assert read_message(start=start, timeZone=zone) == []
 
 
 @pytest.mark.parametrize(
@@ -46,17 +46,17 @@ def test_nothing_is_wrong(start: str, zone: str) -> None:
     ],
 )
 def test_a_start_that_cannot_be_read(start: str, wrong: str) -> None:
-    assert said(start=start) == [f"schedule[0].start: {wrong}"]
+    assert read_message(start=start) == [f"schedule[0].start: {wrong}"]
 
 
 @pytest.mark.parametrize("zone", ["Europe", "../etc/localtime", "/etc/localtime", "a\0b", "Mars/Olympus"])
 def test_a_time_zone_that_does_not_exist(zone: str) -> None:
-    (wrong,) = said(start="0 8 * * *", timeZone=zone)
+    (wrong,) = read_message(start="0 8 * * *", timeZone=zone)
     assert wrong.startswith(f"schedule[0].timeZone: there is no time zone {zone}; ")
 
 
 def test_the_nearest_time_zone_is_offered() -> None:
-    assert said(start="0 8 * * *", timeZone="Europe/Berlim") == [
+    assert read_message(start="0 8 * * *", timeZone="Europe/Berlim") == [
         "schedule[0].timeZone: there is no time zone Europe/Berlim; did you mean Europe/Berlin?"
     ]
 

@@ -65,7 +65,7 @@ def test_every_rule_has_a_manifest_that_breaks_it() -> None:
                 yield from models(child)
 
     rules = {rule.message for model in models(ApiModel) for rule in model.rules}
-    rules |= {rule.message for rule in NAME_RULES} | {form.wanted for form in FORMS.values()}
+    rules |= {rule.message for rule in NAME_RULES} | {form.desired for form in FORMS.values()}
     assert rules <= {broken.rule for broken in BY_RULE}
 
 

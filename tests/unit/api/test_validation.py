@@ -14,12 +14,12 @@ from tests.specs import manifest, with_model, with_runtime
 CACHE = {"name": "cache", "emptyDir": {}}
 
 
-def said(whole: dict[str, Any]) -> tuple[str, ...]:
+def read_message(whole: dict[str, Any]) -> tuple[str, ...]:
     return problems(LLMService.from_manifest(whole))
 
 
 def one(whole: dict[str, Any]) -> str:
-    (problem,) = said(whole)
+    (problem,) = read_message(whole)
     return problem
 
 
@@ -29,7 +29,7 @@ def models(*chosen: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
 def test_nothing_is_wrong(taken: dict[str, Any]) -> None:
-    assert said(taken) == ()
+    assert read_message(taken) == ()
 
 
 def test_an_engine_argument_is_named_with_its_model() -> None:
@@ -45,7 +45,7 @@ def test_an_engine_argument_is_named_with_its_model() -> None:
     "kind", ["H100", "A10", "L40S", "A100-80G", "AMD-Instinct-MI300X-OAM", "Intel-GPU-Max-1550"]
 )
 def test_accelerators_that_ray_knows(kind: str) -> None:
-    assert said(with_model(accelerator={"type": kind})) == ()
+    assert read_message(with_model(accelerator={"type": kind})) == ()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_target_does_not_matter_to_fixed_replicas(change: dict[str, Any]) -> N
     whole = with_model(replicas=replicas, serve={"maxOngoingRequests": 128})
     if "fixed" in change:
         whole["spec"]["replicas"] = change["fixed"]
-    assert said(whole) == ()
+    assert read_message(whole) == ()
 
 
 @pytest.mark.parametrize(
@@ -109,14 +109,14 @@ def test_memory_of_head_and_of_held_requests() -> None:
 
 
 def test_few_cores_are_a_choice() -> None:
-    assert said(with_model(resources={"cpu": "300m"}, parallelism={"tensor": 4})) == ()
+    assert read_message(with_model(resources={"cpu": "300m"}, parallelism={"tensor": 4})) == ()
 
 
 def test_names_that_serve_would_merge() -> None:
     assert one(models("org/model", "org--model")) == (
         "spec.models[1].name: org--model and org/model are both LLMServer:org--model to Ray Serve; rename one"
     )
-    assert len(said(models("a.b", "a_b", "a/b"))) == 1
+    assert len(read_message(models("a.b", "a_b", "a/b"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_names_that_serve_would_merge() -> None:
     [(versions.RAY_MINIMUM, True), (versions.RAY, True), ("2.9.0", False), ("1.99.99", False)],
 )
 def test_ray_versions_are_compared_as_numbers(version: str, fine: bool) -> None:
-    whole = said(with_runtime(rayVersion=version))
+    whole = read_message(with_runtime(rayVersion=version))
     assert (whole == ()) is fine
     assert all(versions.RAY_MINIMUM in problem for problem in whole)
 
@@ -172,13 +172,13 @@ def test_volumes_and_variables(runtime: dict[str, Any], words: str) -> None:
 
 @pytest.mark.parametrize("source", VOLUME_SOURCES)
 def test_every_volume_of_kubernetes(source: str) -> None:
-    assert said(with_runtime(volumes=[{"name": "a", source: {}}])) == ()
+    assert read_message(with_runtime(volumes=[{"name": "a", source: {}}])) == ()
 
 
 def test_every_problem_is_said_at_once() -> None:
     whole = with_model(engine={"args": {"zzzzzz": 1, "port": 80}}, resources={"cpu": 0})
     whole["spec"]["runtime"] = {"rayVersion": "2.9.0"}
-    assert len(said(whole)) == 3  # another Ray may know `zzzzzz`
+    assert len(read_message(whole)) == 3  # another Ray may know `zzzzzz`
 
 
 def test_what_does_nothing_without_a_gateway_is_noticed() -> None:
@@ -245,4 +245,4 @@ def test_a_loader_that_needs_an_image_of_ones_own_is_noticed() -> None:
 def test_a_variable_that_shuts_the_gateway_out(name: str) -> None:
     env = [{"name": "FINE", "value": "1"}, {"name": name, "value": "1"}]
     assert one(with_runtime(env=env)).startswith(f"spec.runtime.env[1]: {name}: ")
-    assert said(with_runtime(env=env, directIngress=False)) == ()
+    assert read_message(with_runtime(env=env, directIngress=False)) == ()

@@ -22,37 +22,42 @@ from bench.ray.batch_rows import (
 from bench.report import met
 
 
-def told(state: str, done: int = 0) -> dict[str, Any]:
+def read_report(state: str, done: int = 0) -> dict[str, Any]:
     return {"state": state, "rows": {"total": 100, "done": done} if state != "Reading" else {}}
 
 
 class TestFollower:
     def test_the_start_is_rays_and_the_engines_and_not_the_reading_between(self) -> None:
         follower = Follower()
-        for now, said in ((1, {}), (10, told("Reading")), (14, told("Starting")), (21, told("Running"))):
-            follower.hear(said, now)
-        follower.hear(told("Running", 40), 30)
+        for now, message in (
+            (1, {}),
+            (10, read_report("Reading")),
+            (14, read_report("Starting")),
+            (21, read_report("Running")),
+        ):
+            follower.hear(message, now)
+        follower.hear(read_report("Running", 40), 30)
         assert follower.start_seconds == 10 + 7
 
     def test_a_state_that_nobody_saw_was_passed_at_once(self) -> None:
         follower = Follower()
-        follower.hear(told("Reading"), 10)
-        follower.hear(told("Succeeded", 3), 12)
+        follower.hear(read_report("Reading"), 10)
+        follower.hear(read_report("Succeeded", 3), 12)
         assert follower.start_seconds == 10
 
     def test_it_is_killed_between_two_parts_of_its_second_half(self) -> None:
         follower = Follower(kill_at=50)
         for now, done in ((10, 0), (14, 20), (18, 40)):
-            follower.hear(told("Running", done), now)
+            follower.hear(read_report("Running", done), now)
             assert not follower.due(now + 3)
-        follower.hear(told("Running", 60), 22)
+        follower.hear(read_report("Running", 60), 22)
         assert (follower.due(23.9), follower.due(24.1)) == (False, True)
-        follower.hear(told("Running", 60), 24.5)
+        follower.hear(read_report("Running", 60), 24.5)
         assert follower.due(24.5), "the same count again is no part"
 
     def test_who_is_not_to_be_killed_never_is(self) -> None:
         follower = Follower()
-        follower.hear(told("Running", 99), 22)
+        follower.hear(read_report("Running", 99), 22)
         assert not follower.due(1000)
 
 

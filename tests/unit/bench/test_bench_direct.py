@@ -14,8 +14,8 @@ from bench.ray.direct_pace import STEP_SECONDS, TOKENS_PER_SECOND, Paced, alone,
 from bench.ray.direct_ways import SAMPLE, several
 
 
-async def events(wanted: int) -> list[str]:
-    return [event async for event in answer(Paced(), "tiny", wanted, 7)]
+async def events(desired: int) -> list[str]:
+    return [event async for event in answer(Paced(), "tiny", desired, 7)]
 
 
 class TestStandIn:

@@ -23,9 +23,9 @@ class TestHour:
 
     def test_every_service_is_asked_and_the_first_ones_most(self) -> None:
         sessions = {each.session: each.service for each in arrivals(Shape(sessions=400), 1, 7)}
-        asked = Counter(sessions.values())
-        assert set(asked) == set(range(20))
-        assert asked[0] > 2 * asked[4] > 2 * asked[19]
+        requested = Counter(sessions.values())
+        assert set(requested) == set(range(20))
+        assert requested[0] > 2 * requested[4] > 2 * requested[19]
 
 
 class TestSchedule:

@@ -10,11 +10,11 @@ from scripts.docs import comparison
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [(57.915, "58"), (120.1, "120"), (9.78, "9.8"), (2.424, "2.4"), (0.5664, "0.57"), (1.0, "1")],
 )
-def test_figures_are_said_with_two_digits(value: float, said: str) -> None:
-    assert comparison.words(value) == said
+def test_figures_are_said_with_two_digits(value: float, message: str) -> None:
+    assert comparison.words(value) == message
 
 
 def test_a_figure_is_that_of_its_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

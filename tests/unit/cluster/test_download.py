@@ -49,10 +49,10 @@ TELLING = {
 }
 
 
-def failing(folder: Path, name: str, said: str) -> Path:
+def failing(folder: Path, name: str, message: str) -> Path:
     """Return a program that writes a text to stderr and fails."""
     program = folder / name
-    program.write_text(f"#!/bin/sh\ncat >&2 <<'EOF'\n{said}EOF\nexit 1\n")
+    program.write_text(f"#!/bin/sh\ncat >&2 <<'EOF'\n{message}EOF\nexit 1\n")
     program.chmod(0o755)
     return program
 
@@ -61,13 +61,13 @@ def failing(folder: Path, name: str, said: str) -> Path:
 def test_what_cannot_be_downloaded_is_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as caught:
         run([failing(tmp_path, name, SAID[name])], downloads="the weather")
-    said = str(caught.value)
-    assert said.startswith("the weather cannot be downloaded: ")
-    assert TELLING[name] in said
-    assert "network" in said
-    assert "HTTPS_PROXY" in said
-    assert "\n" not in said
-    assert len(said) < 300
+    message = str(caught.value)
+    assert message.startswith("the weather cannot be downloaded: ")
+    assert TELLING[name] in message
+    assert "network" in message
+    assert "HTTPS_PROXY" in message
+    assert "\n" not in message
+    assert len(message) < 300
 
 
 def test_another_failure_is_told_as_it_is(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_make_says_it_before_its_own_environment_is_there(tmp_path: Path) -> Non
         env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
     )
     assert done.returncode
-    said = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
-    assert len(said) == 1, done.stderr
-    assert said[0].startswith("make: Python packages (requirements/bootstrap.txt) cannot be downloaded: ")
+    message = [line for line in done.stderr.splitlines() if not line.startswith("make: ***")]
+    assert len(message) == 1, done.stderr
+    assert message[0].startswith("make: Python packages (requirements/bootstrap.txt) cannot be downloaded: ")
     assert not (tmp_path / ".daybreak" / "venv" / ".made").exists()

@@ -118,10 +118,10 @@ def test_an_ended_process_tells_why(tmp_path: Path) -> None:
 
 
 def test_the_callback_gets_each_new_process(tmp_path: Path) -> None:
-    seen: list[int] = []
-    processes = Processes(tmp_path, started=seen.append)
+    observed: list[int] = []
+    processes = Processes(tmp_path, started=observed.append)
     record: Record = processes.start("one", SLEEP)
-    assert seen == [record.pid]
+    assert observed == [record.pid]
     processes.stop("one")
 
 

@@ -112,7 +112,7 @@ STARTS = rollout(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "reported"),
     [
         (ONE, HELD, [("Replace", "chat-2 is rolled out by Replace: no room")]),
         (HELD, STARTS, []),
@@ -135,8 +135,8 @@ STARTS = rollout(
         (ONE, ONE, []),
     ],
 )
-def test_the_steps_of_a_rollout(before: Any, after: Any, told: list[tuple[str, str]]) -> None:
-    assert [(found.reason, found.note) for found in transitions(before, after)] == told
+def test_the_steps_of_a_rollout(before: Any, after: Any, reported: list[tuple[str, str]]) -> None:
+    assert [(found.reason, found.note) for found in transitions(before, after)] == reported
 
 
 def test_pods_that_are_replaced_do_not_sleep() -> None:
@@ -159,7 +159,7 @@ TRIES = {"phase": "Waking", "acceleratorQueue": {"headTime": "2026-01-02T03:04:0
 ROOM = {"phase": "Waking", "acceleratorQueue": {"recentWaitSeconds": [30]}}
 
 
-def told(*steps: dict[str, Any]) -> list[tuple[str, str]]:
+def read_report(*steps: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the events of one model whose gate goes through these states."""
     statuses = [gates(step) for step in steps]
     return [(found.reason, found.note) for pair in pairwise(statuses) for found in transitions(*pair)]
@@ -168,21 +168,23 @@ def told(*steps: dict[str, Any]) -> list[tuple[str, str]]:
 def test_a_wait_for_accelerators_is_told_when_it_begins_and_when_there_is_room() -> None:
     waits = "pods cannot be scheduled, queued at position 2 behind ns/b; used by ns/a"
     whole = ({"phase": "Waking"}, SECOND, SECOND, FIRST, TRIES, FIRST, ROOM, ROOM, {"phase": "Awake"})
-    assert told(*whole) == [("WaitingForAccelerators", waits), ("RoomFound", "its pods have nodes")]
+    assert read_report(*whole) == [("WaitingForAccelerators", waits), ("RoomFound", "its pods have nodes")]
     alone = "pods cannot be scheduled, queued at position 1; used by ns/a"
-    assert told({"phase": "Waking"}, FIRST) == [("WaitingForAccelerators", alone)]
+    assert read_report({"phase": "Waking"}, FIRST) == [("WaitingForAccelerators", alone)]
 
 
 def test_who_gives_up_waiting_has_found_no_room() -> None:
     reasons = [
         reason
-        for reason, _ in told(SECOND, {"phase": "Draining"}, {"phase": "Asleep", "sleepDepth": "Workers"})
+        for reason, _ in read_report(
+            SECOND, {"phase": "Draining"}, {"phase": "Asleep", "sleepDepth": "Workers"}
+        )
     ]
     assert reasons == ["Asleep"]
-    assert told(FIRST, {"phase": "Failed"}) == []
+    assert read_report(FIRST, {"phase": "Failed"}) == []
 
 
 def test_who_yields_says_to_whom() -> None:
     gone = {"phase": "Asleep", "sleepDepth": "Workers", "yieldedTo": "ns/b"}
-    said = "the workers are released for ns/b, which waits for them; a request wakes it"
-    assert told({"phase": "Draining", "yieldedTo": "ns/b"}, gone, gone) == [("Asleep", said)]
+    message = "the workers are released for ns/b, which waits for them; a request wakes it"
+    assert read_report({"phase": "Draining", "yieldedTo": "ns/b"}, gone, gone) == [("Asleep", message)]

@@ -36,8 +36,8 @@ def kind(resource: object = LLM_BATCHES) -> OwnerKind:
 )
 def test_an_object_concerns_whom_its_label_names(name: str, batch: str | None, service: str | None) -> None:
     for found, mine in ((kind(), batch), (kind(LLM_SERVICES), service)):
-        wanted = None if mine is None else (Key("team", mine), 0.0)
-        assert found.concerned(PODS, OwnerKey.of_label("team", name)) == wanted
+        desired = None if mine is None else (Key("team", mine), 0.0)
+        assert found.concerned(PODS, OwnerKey.of_label("team", name)) == desired
 
 
 def test_an_object_of_the_kind_concerns_itself() -> None:

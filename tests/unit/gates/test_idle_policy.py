@@ -16,7 +16,7 @@ from daybreak.gates.traffic import Pause, Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import AWAKE, NOW
 
 AUTO = Sleep(after_idle="Auto")
-STREAMS = Traffic(known=True, in_flight=1, asked=timedelta(0))
+STREAMS = Traffic(known=True, in_flight=1, requested=timedelta(0))
 HOUR = 3600
 
 
@@ -92,9 +92,9 @@ def test_the_costs_of_a_wait_keep_it_awake() -> None:
 def test_it_stays_within_its_bounds(least: str, most: str) -> None:
     sleep = Sleep(after_idle="Auto", auto=AutoIdle(min=least, max=most))
     for pauses in ([], at(c0=20), at(c6=40), at(c16=20), at(c22=20)):
-        said = known(pauses, sleep=sleep).after_idle
-        assert said is not None
-        assert seconds(least) <= seconds(said) <= seconds(most)
+        message = known(pauses, sleep=sleep).after_idle
+        assert message is not None
+        assert seconds(least) <= seconds(message) <= seconds(most)
 
 
 def test_what_is_in_force_is_what_the_status_says() -> None:
@@ -144,7 +144,7 @@ def test_a_fixed_time_is_followed_and_another_one_recommended() -> None:
 
 
 def test_a_pause_is_taken_in_and_followed() -> None:
-    ended = Traffic(known=True, held=1, asked=timedelta(0), pause=Pause(timedelta(hours=3), timedelta(0)))
+    ended = Traffic(known=True, held=1, requested=timedelta(0), pause=Pause(timedelta(hours=3), timedelta(0)))
     nearly = IdleStatus(pauses=at(c15=8), after_idle="15m")
     found = idle_status(gate(nearly), AUTO, AWAKE, AWAKE, Seen(ended, wakes(90), NOW))
     assert found is not None

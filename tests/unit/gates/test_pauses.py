@@ -27,15 +27,15 @@ MINUTE = timedelta(minutes=1)
 
 def quiet(idle: timedelta, pause: Pause | None = None) -> Traffic:
     """Return the traffic of a model without requests for the given time."""
-    return Traffic(known=True, idle=idle, asked=idle, pause=pause)
+    return Traffic(known=True, idle=idle, requested=idle, pause=pause)
 
 
 def ended(length: timedelta, ago: timedelta = timedelta(0)) -> Traffic:
     """Return the traffic of a model with requests since a pause of this length ended."""
-    return Traffic(known=True, in_flight=1, asked=timedelta(0), pause=Pause(length + ago, ago))
+    return Traffic(known=True, in_flight=1, requested=timedelta(0), pause=Pause(length + ago, ago))
 
 
-HELD = Traffic(known=True, held=1, asked=timedelta(0))
+HELD = Traffic(known=True, held=1, requested=timedelta(0))
 
 
 def classes(status: IdleStatus) -> dict[int, float]:

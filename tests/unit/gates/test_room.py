@@ -27,11 +27,11 @@ def gate(room: RoomStatus | None) -> ModelGate:
 
 def history(*steps: tuple[float, SleepState, Turn, bool]) -> RoomStatus | None:
     """Return the queue status after steps, each at the given seconds after the start."""
-    said: RoomStatus | None = None
+    message: RoomStatus | None = None
     for second, state, turn, has_room in steps:
         moment = NOW + timedelta(seconds=second)
-        said = room_status(gate(said), state, turn, UNKNOWN, has_room=has_room, now=moment)
-    return said
+        message = room_status(gate(message), state, turn, UNKNOWN, has_room=has_room, now=moment)
+    return message
 
 
 def held(seconds: float, *, known: bool = True) -> Traffic:
@@ -46,18 +46,18 @@ def test_who_never_waits_says_nothing() -> None:
 
 def test_a_wait_is_measured_from_when_it_came_first_until_it_had_room() -> None:
     queued = ((0, WAKING, SECOND, False), (10, WAKING, FIRST, False))
-    said = history(*queued)
-    assert said is not None
-    assert (said.position, said.head_time, said.recent_wait_seconds) == (1, "2026-01-02T03:04:15Z", [])
-    assert first_since(gate(said)) == NOW + timedelta(seconds=10)
+    report = history(*queued)
+    assert report is not None
+    assert (report.position, report.head_time, report.recent_wait_seconds) == (1, "2026-01-02T03:04:15Z", [])
+    assert first_since(gate(report)) == NOW + timedelta(seconds=10)
     # The model creates its pods, and the scheduler has not yet reported insufficient capacity.
     trying = (*queued, (12, WAKING, NO_MATTER, False))
-    said = history(*trying)
-    assert said is not None
-    assert (said.position, said.head_time) == (None, "2026-01-02T03:04:15Z")
-    said = history(*trying, (40, WAKING, NO_MATTER, True), (90, AWAKE, NO_MATTER, True))
-    assert said == RoomStatus(recent_wait_seconds=[30])
-    assert room_seconds(gate(said)) == (30,)
+    report = history(*trying)
+    assert report is not None
+    assert (report.position, report.head_time) == (None, "2026-01-02T03:04:15Z")
+    report = history(*trying, (40, WAKING, NO_MATTER, True), (90, AWAKE, NO_MATTER, True))
+    assert report == RoomStatus(recent_wait_seconds=[30])
+    assert room_seconds(gate(report)) == (30,)
 
 
 def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None:
@@ -84,10 +84,10 @@ def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None
 
 def test_who_stands_in_no_queue_says_nothing_of_its_requests() -> None:
     assert room_status(gate(None), WAKING, NO_MATTER, held(9), has_room=False, now=NOW) is None
-    said = RoomStatus(
+    message = RoomStatus(
         position=1, head_time="2026-01-02T03:04:00Z", oldest_request_time="2026-01-02T03:03:00Z"
     )
-    up = room_status(gate(said), WAKING, NO_MATTER, held(65), has_room=True, now=NOW)
+    up = room_status(gate(message), WAKING, NO_MATTER, held(65), has_room=True, now=NOW)
     assert up == RoomStatus(recent_wait_seconds=[5])
 
 
@@ -108,18 +108,18 @@ def test_the_last_waits_are_kept() -> None:
         for number in range(12)
         for at, each in enumerate((100 * number, 100 * number))
     ]
-    said = history(*steps)
-    assert said is not None
-    assert said.recent_wait_seconds == list(range(2, 12))
+    report = history(*steps)
+    assert report is not None
+    assert report.recent_wait_seconds == list(range(2, 12))
 
 
 def test_what_to_expect_is_said_while_it_waits() -> None:
     expecting = Turn(
         after=("default/x",), place=2, expected=NOW + timedelta(minutes=1), held_by=("default/y",)
     )
-    said = history((0, WAKING, expecting, False))
-    assert said is not None
-    assert said.expected_time == "2026-01-02T03:05:05Z"
+    report = history((0, WAKING, expecting, False))
+    assert report is not None
+    assert report.expected_time == "2026-01-02T03:05:05Z"
     assert waiting(expecting.after, expecting) == (
         "queued for accelerators at position 2 behind default/x; used by default/y; "
         "expected at 2026-01-02T03:05:05Z"
@@ -134,9 +134,9 @@ def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not
     assert not overdue(gate(history(*first)))
     assert look_again(gate(history(*first)), NOW + timedelta(seconds=659)) == timedelta(seconds=1)
     late = [*first, (660, WAKING, FIRST, False)]
-    said = history(*late)
-    assert said is not None
-    assert (said.overdue_time, said.head_time) == ("2026-01-02T03:15:05Z", None)
+    report = history(*late)
+    assert report is not None
+    assert (report.overdue_time, report.head_time) == ("2026-01-02T03:15:05Z", None)
     # The others try for three times as long, even if waiting models change.
     others = [*late, *((660 + second, WAKING, SECOND, False) for second in (1, 90, 179))]
     assert overdue(gate(history(*others)))
@@ -149,10 +149,10 @@ def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not
 
 
 def test_who_waits_longer_than_requests_are_held_keeps_its_place() -> None:
-    said = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:00Z")
+    message = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:00Z")
     # The oldest request was rejected after 60 s, and younger ones are held.
-    assert held_since(gate(said), held(20), NOW) == NOW - timedelta(seconds=65)
-    assert held_since(gate(said), Traffic(known=True), NOW) is None
+    assert held_since(gate(message), held(20), NOW) == NOW - timedelta(seconds=65)
+    assert held_since(gate(message), Traffic(known=True), NOW) is None
     # This request left on its own.
     young = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:25Z")
     assert held_since(gate(young), held(20), NOW) == NOW - timedelta(seconds=20)

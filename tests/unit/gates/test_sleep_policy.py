@@ -43,8 +43,8 @@ STATUS = {"gate": {"port": 20001, "models": [GATE]}}
 
 def policy(world: World, spec: dict[str, Any]) -> SleepPolicy:
     """Return the sleep policy of a service with this spec."""
-    asked = service(**spec).spec
-    return sleep_policy(world.seen.manifest, asked.sleep, asked.state, None, world.seen.now)
+    requested = service(**spec).spec
+    return sleep_policy(world.observed.manifest, requested.sleep, requested.state, None, world.observed.now)
 
 
 def status_of(gate: Any) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def test_what_is_written_is_read_back() -> None:
 def test_what_does_not_say_it_is_the_beginning(status: dict[str, Any]) -> None:
     assert gates_before(status) == {}
     world = World(gateway=view())
-    seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
-    assert seen.sleep_states == {"tiny": start(START, SleepPolicy(None))}
+    observed = replace(world.observed, manifest={**world.observed.manifest, "status": status})
+    assert observed.sleep_states == {"tiny": start(START, SleepPolicy(None))}
 
 
 def test_one_gate_that_cannot_be_read_disturbs_no_other() -> None:

@@ -311,8 +311,8 @@ def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> 
     late = replace(IDLE, acknowledged=before.epoch + 100)
     made = replace(start(NOW, NEVER), phase=Phase.DRAINING)
     assert step(made, SLEEPS, late, UP, NOW) == made
-    told = replace(IDLE, acknowledged=made.epoch)
-    assert step(made, SLEEPS, told, UP, NOW).phase is Phase.ASLEEP
+    reported = replace(IDLE, acknowledged=made.epoch)
+    assert step(made, SLEEPS, reported, UP, NOW).phase is Phase.ASLEEP
 
 
 def test_the_first_epoch_is_a_number_that_every_reader_of_json_can_hold() -> None:

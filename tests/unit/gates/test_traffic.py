@@ -12,51 +12,53 @@ QUIET = Report(epoch=4, gate="open", arrivals=7, held=0, in_flight=0, idle_ms=60
 BUSY = Report(epoch=3, gate="closed", arrivals=9, held=2, in_flight=3, idle_ms=500, servers_up=0)
 
 
-def seen(report: Report, age: float = 0) -> Heard:
+def observe(report: Report, age: float = 0) -> Heard:
     """Return a gateway's report about model m."""
     return {"m": Seen(report, timedelta(seconds=age))}
 
 
 def test_two_gateways() -> None:
-    assert together([seen(QUIET), seen(BUSY)], "m") == Traffic(
+    assert together([observe(QUIET), observe(BUSY)], "m") == Traffic(
         known=True,
         held=2,
         in_flight=3,
         idle=timedelta(seconds=0.5),
         acknowledged=3,
         routed=True,
-        asked=timedelta(seconds=0.5),
+        requested=timedelta(seconds=0.5),
     )
 
 
 def test_the_oldest_request_that_is_held_anywhere() -> None:
     older, younger = replace(BUSY, held_ms=9_000), replace(BUSY, held_ms=4_000)
-    assert together([seen(older, 1), seen(younger, 7), seen(QUIET)], "m").held_for == timedelta(seconds=11)
+    assert together([observe(older, 1), observe(younger, 7), observe(QUIET)], "m").held_for == timedelta(
+        seconds=11
+    )
     # A previous gateway version does not report the age; a gateway without held requests has none.
-    assert together([seen(BUSY), seen(younger, 1)], "m").held_for == timedelta(seconds=5)
-    assert together([seen(BUSY), seen(replace(younger, held=0))], "m").held_for is None
+    assert together([observe(BUSY), observe(younger, 1)], "m").held_for == timedelta(seconds=5)
+    assert together([observe(BUSY), observe(replace(younger, held=0))], "m").held_for is None
     # A request with an unreadable model name may be for this model.
-    front = {"m": seen(younger)["m"], "": seen(older)["m"]}
+    front = {"m": observe(younger)["m"], "": observe(older)["m"]}
     assert together([front], "m", ["m"]).held_for == timedelta(seconds=9)
 
 
 @pytest.mark.parametrize(
-    ("told", "read"),
+    ("reported", "read"),
     [(1500, 1500), (0, 0), (None, None), (-1, None), (True, None), ("9", None), (10**30, 86_400_000)],
 )
-def test_what_a_gateway_tells_of_the_oldest_request_has_bounds(told: object, read: int | None) -> None:
-    assert Report.parse({**BUSY.wire(), "held_ms": told}).held_ms == read
+def test_what_a_gateway_tells_of_the_oldest_request_has_bounds(reported: object, read: int | None) -> None:
+    assert Report.parse({**BUSY.wire(), "held_ms": reported}).held_ms == read
 
 
 def test_the_age_of_a_report_counts_as_idleness() -> None:
-    assert together([seen(QUIET, 5), seen(QUIET, 2)], "m").idle == timedelta(seconds=62)
+    assert together([observe(QUIET, 5), observe(QUIET, 2)], "m").idle == timedelta(seconds=62)
 
 
 def test_who_has_seen_no_request_does_not_say_when_the_last_one_was() -> None:
     new = replace(QUIET, arrivals=0, idle_ms=1000)
-    found = together([seen(QUIET), seen(new)], "m")
-    assert (found.idle, found.asked) == (timedelta(seconds=1), timedelta(seconds=60))
-    assert together([seen(new)], "m").asked is None
+    found = together([observe(QUIET), observe(new)], "m")
+    assert (found.idle, found.requested) == (timedelta(seconds=1), timedelta(seconds=60))
+    assert together([observe(new)], "m").requested is None
 
 
 def paused(began: float, ended: float, idle: float) -> Heard:
@@ -70,12 +72,12 @@ def paused(began: float, ended: float, idle: float) -> Heard:
     [
         pytest.param([paused(300, 10, 5)], (300, 10), id="one"),
         pytest.param([paused(300, 10, 5), paused(280, 9, 5)], (280, 10), id="both had one"),
-        pytest.param([paused(300, 10, 5), seen(QUIET, 140)], (200, 10), id="the other's goes on"),
-        pytest.param([paused(300, 10, 5), seen(QUIET)], None, id="the other was asked in between"),
+        pytest.param([paused(300, 10, 5), observe(QUIET, 140)], (200, 10), id="the other's goes on"),
+        pytest.param([paused(300, 10, 5), observe(QUIET)], None, id="the other was asked in between"),
         pytest.param([paused(300, 10, 5), paused(900, 290, 285)], (285, 10), id="the other's next one"),
         pytest.param([paused(300, 250, 245)], None, id="it was too short"),
-        pytest.param([seen(QUIET)], None, id="it goes on"),
-        pytest.param([paused(300, 10, 5), seen(replace(BUSY, held=0))], None, id="the other streams"),
+        pytest.param([observe(QUIET)], None, id="it goes on"),
+        pytest.param([paused(300, 10, 5), observe(replace(BUSY, held=0))], None, id="the other streams"),
         pytest.param([paused(300, 10, 5), None], None, id="the other is not heard"),
     ],
 )
@@ -87,7 +89,7 @@ def test_a_pause_is_one_of_all_gateways(
 
 
 def test_one_is_not_heard() -> None:
-    found = together([seen(BUSY), None], "m")
+    found = together([observe(BUSY), None], "m")
     assert not found.known
     assert (found.held, found.in_flight, found.acknowledged) == (2, 3, 3), "the others still count"
 
@@ -98,17 +100,17 @@ def test_nobody_is_heard() -> None:
 
 
 def test_no_server_answers_anywhere() -> None:
-    assert not together([seen(BUSY)], "m").routed
+    assert not together([observe(BUSY)], "m").routed
 
 
 def test_for_how_long_no_server_has_answered() -> None:
     lost = [{"m": Seen(BUSY, timedelta(0), unrouted=timedelta(seconds=since))} for since in (9, 4)]
     assert together(lost, "m").unrouted == timedelta(seconds=4)
-    assert together([*lost, seen(QUIET)], "m").unrouted == timedelta(0)
+    assert together([*lost, observe(QUIET)], "m").unrouted == timedelta(0)
 
 
 def test_a_gateway_that_does_not_tell_of_the_model_is_not_known() -> None:
-    found = together([seen(QUIET), {"other": Seen(BUSY, timedelta(0))}], "m")
+    found = together([observe(QUIET), {"other": Seen(BUSY, timedelta(0))}], "m")
     assert (found.known, found.held) == (False, 0)
     assert together([{"": Seen(BUSY, timedelta(0))}], "m") == UNKNOWN
 
@@ -124,15 +126,15 @@ def test_what_is_of_no_other_model_counts_for_each() -> None:
 
 
 def test_clusters_that_any_gateway_is_at() -> None:
-    first, second = (seen(replace(QUIET, clusters=names)) for names in (("a",), ("a", "b")))
+    first, second = (observe(replace(QUIET, clusters=names)) for names in (("a",), ("a", "b")))
     assert clusters_in_use([first, second]) == frozenset({"a", "b"})
     both = {**first, "n": Seen(replace(QUIET, clusters=("c",)), timedelta(0))}
     assert clusters_in_use([first, both]) == frozenset({"a", "c"})
 
 
-@pytest.mark.parametrize("other", [None, {}, seen(QUIET)])
+@pytest.mark.parametrize("other", [None, {}, observe(QUIET)])
 def test_clusters_are_not_known_where_one_gateway_says_nothing(other: Heard | None) -> None:
-    assert clusters_in_use([seen(replace(QUIET, clusters=("a",))), other]) is None
+    assert clusters_in_use([observe(replace(QUIET, clusters=("a",))), other]) is None
     assert clusters_in_use([]) is None
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.gateway.wanted.gates import Ports, Wanted, WantedGate, wanted
+from daybreak.gateway.desired.gates import DesiredService, Ports, WantedGate, desired_state
 
 
 def manifest(gate: Any, **spec: Any) -> dict[str, Any]:
@@ -41,8 +41,8 @@ def worker(model: str, host: str = "10.0.0.9", cluster: str = "tiny-abc", **more
     return {"metadata": metadata, "status": {"podIP": host, "phase": "Running"} | more}
 
 
-def read(found: Any, *pods: Any) -> Wanted:
-    claim = wanted(found, pods, Ports())
+def read(found: Any, *pods: Any) -> DesiredService:
+    claim = desired_state(found, pods, Ports())
     assert claim is not None
     return claim
 

@@ -18,15 +18,15 @@ def test_one_model() -> None:
 def test_several_models() -> None:
     before = ModelBackends(4)
     before.give(0, ["a"])
-    told = before.give(0, ["a", "b", "c"])
+    reported = before.give(0, ["a", "b", "c"])
     known = [
-        gate(told.front, "", front=True),
-        *(gate(backend, model) for model, backend in told.models.items()),
+        gate(reported.front, "", front=True),
+        *(gate(backend, model) for model, backend in reported.models.items()),
     ]
     after = ModelBackends(4)
     after.adopt(0, reversed(known))
     given = after.give(0, ["a", "b", "c"])
-    assert (given.front, given.models) == (told.front, told.models)
+    assert (given.front, given.models) == (reported.front, reported.models)
     # No backend is allocated twice.
     other = after.give(1, ["d", "e"])
     assert not other.all() & given.all()

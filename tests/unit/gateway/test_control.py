@@ -18,14 +18,14 @@ SAID = {"do": "beat", "unready": "the agent starts", "unhealthy": ""}
 
 
 @pytest.fixture
-def heard() -> list[Mapping[str, Any]]:
+def received() -> list[Mapping[str, Any]]:
     return []
 
 
 @pytest.fixture
-async def control(tmp_path: Path, heard: list[Mapping[str, Any]]) -> AsyncIterator[Control]:
-    def beat(said: Mapping[str, Any]) -> Mapping[str, Any]:
-        heard.append(said)
+async def control(tmp_path: Path, received: list[Mapping[str, Any]]) -> AsyncIterator[Control]:
+    def beat(report: Mapping[str, Any]) -> Mapping[str, Any]:
+        received.append(report)
         return ANSWER
 
     made = Control(tmp_path, beat)
@@ -39,15 +39,15 @@ async def test_only_the_group_can_open_it(control: Control, tmp_path: Path) -> N
 
 
 async def test_a_beat_brings_memory_and_whether_it_is_to_end(
-    control: Control, tmp_path: Path, heard: list[Mapping[str, Any]]
+    control: Control, tmp_path: Path, received: list[Mapping[str, Any]]
 ) -> None:
     beats = Beats(control_socket(tmp_path))
     assert await beats.begin(asyncio.Event())
-    assert heard == [SAID]
+    assert received == [SAID]
     assert beats.memory == (3, 4)
-    told: asyncio.Queue[float] = asyncio.Queue()
-    speaking = asyncio.create_task(beats.run(lambda: ("", ""), told.put_nowait))
-    assert await told.get() == 2.5
+    reported: asyncio.Queue[float] = asyncio.Queue()
+    speaking = asyncio.create_task(beats.run(lambda: ("", ""), reported.put_nowait))
+    assert await reported.get() == 2.5
     speaking.cancel()
 
 
@@ -79,9 +79,9 @@ async def test_an_end(control: Control, tmp_path: Path) -> None:
     ended, broken = asyncio.create_task(control.all_ended()), asyncio.create_task(control.broken())
     assert await process.wait() == 1
     await ended
-    said = await broken
-    assert said.startswith("HAProxy has ended: hold: ")
-    assert "no.cfg" in said
+    message = await broken
+    assert message.startswith("HAProxy has ended: hold: ")
+    assert "no.cfg" in message
     await process.signal(signal.SIGUSR1)
     assert not control.left.is_set()
     await ask(control_socket(tmp_path), {"do": "leave"})

@@ -17,7 +17,7 @@ def failing(error: OSError) -> Callable[[str, int], asyncio.Future[None]]:
     return lambda host, port: asyncio.ensure_future(tried(host, port))
 
 
-def told(watch: EnforcementWatch) -> list[float]:
+def read_report(watch: EnforcementWatch) -> list[float]:
     return [metric.samples[0].value for metric in watch.collect()]
 
 
@@ -28,22 +28,22 @@ def test_forbidden_port_is_the_dashboard_of_a_ray_head() -> None:
 async def test_without_a_ray_head_nothing_is_said() -> None:
     watch = EnforcementWatch(list)
     await watch.look()
-    assert (watch.enforced, told(watch)) == (None, [])
+    assert (watch.enforced, read_report(watch)) == (None, [])
 
 
 async def test_reached_port_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    requested: list[str] = []
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append("here")
+        requested.append("here")
         writer.close()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     monkeypatch.setattr(enforcement, "FORBIDDEN_PORT", server.sockets[0].getsockname()[1])
     watch = EnforcementWatch(lambda: ["127.0.0.1"], connect)
     await watch.look()
-    assert (watch.enforced, told(watch)) == (False, [0.0])
-    assert asked == ["here"]
+    assert (watch.enforced, read_report(watch)) == (False, [0.0])
+    assert requested == ["here"]
     server.close()
     await server.wait_closed()
 
@@ -61,7 +61,7 @@ async def test_refused_connection_says_nothing(before: bool | None) -> None:
 async def test_silence_or_a_refusal_on_the_way_is_enforcement(error: OSError) -> None:
     watch = EnforcementWatch(lambda: ["10.0.0.2", "10.0.0.1"], failing(error))
     await watch.look()
-    assert (watch.enforced, told(watch)) == (True, [1.0])
+    assert (watch.enforced, read_report(watch)) == (True, [1.0])
 
 
 async def test_port_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ class PlayedGateway:
         self.slots: dict[int, SlotState] = {}
         self.changed: dict[int, int] = {}
         self.sequence = 10
-        self.asked: list[int] = []
+        self.requested: list[int] = []
         self.away = False
 
     def set(self, slot: int, name: str, **more: int) -> None:
@@ -41,7 +41,7 @@ class PlayedGateway:
         self.slots[slot] = SlotState(f"s{slot}", name, "", Gate.OPEN, ends={}, **numbers)
 
     async def changes(self, since: int) -> tuple[int, Snapshot]:
-        self.asked.append(since)
+        self.requested.append(since)
         if self.away:
             raise RuntimeApiError("away")
         slots = {slot: state for slot, state in self.slots.items() if self.changed[slot] > since}
@@ -75,13 +75,13 @@ async def first(updates: AsyncIterator[Update]) -> Update:
 async def test_all_then_what_changes(feed: Feed, gateway: PlayedGateway) -> None:
     await feed.look()
     updates = feed.updates()
-    told = await first(updates)
-    assert (told.full, told.boot, set(told.services)) == (True, "boot", {"a", "b"})
+    reported = await first(updates)
+    assert (reported.full, reported.boot, set(reported.services)) == (True, "boot", {"a", "b"})
     gateway.set(1, "b", held=3)
     await feed.look()
-    told = await first(updates)
-    assert (told.full, set(told.services), told.services["b"].held) == (False, {"b"}, 3)
-    assert gateway.asked == [0, 12]
+    reported = await first(updates)
+    assert (reported.full, set(reported.services), reported.services["b"].held) == (False, {"b"}, 3)
+    assert gateway.requested == [0, 12]
 
 
 async def test_nothing_changes(feed: Feed, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,9 +90,9 @@ async def test_nothing_changes(feed: Feed, clock: Clock, monkeypatch: pytest.Mon
     updates = feed.updates()
     await first(updates)
     await feed.look()
-    told = await first(updates)
-    assert not told.full
-    assert not told.services
+    reported = await first(updates)
+    assert not reported.full
+    assert not reported.services
 
 
 async def test_idleness_goes_on_by_itself(feed: Feed, gateway: PlayedGateway, clock: Clock) -> None:
@@ -144,8 +144,8 @@ async def test_a_service_that_goes(feed: Feed, gateway: PlayedGateway, clock: Cl
     feed.poke(True)
     clock.now += 1
     await feed.look()
-    told = await first(updates)
-    assert (told.full, set(told.services)) == (True, {"b"})
+    reported = await first(updates)
+    assert (reported.full, set(reported.services)) == (True, {"b"})
 
 
 async def test_a_slow_follower_hears_the_latest_once(feed: Feed, gateway: PlayedGateway) -> None:
@@ -194,10 +194,10 @@ async def test_what_routes_have_sent_is_told_where_it_has_changed(
     await feed.look()
     updates = feed.updates()
     assert (await first(updates)).routes is None, "not known yet: what was known before stays"
-    told = {"chat": RouteTally("t", {"one/a": Tally(sent=1)})}
-    feed.tell(told)
-    assert (await first(updates)).routes == told
-    feed.tell(dict(told))
+    reported = {"chat": RouteTally("t", {"one/a": Tally(sent=1)})}
+    feed.tell(reported)
+    assert (await first(updates)).routes == reported
+    feed.tell(dict(reported))
     assert (await first(updates)).routes is None
     other = feed.updates()
-    assert (await first(other)).routes == told, "a later follower receives it at once"
+    assert (await first(other)).routes == reported, "a later follower receives it at once"

@@ -29,8 +29,8 @@ print(json.dumps([name for name, module in sys.modules.items() if module is not 
 def test_nothing_large_is_loaded(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
     command = [sys.executable, "-c", _LOADED, name]
-    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
-    loaded = json.loads(said.stdout)
+    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
+    loaded = json.loads(output.stdout)
     assert f"daybreak.gateway.supervisor.{'agent_keeper' if name == 'agent' else 'supervisor'}" in loaded
     assert not LARGE & set(loaded)
     assert name == "haproxy" or "asyncio" not in loaded
@@ -39,7 +39,7 @@ def test_nothing_large_is_loaded(name: str) -> None:
 def test_the_agent_loads_neither_the_types_of_the_api_nor_clients_that_it_does_not_use() -> None:
     command = [sys.executable, "-c", "import daybreak.gateway.agent.__main__, sys; print(*sys.modules)"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
-    said = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
-    loaded = set(said.stdout.split())
+    output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
+    loaded = set(output.stdout.split())
     assert {"aiohttp", "daybreak.gateway.agent.agent", "jinja2"} <= loaded
     assert not NOT_OF_THE_AGENT & loaded

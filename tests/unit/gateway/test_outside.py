@@ -29,12 +29,12 @@ class Names:
 
     def __init__(self) -> None:
         self.addresses: list[str] = ["203.0.113.7"]
-        self.asked = 0
+        self.requested = 0
         self.changed = 0
 
     async def resolve(self, host: str, port: int) -> list[str]:
         assert (host, port) == ("api.example.com", 8443)
-        self.asked += 1
+        self.requested += 1
         if not self.addresses:
             raise OSError("no such name")
         return self.addresses
@@ -95,7 +95,7 @@ async def test_it_can_be_asked_once_its_address_is_known(folder: Path) -> None:
     assert (found.address, found.model, found.after_ms) == ("203.0.113.7", "big-model", 20_000)
     assert (found.key, found.certificates) == ("sk-outside", (PEM,))
     assert "sk-outside" not in repr(found)
-    assert names.asked == 1
+    assert names.requested == 1
     await outside.close()
 
 
@@ -137,9 +137,9 @@ async def test_what_cannot_be_asked_is_said_once(
     outside = Outside(KeyFiles(folder), names.note, names.resolve)
     for _ in range(3):
         assert outside.externals([route(**more)]) == {}
-    said = capsys.readouterr().out
-    assert said.count("External model is unavailable") == 1
-    assert why in said
+    message = capsys.readouterr().out
+    assert message.count("External model is unavailable") == 1
+    assert why in message
     await outside.close()
 
 
@@ -148,4 +148,4 @@ async def test_a_key_of_several_lines_is_not_sent(folder: Path) -> None:
     names = Names()
     outside = Outside(KeyFiles(folder), names.note, names.resolve)
     assert outside.externals([route()]) == {}
-    assert names.asked == 0
+    assert names.requested == 0

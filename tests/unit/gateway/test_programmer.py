@@ -12,12 +12,12 @@ from daybreak.api.common import names
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.gateway.agent import programmer as module
 from daybreak.gateway.agent.programmer import Programmer
+from daybreak.gateway.desired.gates import Ports
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Slot
-from daybreak.gateway.wanted.gates import Ports
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.resources import PODS
 
@@ -28,7 +28,7 @@ class PlayedGateway:
     config = SimpleNamespace(first_port=20000, last_port=20003, model_backends=4)
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.reported: list[tuple[Any, ...]] = []
         self.refuses: set[str] = set()
         self.gates: dict[str, Slot] = {}
         self.left: set[str] = set()
@@ -39,22 +39,22 @@ class PlayedGateway:
     async def set_gate(self, backend: str, slot: Slot) -> None:
         self._refuse("set")
         self.gates[backend] = slot
-        self.told.append(("set", backend, slot.name, slot.gate.value, slot.epoch))
+        self.reported.append(("set", backend, slot.name, slot.gate.value, slot.epoch))
 
     async def told_all(self) -> None:
         self._refuse("ready")
 
     async def remove_gate(self, backend: str) -> None:
         self._refuse("remove")
-        self.told.append(("remove", backend))
+        self.reported.append(("remove", backend))
 
     async def unset_gate(self, backend: str) -> None:
         self._refuse("unset")
-        self.told.append(("unset", backend))
+        self.reported.append(("unset", backend))
 
     async def set_servers(self, backend: str, servers: Collection[Server]) -> None:
         self._refuse("servers")
-        self.told.append(("servers", backend, *(server.host for server in servers)))
+        self.reported.append(("servers", backend, *(server.host for server in servers)))
 
     async def empty(self, backend: str) -> bool:
         self.looked.add(backend)
@@ -69,8 +69,8 @@ class PlayedGateway:
             raise RuntimeApiError(what)
 
     def take(self) -> list[tuple[Any, ...]]:
-        told, self.told = self.told, []
-        return told
+        reported, self.reported = self.reported, []
+        return reported
 
 
 class Scene:
@@ -186,9 +186,9 @@ async def test_a_port_given_twice(scene: Scene) -> None:
     scene.service("young", "Open")
     assert await scene.settled() == []
     scene.gone("old")
-    told = await scene.settled()
-    assert told[0] == ("unset", "s0")
-    assert told[-1][:4] == ("set", "s0", "young/x", "open")
+    reported = await scene.settled()
+    assert reported[0] == ("unset", "s0")
+    assert reported[-1][:4] == ("set", "s0", "young/x", "open")
 
 
 async def test_a_port_out_of_range(scene: Scene) -> None:
@@ -220,12 +220,12 @@ async def test_what_failed_is_tried_again_while_others_change(scene: Scene) -> N
     scene.service("a", "Closed")
     await scene.settled()
     scene.gateway.refuses.clear()
-    told: list[tuple[Any, ...]] = []
+    reported: list[tuple[Any, ...]] = []
     async with asyncio.timeout(20):
-        while ("set", "s0", "a/x", "closed", 1) not in told:
+        while ("set", "s0", "a/x", "closed", 1) not in reported:
             scene.service("b", "Closed", slot=1)
             await asyncio.sleep(0.002)
-            told += scene.gateway.take()
+            reported += scene.gateway.take()
 
 
 async def test_what_was_told_only_in_part_is_taken_away(scene: Scene) -> None:
@@ -251,12 +251,12 @@ class TestSeveralModels:
     async def test_what_opens_servers_models_front(self, scene: Scene) -> None:
         scene.head("a", "10.0.0.1")
         scene.several("a", {"x": "Open", "y": "Open"})
-        told = await scene.settled()
+        reported = await scene.settled()
         new = [("set", "m0", "a/x", "closed", -1), ("set", "m1", "a/y", "closed", -1)]
-        assert told[:2] == new, "so that no request with a model goes to the front"
-        assert sorted(told[2:5]) == [("servers", name, "10.0.0.1") for name in ("m0", "m1", "s0")]
-        assert sorted(told[5:7]) == [("set", "m0", "a/x", "open", 1), ("set", "m1", "a/y", "open", 1)]
-        assert told[7:] == [("set", "s0", "a", "open", 1)]
+        assert reported[:2] == new, "so that no request with a model goes to the front"
+        assert sorted(reported[2:5]) == [("servers", name, "10.0.0.1") for name in ("m0", "m1", "s0")]
+        assert sorted(reported[5:7]) == [("set", "m0", "a/x", "open", 1), ("set", "m1", "a/y", "open", 1)]
+        assert reported[7:] == [("set", "s0", "a", "open", 1)]
         front = scene.gateway.gates["s0"]
         assert (front.listed, front.models, front.front, front.waits) == (("x", "y"), (), True, True)
         assert [scene.gateway.gates[name].front for name in ("m0", "m1")] == [False, False]
@@ -265,16 +265,16 @@ class TestSeveralModels:
         scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.several("a", {"x": "Open", "y": "Closed"}, epoch=2)
-        told = await scene.settled()
-        assert told[:2] == [("set", "s0", "a", "closed", 2), ("set", "m1", "a/y", "closed", 2)]
-        assert told[2:] == [("set", "m0", "a/x", "open", 2)]
+        reported = await scene.settled()
+        assert reported[:2] == [("set", "s0", "a", "closed", 2), ("set", "m1", "a/y", "closed", 2)]
+        assert reported[2:] == [("set", "m0", "a/x", "open", 2)]
 
     async def test_the_first_model_keeps_its_backend_when_others_come(self, scene: Scene) -> None:
         scene.service("a", "Closed", epoch=1)
         await scene.settled()
         scene.several("a", {"x": "Closed", "y": "Closed"})
-        told = await scene.settled()
-        assert [row for row in told if row[0] == "set"] == [
+        reported = await scene.settled()
+        assert [row for row in reported if row[0] == "set"] == [
             ("set", "m1", "a/y", "closed", -1),
             ("set", "m0", "a", "closed", 1),
             ("set", "s0", "a/x", "closed", 1),
@@ -286,8 +286,8 @@ class TestSeveralModels:
         scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.several("a", {"y": "Open"})
-        told = await scene.settled()
-        assert told == [("set", "s0", "a", "open", 1), ("remove", "m0"), ("servers", "m0")]
+        reported = await scene.settled()
+        assert reported == [("set", "s0", "a", "open", 1), ("remove", "m0"), ("servers", "m0")]
         assert scene.gateway.gates["s0"].listed == ("y",)
         assert "m0" in scene.gateway.looked
         scene.pokes.clear()

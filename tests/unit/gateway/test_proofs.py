@@ -9,10 +9,10 @@ import pytest
 
 from daybreak.gateway.agent import proofs as module
 from daybreak.gateway.agent.proofs import Proofs, with_guard
+from daybreak.gateway.desired.gates import WantedGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
-from daybreak.gateway.wanted.gates import WantedGate
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 from tests.gateway.replica_door import ReplicaDoor
@@ -101,11 +101,11 @@ class Asked:
 
     def __init__(self, *answers: bool | None) -> None:
         self.answers = list(answers)
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     async def __call__(self, host: str, port: int) -> bool | None:
         """Return the next answer."""
-        self.asked.append(host)
+        self.requested.append(host)
         return self.answers.pop(0) if self.answers else None
 
 
@@ -128,11 +128,11 @@ async def test_one_that_has_not_answered_is_asked_again_and_one_that_has_is_not(
     await until(lambda: changed == ["qwen"])
     assert proofs.of(replica(1)) is True
     await asyncio.sleep(0.05)
-    assert ask.asked == ["10.0.1.1"] * 3
+    assert ask.requested == ["10.0.1.1"] * 3
     # Another pod with the same address.
     other = replace(replica(1), pod="another")
     proofs.watch("qwen", [WantedGate(SLOT, (other,))])
-    await until(lambda: len(ask.asked) > 4)
+    await until(lambda: len(ask.requested) > 4)
     assert proofs.of(other) is None
     proofs.watch("qwen", ())
     assert proofs.of(replica(1)) is None
@@ -140,8 +140,8 @@ async def test_one_that_has_not_answered_is_asked_again_and_one_that_has_is_not(
 
 
 def test_one_that_never_answers_is_asked_seldom() -> None:
-    asked = [number for number in range(1, 100) if module._due(number)]
-    assert asked == [1, 2, 4, 8, 16, 32, 48, 64, 80, 96]
+    requested = [number for number in range(1, 100) if module._due(number)]
+    assert requested == [1, 2, 4, 8, 16, 32, 48, 64, 80, 96]
 
 
 async def test_a_replica_is_asked_at_its_port() -> None:

@@ -171,9 +171,9 @@ def test_defaults_have_one_response_for_each_status() -> None:
 
 
 def test_respond_returns_arguments_of_haproxy() -> None:
-    said = responses.respond("url_too_long", limit=7)
-    assert said.startswith("status 414 content-type application/json string '{")
-    assert "exceeds 7 bytes" in said
+    message = responses.respond("url_too_long", limit=7)
+    assert message.startswith("status 414 content-type application/json string '{")
+    assert "exceeds 7 bytes" in message
     assert responses.respond("too_many_attempts").endswith("}' hdr Retry-After 60")
     assert responses.respond("draining").endswith("}' hdr Cache-Control no-store")
 

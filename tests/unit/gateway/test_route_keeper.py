@@ -32,7 +32,7 @@ class PlayedRouter:
     stopping = False
 
     def __init__(self) -> None:
-        self.told: asyncio.Queue[Mapping[str, Route]] = asyncio.Queue()
+        self.reported: asyncio.Queue[Mapping[str, Route]] = asyncio.Queue()
         self.shares: asyncio.Queue[Collection[Share]] = asyncio.Queue()
         self.refuses = 0
         self.externals: list[Collection[External]] = []
@@ -44,7 +44,7 @@ class PlayedRouter:
         if self.refuses:
             self.refuses -= 1
             raise RuntimeApiError("away")
-        self.told.put_nowait(routes)
+        self.reported.put_nowait(routes)
         self.shares.put_nowait(shares)
 
 
@@ -67,20 +67,20 @@ async def test_keys_that_come_and_change_are_told(tmp_path: Path, monkeypatch: p
     try:
         async with asyncio.timeout(30):
             # Before the gateway reads the key, no client sees the model.
-            assert await router.told.get() == {"tiny": Route(20000, "one", (NOBODY,))}
+            assert await router.reported.get() == {"tiny": Route(20000, "one", (NOBODY,))}
             file = tmp_path / "team" / "research"
             file.parent.mkdir()
             for key in (b"sk-one", b"sk-two"):
                 file.write_bytes(key)
                 digest = hashlib.sha256(key).hexdigest()
                 # The gateway may have read the file while it was empty.
-                while (told := await router.told.get())["tiny"].keys == (NOBODY,):
+                while (reported := await router.reported.get())["tiny"].keys == (NOBODY,):
                     pass
-                assert told == {"tiny": Route(20000, "one", (digest,))}
+                assert reported == {"tiny": Route(20000, "one", (digest,))}
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert keeper.told
+    assert keeper.reported
 
 
 async def test_routes_are_told_as_they_and_their_services_change(tmp_path: Path) -> None:

@@ -2,18 +2,18 @@
 
 from dataclasses import replace
 
+from daybreak.gateway.desired.gates import DesiredService, WantedGate
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.router import Route, words
 from daybreak.gateway.router.routes import routes
-from daybreak.gateway.wanted.gates import Wanted, WantedGate
 
 PORTS = range(20000, 20010)
 
 
-def service(name: str, port: int, created: str, *models: str) -> Wanted:
+def service(name: str, port: int, created: str, *models: str) -> DesiredService:
     front = Slot(service=name, gate=Gate.CLOSED, epoch=1, listed=models)
-    return Wanted(uid=name, created=created, port=port, front=WantedGate(front, ()), gates=())
+    return DesiredService(uid=name, created=created, port=port, front=WantedGate(front, ()), gates=())
 
 
 def test_each_model_leads_to_its_service() -> None:

@@ -5,26 +5,26 @@ from typing import Any
 from daybreak.gateway.supervisor.health import ALONE_SECONDS, SAID_SECONDS, Health
 
 
-def said(unready: str = "", unhealthy: str = "") -> dict[str, Any]:
+def read_message(unready: str = "", unhealthy: str = "") -> dict[str, Any]:
     return {"unready": unready, "unhealthy": unhealthy}
 
 
 def test_not_ready_before_it_has_been_programmed() -> None:
     health = Health()
     assert (health.unready, health.unhealthy) == ("the agent has not started", "")
-    health.beat(said("programming HAProxy"))
+    health.beat(read_message("programming HAProxy"))
     assert (health.unready, health.unhealthy) == ("programming HAProxy", "")
-    health.beat(said())
+    health.beat(read_message())
     assert (health.unready, health.unhealthy) == ("", "")
 
 
 def test_ready_while_the_agent_is_replaced() -> None:
     now = 0.0
     health = Health(lambda: now)
-    health.beat(said())
+    health.beat(read_message())
     now = ALONE_SECONDS - 1
     assert health.unready == ""
-    health.beat(said("reading what is in the cluster"))
+    health.beat(read_message("reading what is in the cluster"))
     now = ALONE_SECONDS + 1
     assert health.unready == ""
     now = 2 * ALONE_SECONDS
@@ -35,8 +35,8 @@ def test_ready_while_the_agent_is_replaced() -> None:
 def test_a_haproxy_that_does_not_answer() -> None:
     now = 0.0
     health = Health(lambda: now)
-    health.beat(said())
-    health.beat(said("HAProxy has not answered", "HAProxy has not answered"))
+    health.beat(read_message())
+    health.beat(read_message("HAProxy has not answered", "HAProxy has not answered"))
     assert (health.unready, health.unhealthy) == ("HAProxy has not answered", "HAProxy has not answered")
     # The agent that reported this has ended, and the next agent checks again.
     now = SAID_SECONDS + 1
@@ -45,6 +45,6 @@ def test_a_haproxy_that_does_not_answer() -> None:
 
 def test_draining() -> None:
     health = Health()
-    health.beat(said("", "HAProxy has not answered"))
+    health.beat(read_message("", "HAProxy has not answered"))
     health.draining = True
     assert (health.unready, health.unhealthy) == ("draining", "")

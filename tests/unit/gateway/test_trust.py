@@ -25,8 +25,8 @@ def test_a_link_to_what_only_the_agent_may_read(tmp_path: Path, secret: str) -> 
     assert token(tmp_path) == made
 
 
-@pytest.mark.parametrize("said", ["", "short", "0" * 33, "0" * 31 + "\n", '"; lua-load evil'])
-def test_what_is_no_token(tmp_path: Path, said: str) -> None:
-    (tmp_path / "token").write_text(said)
+@pytest.mark.parametrize("message", ["", "short", "0" * 33, "0" * 31 + "\n", '"; lua-load evil'])
+def test_what_is_no_token(tmp_path: Path, message: str) -> None:
+    (tmp_path / "token").write_text(message)
     assert len(token(tmp_path)) == 32
-    assert token(tmp_path) != said
+    assert token(tmp_path) != message

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from daybreak.api.ray.routing import PrefixRouting, SessionRouting
 from daybreak.api.serveapplication.deployment import Deployment
-from daybreak.gateway.hold.servers import Server
-from daybreak.gateway.hold.table import Gate
-from daybreak.gateway.wanted.gates import (
+from daybreak.gateway.desired.gates import (
     DEPLOYMENT_ONGOING,
     FALLBACK_REPLICAS,
     IMBALANCED_THRESHOLD,
     MAX_BODY_BYTES,
     Claims,
+    DesiredService,
     Ports,
-    Wanted,
-    wanted,
+    desired_state,
 )
+from daybreak.gateway.hold.servers import Server
+from daybreak.gateway.hold.table import Gate
 from tests.budget import examples
 from tests.unit.gateway.manifests import entry, gate, head, manifest, read, small
 
@@ -135,7 +135,7 @@ def test_the_front_waits_for_all(states: tuple[str, ...], expected: Gate) -> Non
 
 @pytest.mark.parametrize("found", [None, {}, {"port": "20003"}, []])
 def test_no_gate_no_port(found: Any) -> None:
-    assert wanted(manifest(found), (), Ports()) is None
+    assert desired_state(manifest(found), (), Ports()) is None
 
 
 @pytest.mark.parametrize("size", ["many", "", -1, [], {"a": 1}])
@@ -151,10 +151,10 @@ def test_nothing_may_be_held() -> None:
 @settings(max_examples=examples(200))
 def test_any_manifest_can_be_read(found: Any, pods: list[Any]) -> None:
     if isinstance(found, dict):
-        wanted(found, [pod for pod in pods if isinstance(pod, dict)], Ports())
+        desired_state(found, [pod for pod in pods if isinstance(pod, dict)], Ports())
 
 
-def claim(name: str, port: int, created: str = "1") -> Wanted:
+def claim(name: str, port: int, created: str = "1") -> DesiredService:
     found = manifest(gate(port=port))
     found["metadata"] |= {"name": name, "uid": name, "creationTimestamp": created}
     return read(found)

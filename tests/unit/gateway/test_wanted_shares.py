@@ -2,18 +2,20 @@
 
 from typing import Any
 
+from daybreak.gateway.desired.gates import DesiredService, Ports, desired_state
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Share, Way, words
 from daybreak.gateway.router.wanted_shares import wanted_shares
-from daybreak.gateway.wanted.gates import Ports, Wanted, wanted
 from tests.unit.llmroute.routes import server, service
 
 ONE, TWO = "1" * 64, "2" * 64
 
 
-def served(name: str, port: int, model: str, state: str = "Open", keys: tuple[ApiKey, ...] = ()) -> Wanted:
-    found = wanted(service(name, model, state=state, port=port), (), Ports(), keys)
+def served(
+    name: str, port: int, model: str, state: str = "Open", keys: tuple[ApiKey, ...] = ()
+) -> DesiredService:
+    found = desired_state(service(name, model, state=state, port=port), (), Ports(), keys)
     assert found is not None
     return found
 
@@ -52,8 +54,8 @@ def test_a_backend_that_is_not_there_or_has_no_weight_gets_nothing() -> None:
 
 
 def test_a_route_leads_to_model_servers() -> None:
-    own = wanted(server(), (), Ports(), (ApiKey("x", ONE),))
-    other = wanted(server("v2", "n", protocol="V2"), (), Ports())
+    own = desired_state(server(), (), Ports(), (ApiKey("x", ONE),))
+    other = desired_state(server("v2", "n", protocol="V2"), (), Ports())
     assert own is not None
     assert other is not None
     backends = [

@@ -214,7 +214,7 @@ class Reports:
 
     def __init__(self, *, run: bool) -> None:
         self.run = run
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.policies_enforced: bool | None = None
 
     def refresh(self, namespace: str) -> None:
@@ -238,7 +238,7 @@ class Reports:
 
     def tell(self, namespace: str) -> None:
         """Record the call."""
-        self.told.append(namespace)
+        self.reported.append(namespace)
 
 
 async def test_rejected_pods_have_workloads_reconciled_once() -> None:
@@ -255,7 +255,7 @@ async def test_rejected_pods_have_workloads_reconciled_once() -> None:
         metadata = {**deployment["metadata"], "uid": "d", "resourceVersion": str(version + 1)}
         cache.put(of(deployment), {**deployment, "metadata": metadata, "status": {"conditions": conditions}})
         await found.reconcile(HERE)
-        counts.append(len(reports.told))
+        counts.append(len(reports.reported))
     assert counts == [0, 1, 1, 2]
 
 
@@ -314,15 +314,15 @@ async def test_one_that_is_switched_off_goes_when_no_address_leads_to_it(through
         labels = names.labels(name, "front")
         front = {"metadata": {**METADATA, "name": name, "uid": f"front-{name}", "labels": labels}}
         cache.put(SERVICES, {**front, "spec": {"selector": selector}})
-    api, noted, heard = cast(Any, Api([])), cast(Any, applier), cast(Any, reports)
+    api, noted, received = cast(Any, Api([])), cast(Any, applier), cast(Any, reports)
     off = replace(PLATFORM, gateway_image="")
-    found = GatewayController(api, cache, [LLM_SERVICES], noted, off, heard)
+    found = GatewayController(api, cache, [LLM_SERVICES], noted, off, received)
     assert await found.reconcile(HERE) == LEAVING_SECONDS
     assert applier.applied == []
     first = {"Deployment", "PodDisruptionBudget", "Service"}
     last = {"ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"}
     assert sorted(applier.deleted) == sorted(set() if through else first if run else first | last)
-    assert reports.told == ([] if through or run else ["ns"])
+    assert reports.reported == ([] if through or run else ["ns"])
 
 
 async def test_a_namespace_without_either_needs_nothing() -> None:

@@ -21,7 +21,7 @@ class FakeApi:
 
     def __init__(self, status: dict[str, Any]) -> None:
         self.status = status
-        self.asked: list[Any] = []
+        self.requested: list[Any] = []
         self.away = False
 
     async def request(self, verb: str, resource: Any, path: str, *, body: Any) -> dict[str, Any]:
@@ -29,7 +29,7 @@ class FakeApi:
         assert (verb, path) == ("create", "/apis/authentication.k8s.io/v1/tokenreviews")
         if self.away:
             raise ApiError(0, "Unreachable", "away")
-        self.asked.append(body["spec"])
+        self.requested.append(body["spec"])
         return {"status": self.status}
 
 
@@ -46,8 +46,8 @@ async def test_each_token_is_asked_about_once() -> None:
     assert not await asking.prove("ns", "uid", "renewed")
     api.away = False
     assert await asking.prove("ns", "uid", "renewed")
-    assert [spec["token"] for spec in api.asked] == ["one", "renewed"]
-    assert api.asked[0]["audiences"] == [names.OPERATOR_AUDIENCE]
+    assert [spec["token"] for spec in api.requested] == ["one", "renewed"]
+    assert api.requested[0]["audiences"] == [names.OPERATOR_AUDIENCE]
     asking.forget("ns", "uid")
     api.away = True
     assert not await asking.prove("ns", "uid", "renewed")
@@ -77,4 +77,4 @@ async def test_nobody_is_asked_about_what_is_no_token(token: str) -> None:
     api = FakeApi(OWN)
     assert not await identity(api).prove("ns", "uid", token)
     assert not await identity(api).prove("ns", "", "one")
-    assert api.asked == []
+    assert api.requested == []

@@ -33,11 +33,11 @@ class Stream:
     def __init__(self) -> None:
         self.listeners: list[asyncio.Queue[str | None]] = []
         self.status = 200
-        self.asked = 0
+        self.requested = 0
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Serve the connection of one listener."""
-        self.asked += 1
+        self.requested += 1
         answer = web.StreamResponse(status=self.status)
         await answer.prepare(request)
         if self.status != 200:
@@ -89,49 +89,49 @@ async def url(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 
 @pytest.fixture
-def told() -> list[set[str] | None]:
+def reported() -> list[set[str] | None]:
     """Return the list in which the listener's callbacks are recorded."""
     return []
 
 
 @pytest.fixture
-async def listener(url: str, told: list[set[str] | None]) -> AsyncIterator[GatewayListener]:
+async def listener(url: str, reported: list[set[str] | None]) -> AsyncIterator[GatewayListener]:
     """Return the listener of the stream."""
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
-        listening = GatewayListener(url, session, told.append)
+        listening = GatewayListener(url, session, reported.append)
         yield listening
         await listening.close()
 
 
-async def heard(stream: Stream, listener: GatewayListener, **services: Any) -> None:
+async def receive(stream: Stream, listener: GatewayListener, **services: Any) -> None:
     """Send one report, and wait until the listener has received it."""
     await until(lambda: stream.listeners)
     stream.say(**services)
-    await until(lambda: listener.heard)
+    await until(lambda: listener.received)
 
 
 def held(listener: GatewayListener, service: str) -> int | None:
     """Return the last reported number of held requests for model m of the service, or None."""
-    seen = (listener.seen(service) or {}).get("m")
-    return seen.report.held if seen else None
+    observed = (listener.observed(service) or {}).get("m")
+    return observed.report.held if observed else None
 
 
 async def test_it_is_heard_with_its_first_line(
-    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
+    stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
-    assert listener.seen("a") is None
-    await heard(stream, listener, a={"held": 2})
+    assert listener.observed("a") is None
+    await receive(stream, listener, a={"held": 2})
     assert held(listener, "a") == 2
-    assert listener.seen("b") == {}
-    assert told == [None]
+    assert listener.observed("b") == {}
+    assert reported == [None]
     assert listener.tried.is_set()
 
 
 async def test_how_long_nothing_has_answered_there(stream: Stream, listener: GatewayListener) -> None:
     def unrouted() -> timedelta:
-        return (listener.seen("a") or {})["m"].unrouted
+        return (listener.observed("a") or {})["m"].unrouted
 
-    await heard(stream, listener, a={"servers_up": 0})
+    await receive(stream, listener, a={"servers_up": 0})
     await until(lambda: unrouted() > timedelta(seconds=0.05))
     stream.say(full=False, a={"servers_up": 0, "held": 1})
     await until(lambda: held(listener, "a") == 1)
@@ -145,16 +145,16 @@ async def test_how_long_nothing_has_answered_there(stream: Stream, listener: Gat
 
 
 async def test_only_what_matters_is_called_back_about(
-    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
+    stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
-    await heard(stream, listener, a={}, b={})
+    await receive(stream, listener, a={}, b={})
     stream.say(full=False, a={"in_flight": 3, "arrivals": 3})
     stream.say(full=False, a={"held": 1}, b={})
     stream.say(full=False, a={"held": 7}, b={"epoch": 2})
     stream.say(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 1})
     stream.say(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 0})
-    await until(lambda: len(told) == 5)
-    assert told == [None, {"a"}, {"b"}, {"b"}, {"b"}]
+    await until(lambda: len(reported) == 5)
+    assert reported == [None, {"a"}, {"b"}, {"b"}, {"b"}]
     assert held(listener, "a") == 7
 
 
@@ -163,7 +163,7 @@ async def test_that_it_is_nearly_full_is_called_back_about_once(
 ) -> None:
     changes: list[bool] = []
     listener.on_short = lambda: changes.append(listener.short)
-    await heard(stream, listener, a={})
+    await receive(stream, listener, a={})
     for short in (False, True, True, False, True):
         stream.say(full=False, short=short, a={})
     stream.say(full=False, short=True, a={"held": 1})
@@ -176,7 +176,7 @@ async def test_enforcement_of_policies_is_called_back_about_when_it_changes(
 ) -> None:
     changes: list[bool | None] = []
     listener.on_enforced = lambda: changes.append(listener.enforced)
-    await heard(stream, listener, a={})
+    await receive(stream, listener, a={})
     for enforced in (None, False, None, False, True):
         known = {} if enforced is None else {"enforced": enforced}
         stream.raw(json.dumps({"boot": "1", "full": False, "services": {}, **known}) + "\n")
@@ -187,17 +187,17 @@ async def test_enforcement_of_policies_is_called_back_about_when_it_changes(
 
 def pause(listener: GatewayListener) -> float | None:
     """Return the length of the last pause that the listener recorded, in seconds, or None."""
-    found = (listener.seen("a") or {})["m"].pause
+    found = (listener.observed("a") or {})["m"].pause
     return None if found is None else found.length.total_seconds()
 
 
 async def test_the_end_of_a_long_pause_is_called_back_about(
-    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
+    stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
-    await heard(stream, listener, a={"arrivals": 1, "idle_ms": 300_000})
+    await receive(stream, listener, a={"arrivals": 1, "idle_ms": 300_000})
     stream.say(full=False, a={"arrivals": 2, "in_flight": 1})
-    await until(lambda: len(told) == 2)
-    assert told == [None, {"a"}]
+    await until(lambda: len(reported) == 2)
+    assert reported == [None, {"a"}]
     assert pause(listener) == pytest.approx(300, abs=SECONDS)
     stream.say(full=False, a={"arrivals": 3, "idle_ms": 200})
     stream.say(full=False, a={"arrivals": 3, "held": 1})
@@ -218,45 +218,48 @@ async def test_the_end_of_a_long_pause_is_called_back_about(
 async def test_what_is_no_pause(
     stream: Stream, listener: GatewayListener, before: dict[str, Any], line: dict[str, Any]
 ) -> None:
-    await heard(stream, listener, a=before)
+    await receive(stream, listener, a=before)
     about = {"full": False, "arrivals": 0, **line}
     stream.say(
         boot=about.get("boot", "1"), full=about["full"], a={"arrivals": about["arrivals"], "servers_up": 7}
     )
-    await until(lambda: (listener.seen("a") or {})["m"].report.servers_up == 7)
+    await until(lambda: (listener.observed("a") or {})["m"].report.servers_up == 7)
     assert pause(listener) is None
 
 
 async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: GatewayListener) -> None:
-    await heard(stream, listener, a={}, b={})
+    await receive(stream, listener, a={}, b={})
     stream.say(full=False, b={"held": 1})
     await until(lambda: held(listener, "b") == 1)
     assert held(listener, "a") == 0
     stream.say(b={"held": 2})
     await until(lambda: held(listener, "b") == 2)
-    assert listener.seen("a") == {}
+    assert listener.observed("a") == {}
 
 
 async def test_a_gate_that_has_gone_is_called_back_about(
-    stream: Stream, listener: GatewayListener, told: list[set[str] | None]
+    stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await until(lambda: stream.listeners)
     for gates in ({"a": REPORT, "a/m": REPORT, "b/m": REPORT}, {"a/m": REPORT, "b/m": REPORT}):
         stream.raw(json.dumps({"boot": "1", "full": True, "services": gates}) + "\n")
-    await until(lambda: len(told) == 2)
-    assert told == [None, {"a"}]
-    assert list(listener.seen("a") or {}) == ["m"]
+    await until(lambda: len(reported) == 2)
+    assert reported == [None, {"a"}]
+    assert list(listener.observed("a") or {}) == ["m"]
 
 
 async def test_another_boot_forgets_everything(stream: Stream, listener: GatewayListener) -> None:
-    await heard(stream, listener, a={"held": 4}, b={"held": 4})
+    await receive(stream, listener, a={"held": 4}, b={"held": 4})
     stream.say(boot="2", full=False, b={"held": 0})
     await until(lambda: held(listener, "b") == 0)
-    assert listener.seen("a") == {}
+    assert listener.observed("a") == {}
 
 
 async def test_silence_is_not_heard(
-    stream: Stream, listener: GatewayListener, told: list[set[str] | None], monkeypatch: pytest.MonkeyPatch
+    stream: Stream,
+    listener: GatewayListener,
+    reported: list[set[str] | None],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "SILENCE_SECONDS", 0.2)
     stream.hang_up()
@@ -264,45 +267,45 @@ async def test_silence_is_not_heard(
     stream.hang_up()  # the next connection knows the shorter silence
     await until(lambda: stream.listeners)
     stream.say(a={})
-    await until(lambda: listener.heard)
-    await until(lambda: not listener.heard)
-    assert listener.seen("a") is None
-    assert told[-1] is None
-    asked = stream.asked
-    await until(lambda: stream.asked > asked)
+    await until(lambda: listener.received)
+    await until(lambda: not listener.received)
+    assert listener.observed("a") is None
+    assert reported[-1] is None
+    requested = stream.requested
+    await until(lambda: stream.requested > requested)
     stream.say(a={"held": 3})
     await until(lambda: held(listener, "a") == 3)
 
 
 @pytest.mark.parametrize("line", ["no JSON\n", "[]]\n"])
 async def test_nonsense_ends_the_connection_and_is_asked_again(
-    line: str, stream: Stream, listener: GatewayListener, told: list[set[str] | None]
+    line: str, stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
-    await heard(stream, listener, a={})
+    await receive(stream, listener, a={})
     stream.raw(line)
-    await until(lambda: not listener.heard)
+    await until(lambda: not listener.received)
     stream.listeners.clear()
-    await heard(stream, listener, a={"held": 1})
-    assert told == [None, None, None]
+    await receive(stream, listener, a={"held": 1})
+    assert reported == [None, None, None]
 
 
 async def test_half_a_line_at_the_end_is_nothing(stream: Stream, listener: GatewayListener) -> None:
-    await heard(stream, listener, a={})
+    await receive(stream, listener, a={})
     stream.raw('{"boot": "1", "full": true, "services": {"a": {"hel')
     stream.hang_up()
-    await until(lambda: not listener.heard)
-    await heard(stream, listener, a={"held": 1})
+    await until(lambda: not listener.received)
+    await receive(stream, listener, a={"held": 1})
 
 
 async def test_an_error_is_not_being_heard(stream: Stream, listener: GatewayListener) -> None:
     stream.status = 503
     stream.hang_up()
-    await until(lambda: stream.asked >= 3)
+    await until(lambda: stream.requested >= 3)
     assert listener.tried.is_set()
-    assert not listener.heard
+    assert not listener.received
 
 
-async def test_it_follows_nobody_elsewhere(url: str, stream: Stream, told: list[set[str] | None]) -> None:
+async def test_it_follows_nobody_elsewhere(url: str, stream: Stream, reported: list[set[str] | None]) -> None:
     """A pod that poses as a gateway must not redirect the operator to an address of its choice."""
     visited = led = 0
 
@@ -323,31 +326,33 @@ async def test_it_follows_nobody_elsewhere(url: str, stream: Stream, told: list[
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
-        listening = GatewayListener(f"http://127.0.0.1:{runner.addresses[0][1]}/state", session, told.append)
+        listening = GatewayListener(
+            f"http://127.0.0.1:{runner.addresses[0][1]}/state", session, reported.append
+        )
         await until(lambda: led >= 2)
         await listening.close()
     await runner.cleanup()
-    assert (visited, told) == (0, [])
+    assert (visited, reported) == (0, [])
 
 
 async def test_names_without_end_are_not_kept(
     stream: Stream, listener: GatewayListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_GATES", 50)
-    await heard(stream, listener, real={})
+    await receive(stream, listener, real={})
     for number in range(0, 200, 10):
         rows = {f"made-up-{each}/m": REPORT for each in range(number, number + 10)}
         stream.raw(json.dumps({"boot": "1", "full": False, "services": rows}) + "\n")
-    await until(lambda: not listener.heard)
+    await until(lambda: not listener.received)
     assert listener.kept == 0
     # The listener reconnects, and accepts reports while they keep within bounds.
     stream.listeners.clear()
-    await heard(stream, listener, real={"held": 1})
+    await receive(stream, listener, real={"held": 1})
     assert listener.kept == 1
 
 
 async def test_who_does_not_prove_who_it_is_is_not_heard(
-    url: str, stream: Stream, told: list[set[str] | None]
+    url: str, stream: Stream, reported: list[set[str] | None]
 ) -> None:
     shown: list[str] = []
     proven = False
@@ -357,13 +362,13 @@ async def test_who_does_not_prove_who_it_is_is_not_heard(
         return proven
 
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
-        listening = GatewayListener(url, session, told.append, prove)
+        listening = GatewayListener(url, session, reported.append, prove)
         await until(lambda: len(shown) >= 2)
         stream.say(a={"held": 1})
-        assert not listening.heard
+        assert not listening.received
         proven = True
         stream.listeners.clear()
-        await heard(stream, listening, a={"held": 2})
+        await receive(stream, listening, a={"held": 2})
         await listening.close()
     assert held(listening, "a") == 2
     assert set(shown) == {""}

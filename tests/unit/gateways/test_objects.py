@@ -153,8 +153,8 @@ def test_a_template_can_give_haproxys_container_none_of_the_agents_volumes() -> 
 def test_the_agents_container_is_no_sidecars_name() -> None:
     spec = {"containers": [{"name": "agent", "image": "r.example/agent:1"}]}
     pods = GatewayPods.model_validate({"podTemplate": {"spec": spec}})
-    [said] = problems(pods)
-    assert said == (
+    [message] = problems(pods)
+    assert message == (
         "gateway.podTemplate.spec.containers[0].name: the pod has a container agent already; use another name"
     )
 

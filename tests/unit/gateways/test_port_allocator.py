@@ -97,23 +97,23 @@ def test_all_taken_and_one_given_back() -> None:
 
 def test_who_got_none_is_told_when_one_is_given_back() -> None:
     """Without that call, the owner would get a port only at its next full reconcile, after ten minutes."""
-    told: list[OwnerKey] = []
-    ports = PortAllocator(Cache(), told.append)
+    reported: list[OwnerKey] = []
+    ports = PortAllocator(Cache(), reported.append)
     keys = [OwnerKey.of_label("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
     for key in keys:
         ports.of(key)
     ports.forget(OwnerKey.of_label("ns", "never-there"))
     assert (ports.of(A), ports.of(B)) == (None, None)
     ports.forget(OwnerKey.of_label("other", "s7"))
-    assert told == []
+    assert reported == []
     ports.forget(keys[7])
-    assert told == [A], "who waits longest"
+    assert reported == [A], "who waits longest"
     # If that owner is gone by then, the next one gets the port.
     ports.forget(A)
-    assert told == [A, B]
+    assert reported == [A, B]
     assert ports.of(B) is not None
     ports.forget(keys[8])
-    assert told == [A, B], "nobody waits any more"
+    assert reported == [A, B], "nobody waits any more"
 
 
 @pytest.mark.parametrize("turned", [False, True])

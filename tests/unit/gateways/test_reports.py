@@ -37,7 +37,7 @@ class GatewayListener:
         self.tried = asyncio.Event()
         type(self).made[url] = self
 
-    def seen(self, service: str) -> Heard | None:
+    def observed(self, service: str) -> Heard | None:
         """Return the last report about model m."""
         return {"m": Seen(self.report, timedelta(0))} if self.report else None
 
@@ -102,27 +102,27 @@ def url(ip: str) -> str:
     return f"http://{ip}:{names.GATEWAY_HTTP_PORT}/state"
 
 
-def report(**said: Any) -> Report:
+def report(**message: Any) -> Report:
     """Return one gateway's report."""
     parts = {"arrivals": 0, "held": 0, "in_flight": 0, "idle_ms": 1000, "servers_up": 1}
-    return Report(**{"epoch": 3, "gate": "open", **parts, **said})
+    return Report(**{"epoch": 3, "gate": "open", **parts, **message})
 
 
 async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Cache) -> None:
-    assert gateways.heard(A) == ()
+    assert gateways.received(A) == ()
     cache.put(PODS, pod("one", "10.0.0.1"))
     cache.put(PODS, pod("two", "fd00::2"))
     gateways.refresh("ns")
     one, two = GatewayListener.made[url("10.0.0.1")], GatewayListener.made[url("[fd00::2]")]
-    assert gateways.heard(A) == (None, None)
+    assert gateways.received(A) == (None, None)
     one.report = report(held=2, epoch=4)
-    half = together(gateways.heard(A), "m")
+    half = together(gateways.received(A), "m")
     assert (half.known, half.held) == (False, 2)
     two.report = report(held=1, in_flight=5)
-    traffic = together(gateways.heard(A), "m")
+    traffic = together(gateways.received(A), "m")
     assert traffic.known
     assert (traffic.held, traffic.in_flight, traffic.acknowledged) == (3, 5, 3)
-    assert gateways.heard(OwnerKey.of_label("other", "a")) == ()
+    assert gateways.received(OwnerKey.of_label("other", "a")) == ()
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def test_who_can_let_nobody_through_does_not_count(
     gateways.refresh("ns")
     await asyncio.sleep(0)
     assert GatewayListener.made[url("10.0.0.1")].closed
-    assert gateways.heard(A) == ()
+    assert gateways.received(A) == ()
     assert set(enqueued) == {A, OwnerKey.of_label("ns", "b")}
 
 
@@ -237,35 +237,35 @@ async def test_a_model_server_is_told_by_what_stands_for_it(
 
 def by_start(gateways: GatewayReports) -> tuple[Told, ...]:
     """Return the gateways' reports about the route `chat`, in order of their start."""
-    return tuple(sorted(gateways.told("ns", "chat"), key=lambda told: told.gateway))
+    return tuple(sorted(gateways.reported("ns", "chat"), key=lambda reported: reported.gateway))
 
 
 async def test_what_gateways_tell_of_routes_outlives_them(gateways: GatewayReports, cache: Cache) -> None:
-    told: list[str] = []
-    gateways.on_tallies = told.append
+    reported: list[str] = []
+    gateways.on_tallies = reported.append
     cache.put(PODS, pod("one", "10.0.0.1"))
     cache.put(PODS, pod("two", "10.0.0.2"))
     gateways.refresh("ns")
     one, two = (GatewayListener.made[url(f"10.0.0.{number}")] for number in (1, 2))
-    assert gateways.told("ns", "chat") == ()
+    assert gateways.reported("ns", "chat") == ()
     first, second = (RouteTally("t", {"s/m": Tally(sent=number)}) for number in (1, 2))
     one.tallies = {"1.0": {"chat": first}, "1.5": {"chat": second}}
     two.tallies = {"2.0": {"chat": first, "other": first}}
     two.on_tallies()
-    assert told == ["ns"]
+    assert reported == ["ns"]
     both = (Told("1.0", True, first), Told("1.5", False, second), Told("2.0", False, first))
     assert by_start(gateways) == both
-    assert gateways.told("elsewhere", "chat") == ()
+    assert gateways.reported("elsewhere", "chat") == ()
     cache.put(PODS, pod("one", "10.0.0.1", version=2, phase="Succeeded"))
     gateways.refresh("ns")
     await asyncio.sleep(0)
     gone = (Told("1.0", True, first), Told("1.5", True, second), Told("2.0", False, first))
     assert by_start(gateways) == gone
-    assert told == ["ns", "ns"]
+    assert reported == ["ns", "ns"]
     for number in range(module.MOST_GONE):
         cache.put(PODS, pod("more", "10.0.0.3", version=2 * number + 1))
         gateways.refresh("ns")
         GatewayListener.made[url("10.0.0.3")].tallies = {f"3.{number}": {"chat": first}}
         cache.put(PODS, pod("more", "10.0.0.3", version=2 * number + 2, phase="Failed"))
         gateways.refresh("ns")
-    assert len(gateways.told("ns", "chat")) == module.MOST_GONE + 1, "no more are kept"
+    assert len(gateways.reported("ns", "chat")) == module.MOST_GONE + 1, "no more are kept"

@@ -11,7 +11,7 @@ from daybreak.platform import Platform
 PLATFORM = Platform(ray_image="ray", ray_cpu_image="ray-cpu", gateway_image="gateway:1", gateway_replicas=2)
 
 
-def said(text: str, **more: str) -> dict[str, Any]:
+def read_message(text: str, **more: str) -> dict[str, Any]:
     """Return the ConfigMap."""
     return {"metadata": {"name": "daybreak-gateway"}, "data": {FILE: text, **more}}
 
@@ -22,7 +22,7 @@ def deployment(platform: Platform) -> dict[str, Any]:
 
 
 def test_nothing_said_changes_nothing() -> None:
-    for manifest in (None, {"data": None}, said(""), said("{}")):
+    for manifest in (None, {"data": None}, read_message(""), read_message("{}")):
         assert of_namespace(PLATFORM, manifest) == PLATFORM
 
 
@@ -37,7 +37,7 @@ def test_what_is_said_stands_in_place_of_the_installations() -> None:
         priorityClassName: high
         topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]
     """
-    found = deployment(of_namespace(PLATFORM, said(text)))
+    found = deployment(of_namespace(PLATFORM, read_message(text)))
     pod = found["template"]["spec"]
     assert found["replicas"] == 5
     assert pod["containers"][0]["resources"] == {
@@ -55,7 +55,7 @@ def test_what_is_left_out_is_the_installations() -> None:
         update={"priority_class_name": "low", "node_selector": {"a": "b"}}
     )
     platform = Platform(**{**vars(PLATFORM), "gateway_pods": placed})
-    pod = deployment(of_namespace(platform, said("nodeSelector: {}")))["template"]["spec"]
+    pod = deployment(of_namespace(platform, read_message("nodeSelector: {}")))["template"]["spec"]
     assert pod["priorityClassName"] == "low"
     assert not pod.get("nodeSelector"), "an empty one takes the installation's away"
 
@@ -80,10 +80,10 @@ def test_what_is_left_out_is_the_installations() -> None:
 )
 def test_what_means_nothing_is_told_with_its_place(text: str, words: str) -> None:
     with pytest.raises(InvalidGatewaySettings) as refused:
-        of_namespace(PLATFORM, said(text))
+        of_namespace(PLATFORM, read_message(text))
     assert words in str(refused.value)
 
 
 def test_other_keys_of_the_configmap_are_no_settings() -> None:
     with pytest.raises(InvalidGatewaySettings, match=r"values\.yaml: only the key"):
-        of_namespace(PLATFORM, said("replicas: 3", **{"values.yaml": "replicas: 4"}))
+        of_namespace(PLATFORM, read_message("replicas: 3", **{"values.yaml": "replicas: 4"}))

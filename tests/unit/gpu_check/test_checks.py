@@ -42,7 +42,7 @@ class _Model(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def _asked(**kind: bool) -> Iterator[tuple[str, int]]:
+def _send_request(**kind: bool) -> Iterator[tuple[str, int]]:
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Model,), kind))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -55,12 +55,12 @@ def _asked(**kind: bool) -> Iterator[tuple[str, int]]:
 
 
 def test_a_model_that_answers_as_it_should() -> None:
-    with _asked() as address:
+    with _send_request() as address:
         assert set(checks(address, "m").values()) == {True}
 
 
 def test_what_is_wrong_is_shown() -> None:
-    with _asked(short=True) as address:
+    with _send_request(short=True) as address:
         found = checks(address, "m")
     assert found["models"] is True
     assert "completion_tokens" in found["chat"]
@@ -68,17 +68,17 @@ def test_what_is_wrong_is_shown() -> None:
 
 
 def test_another_model_is_not_enough() -> None:
-    with _asked() as address:
+    with _send_request() as address:
         assert "['m']" in checks(address, "other")["models"]
 
 
 def test_the_shape_of_errors_is_asked_for_where_it_is_ours() -> None:
-    with _asked(detail=True) as address:
+    with _send_request(detail=True) as address:
         assert checks(address, "m")["unknown_model_in_openai_shape"] is False
         assert set(checks(address, "m", openai_errors=False).values()) == {True}
 
 
 def test_nobody_there() -> None:
-    with _asked() as address:
+    with _send_request() as address:
         pass
     assert True not in checks(address, "m").values()

@@ -78,19 +78,19 @@ async def _server(answer: Answer) -> AsyncIterator[int]:
         server.close()
 
 
-async def _seen(answer: Answer, seconds: float = 2.5) -> tuple[dict[str, Any], Job]:
+async def _observe(answer: Answer, seconds: float = 2.5) -> tuple[dict[str, Any], Job]:
     async with _server(answer) as port:
         begin = time.monotonic()
         lengths = Lengths(6, 5, most=8)
         job = Job("127.0.0.1", port, "m", [0, 1, 2], [("a", 1), ("bc", 2)], begin, begin + seconds, lengths)
-        seen = await run(job)
+        observed = await run(job)
         # A late read of the stream does not shorten the time of an answer.
-        assert all(one.last - one.sent >= one.tokens * _PACE for one in seen if not one.error)
-        return summary(seen, begin, begin + seconds + 1), job
+        assert all(one.last - one.sent >= one.tokens * _PACE for one in observed if not one.error)
+        return summary(observed, begin, begin + seconds + 1), job
 
 
 async def test_what_is_answered_whole_is_counted_and_timed() -> None:
-    found, _ = await _seen(_whole)
+    found, _ = await _observe(_whole)
     # A busy machine completes few requests, and reads chunks together that arrived apart.
     assert found["requests"] > 0
     assert found["errors"] == {}
@@ -102,14 +102,14 @@ async def test_what_is_answered_whole_is_counted_and_timed() -> None:
 
 
 async def test_a_wrong_length_is_seen() -> None:
-    found, _ = await _seen(_short)
+    found, _ = await _observe(_short)
     assert found["wrong_lengths"] == found["requests"] > 0
 
 
 @pytest.mark.parametrize(("answer", "error"), [(_refused, "status 503"), (_cut, "cut")])
 async def test_errors_are_named(answer: Answer, error: str) -> None:
     with pytest.raises(Failed, match=error):
-        await _seen(answer, seconds=1.5)
+        await _observe(answer, seconds=1.5)
 
 
 def test_each_client_asks_the_same_on_every_path() -> None:

@@ -10,7 +10,7 @@ from bench.gpu.gateway import servers
 from bench.gpu.models import make
 from bench.gpu.render import IMAGES, Wish, image_environment, render, rendered_samples
 from daybreak.api.common import names
-from daybreak.gateway.wanted.gates import Ports, wanted
+from daybreak.gateway.desired.gates import Ports, desired_state
 
 CACHE = Path("/cache/gpu-check")
 
@@ -40,9 +40,9 @@ def test_what_is_changed_of_the_sample_is_said() -> None:
     group = rendered.config["applications"][0]["args"]["llm_configs"][0]["placement_group_config"]
     assert group["strategy"] == "STRICT_PACK"
     assert rendered.worker.ray_start[1] == "--num-gpus=2"
-    said = "; ".join(rendered.changes)
+    message = "; ".join(rendered.changes)
     for word in ("file://8b", "no token", "no revision", "load_format=dummy", "tensor 2", "head only"):
-        assert word in said
+        assert word in message
 
 
 def test_asleep_is_what_the_operator_orders() -> None:
@@ -75,7 +75,7 @@ def test_the_gateway_has_the_servers_that_it_has_in_a_cluster() -> None:
     head = {"metadata": {"labels": {**labels, "ray.io/node-type": "head"}}, "status": status}
     more = {"ray.io/node-type": "worker", names.MODEL_LABEL: "m"}
     worker = {"metadata": {"labels": labels | more}, "status": status}
-    found = wanted(manifest, [head, worker], Ports(serve=1, replica=2))
+    found = desired_state(manifest, [head, worker], Ports(serve=1, replica=2))
     assert found is not None
     assert set(found.gates[0].servers) == set(servers(1, [2], 64))
     assert found.gates[0].slot.replicas_listen

@@ -7,7 +7,7 @@ from typing import Any
 from bench.gpu.__main__ import command_line
 from bench.gpu.checks import misplaced
 from bench.gpu.cores import Used, busy, group, in_front
-from bench.gpu.phases import marks, said
+from bench.gpu.phases import marks, read_phases
 from bench.gpu.result import Result, judged, measures, table
 from scripts.docs.benchmarks import gpu_section
 
@@ -111,7 +111,7 @@ def test_steps_of_a_start_are_read_from_both_kinds_of_logs(tmp_path: Path) -> No
     )
     found = marks([serve, engine], since)
     assert found == {"build_ends": 9.5, "weights_end": 30.0, "engine_ready": 50.0}
-    assert said([engine], since) == {"engine_ready": 22.62, "weights_end": 2.5}
+    assert read_phases([engine], since) == {"engine_ready": 22.62, "weights_end": 2.5}
 
 
 def test_the_command_names_no_folder_of_the_machine() -> None:

@@ -20,7 +20,7 @@ class Registry:
     """A registry that gives a token to every client, and then returns the digest of one tag."""
 
     def __init__(self) -> None:
-        self.digest, self.kind, self.asked = DIGEST, INDEX, 0
+        self.digest, self.kind, self.requested = DIGEST, INDEX, 0
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -37,7 +37,7 @@ class Registry:
                     realm = f'Bearer realm="http://{registry.name}/token",service="s",scope="pull"'
                     self.send_header("WWW-Authenticate", realm)
                 elif self.path == "/v2/library/python/manifests/3.11" and INDEX in self.headers["Accept"]:
-                    registry.asked += 1
+                    registry.requested += 1
                     self.send_response(200)
                     self.send_header("Docker-Content-Digest", registry.digest)
                     self.send_header("Content-Type", registry.kind)
@@ -81,7 +81,7 @@ def test_a_tag_gets_its_digest_and_a_newer_one_later(images: Path, registry: Reg
     assert len(SCRIPT["unpinned"](images)) == 2
     assert len(SCRIPT["pin"](images)) == 2
     assert base(images) == base(images, "two") == f"{registry.name}/library/python:3.11@{DIGEST}"
-    assert registry.asked == 1
+    assert registry.requested == 1
     assert SCRIPT["unpinned"](images) == []
     assert SCRIPT["pin"](images) == []
     registry.digest = NEWER
@@ -90,17 +90,17 @@ def test_a_tag_gets_its_digest_and_a_newer_one_later(images: Path, registry: Reg
 
 
 @pytest.mark.parametrize(
-    ("kind", "digest", "said"),
+    ("kind", "digest", "message"),
     [
         ("application/vnd.oci.image.manifest.v1+json", DIGEST, "one platform only"),
         (INDEX, "latest", "answers the digest 'latest'"),
     ],
 )
 def test_what_is_no_digest_of_an_index_is_refused(
-    images: Path, registry: Registry, kind: str, digest: str, said: str
+    images: Path, registry: Registry, kind: str, digest: str, message: str
 ) -> None:
     registry.kind, registry.digest = kind, digest
-    with pytest.raises(NotPinned, match=said):
+    with pytest.raises(NotPinned, match=message):
         SCRIPT["pin"](images)
     assert "@" not in base(images)
 

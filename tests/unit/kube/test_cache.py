@@ -34,21 +34,21 @@ def cache() -> Cache:
 
 
 @pytest.fixture
-def told(cache: Cache) -> list[OwnerKey]:
+def reported(cache: Cache) -> list[OwnerKey]:
     """Return the list in which the cache's notifications are recorded."""
-    heard: list[OwnerKey] = []
-    cache.subscribe(lambda _resource, key: heard.append(key))
-    return heard
+    received: list[OwnerKey] = []
+    cache.subscribe(lambda _resource, key: received.append(key))
+    return received
 
 
-def test_older_and_equal_versions_are_passed_over(cache: Cache, told: list[OwnerKey]) -> None:
+def test_older_and_equal_versions_are_passed_over(cache: Cache, reported: list[OwnerKey]) -> None:
     assert cache.put(SERVICES, service(5, spec="new"))
     assert not cache.put(SERVICES, service(5, spec="same version"))
     assert not cache.put(SERVICES, service(4, spec="old"))
     found = cache.get(SERVICES, Key("ns", "front"))
     assert found is not None
     assert found["spec"] == "new"
-    assert told == [TINY]
+    assert reported == [TINY]
 
 
 def test_versions_are_numbers(cache: Cache) -> None:
@@ -56,14 +56,14 @@ def test_versions_are_numbers(cache: Cache) -> None:
     assert cache.put(SERVICES, service(100))
 
 
-def test_a_late_answer_does_not_bring_back_what_is_deleted(cache: Cache, told: list[OwnerKey]) -> None:
+def test_a_late_answer_does_not_bring_back_what_is_deleted(cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(5))
     assert cache.drop(SERVICES, service(8))
     assert not cache.put(SERVICES, service(7))
     assert cache.get(SERVICES, Key("ns", "front")) is None
     assert cache.owned_by(TINY, SERVICES) == []
     assert cache.put(SERVICES, service(9)), "made again"
-    assert told == [TINY, TINY, TINY]
+    assert reported == [TINY, TINY, TINY]
 
 
 def test_a_late_deletion_does_not_remove_what_is_made_again(cache: Cache) -> None:
@@ -87,17 +87,17 @@ def test_what_was_there_and_is_deleted_is_known_as_lost(cache: Cache) -> None:
     assert not cache.lost(SERVICES, front), "remembered until the next list"
 
 
-def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, told: list[OwnerKey]) -> None:
+def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(5, name="gone"))
     cache.put(SERVICES, service(6, name="there"))
     cache.put(SERVICES, service(12, name="newer"))
-    del told[:]
+    del reported[:]
     cache.settle(SERVICES, [Key("ns", "there")], "10")
     assert sorted(cache.keys(SERVICES)) == [Key("ns", "newer"), Key("ns", "there")]
-    assert told == [TINY]
+    assert reported == [TINY]
 
 
-def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, told: list[OwnerKey]) -> None:
+def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, reported: list[OwnerKey]) -> None:
     other = {"metadata": {"name": "front", "namespace": "other", "resourceVersion": "4"}}
     cache.put(SERVICES, service(5, name="gone"))
     cache.put(SERVICES, other)
@@ -122,42 +122,42 @@ def test_whose_an_object_is(cache: Cache) -> None:
     assert cache.owned_by(OwnerKey("LLMService", "elsewhere", "tiny"), SERVICES) == []
 
 
-def test_both_are_told_when_an_object_changes_hands(cache: Cache, told: list[OwnerKey]) -> None:
+def test_both_are_told_when_an_object_changes_hands(cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(1))
-    del told[:]
+    del reported[:]
     cache.put(SERVICES, service(2, owner="other"))
-    assert sorted(told) == [OwnerKey("LLMService", "ns", "other"), TINY]
+    assert sorted(reported) == [OwnerKey("LLMService", "ns", "other"), TINY]
     assert cache.owned_by(TINY, SERVICES) == []
 
 
-def test_nobody_is_told_of_our_own_write(cache: Cache, told: list[OwnerKey]) -> None:
+def test_nobody_is_told_of_our_own_write(cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(1))
-    del told[:]
+    del reported[:]
     with cache.writing(SERVICES, Key("ns", "front")) as take:
         cache.put(SERVICES, service(2))  # the watch is quicker than the answer
         take(service(2), False)
     with cache.writing(SERVICES, Key("ns", "front")) as take:
         take(service(3), False)
     cache.put(SERVICES, service(3))  # the watch is slower
-    assert told == []
+    assert reported == []
 
 
 def test_who_follows_is_told_of_our_own_writes_alone(cache: Cache) -> None:
-    heard: list[OwnerKey] = []
-    cache.follow(lambda _resource, key: heard.append(key))
+    received: list[OwnerKey] = []
+    cache.follow(lambda _resource, key: received.append(key))
     cache.put(SERVICES, service(1))
-    assert heard == []
+    assert received == []
     with cache.writing(SERVICES, Key("ns", "front")) as take:
         take(service(2), False)
-    assert heard == [TINY]
+    assert received == [TINY]
 
 
 @pytest.mark.parametrize("case", ["after", "before", "unanswered", "deleted"])
 def test_somebody_elses_change_during_our_write_is_told(
-    case: str, cache: Cache, told: list[OwnerKey]
+    case: str, cache: Cache, reported: list[OwnerKey]
 ) -> None:
     cache.put(SERVICES, service(1))
-    del told[:]
+    del reported[:]
     with cache.writing(SERVICES, Key("ns", "front")) as take:
         if case == "after":
             take(service(2), False)
@@ -170,7 +170,7 @@ def test_somebody_elses_change_during_our_write_is_told(
         else:
             take(service(2), False)
             cache.drop(SERVICES, service(3))
-    assert told == [TINY]
+    assert reported == [TINY]
 
 
 def test_what_is_kept_is_small_and_whole(cache: Cache) -> None:
@@ -183,7 +183,7 @@ def test_what_is_kept_is_small_and_whole(cache: Cache) -> None:
     assert "managedFields" not in found["metadata"]
 
 
-def test_a_nodes_heartbeat_is_no_change(cache: Cache, told: list[OwnerKey]) -> None:
+def test_a_nodes_heartbeat_is_no_change(cache: Cache, reported: list[OwnerKey]) -> None:
     def node(version: int, beat: str, gpus: str = "8") -> dict[str, Any]:
         status = {"allocatable": {"nvidia.com/gpu": gpus}, "conditions": [{"lastHeartbeatTime": beat}]}
         return {"metadata": {"name": "n", "uid": "1", "resourceVersion": str(version)}, "status": status}
@@ -193,16 +193,16 @@ def test_a_nodes_heartbeat_is_no_change(cache: Cache, told: list[OwnerKey]) -> N
     assert not cache.put(NODES, node(2, "later"))
     assert cache.changes(NODES) == changes
     assert cache.put(NODES, node(3, "later", gpus="4"))
-    assert told == [OwnerKey("Node", "", "n")] * 2
+    assert reported == [OwnerKey("Node", "", "n")] * 2
 
 
 @pytest.mark.parametrize("resource", [LLM_SERVICES, SERVICES])
-def test_forgetting(resource: Resource, cache: Cache, told: list[OwnerKey]) -> None:
+def test_forgetting(resource: Resource, cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(resource, service(1, name="tiny"))
     assert cache.forget(resource, TINY.key)
     assert not cache.forget(resource, TINY.key)
     assert cache.keys(resource) == []
-    assert told == [TINY, TINY]
+    assert reported == [TINY, TINY]
 
 
 def test_a_namespace_is_asked_about_without_the_others(cache: Cache) -> None:

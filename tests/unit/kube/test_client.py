@@ -29,7 +29,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "named", "wanted"),
+    ("environment", "named", "desired"),
     [
         ({}, None, None),
         ({"HTTPS_PROXY": "http://proxy:3128"}, None, "http://proxy:3128"),
@@ -39,14 +39,14 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 async def test_the_proxy(
-    environment: dict[str, str], named: str | None, wanted: str | None, monkeypatch: pytest.MonkeyPatch
+    environment: dict[str, str], named: str | None, desired: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     configuration = Configuration(host=SERVER, proxy=named)
     api = Api(configuration)
     try:
-        assert configuration.proxy == wanted
+        assert configuration.proxy == desired
     finally:
         await api.close()
 

@@ -20,7 +20,7 @@ class ApiServer:
     """Fake API server with one ConfigMap or none."""
 
     def __init__(self, **data: str) -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.watching = 0
         self.refusal: ApiError | None = None
         self._version = 1
@@ -28,7 +28,7 @@ class ApiServer:
         self._now = self._written(data) if data else None
 
     async def request(self, verb: str, resource: Any, path: str, **more: Any) -> dict[str, Any]:
-        self.asked.append(f"{path}?{more['query']['fieldSelector']}")
+        self.requested.append(f"{path}?{more['query']['fieldSelector']}")
         await asyncio.sleep(0)
         if self.refusal is not None:
             raise self.refusal
@@ -68,8 +68,8 @@ class Asker:
     """Fake owner that requests contents, and records notifications of changes."""
 
     def __init__(self, server: ApiServer) -> None:
-        self._told: dict[Key, asyncio.Event] = {ONE: asyncio.Event(), TWO: asyncio.Event()}
-        self.watch = ConfigMapWatch(cast("Api", server), lambda owner: self._told[owner].set())
+        self._reported: dict[Key, asyncio.Event] = {ONE: asyncio.Event(), TWO: asyncio.Event()}
+        self.watch = ConfigMapWatch(cast("Api", server), lambda owner: self._reported[owner].set())
 
     def content(self, owner: Key = ONE, name: str | None = "code") -> Content | None:
         """Return the currently known content."""
@@ -78,9 +78,9 @@ class Asker:
     async def after(self, owner: Key = ONE) -> Content | None:
         """Return the known content after the owner's next notification."""
         async with asyncio.timeout(5):
-            await self._told[owner].wait()
+            await self._reported[owner].wait()
         await asyncio.sleep(0.01)  # further effects of the same change
-        self._told[owner].clear()
+        self._reported[owner].clear()
         return self.content(owner)
 
 
@@ -122,7 +122,7 @@ async def test_one_watch_for_all_who_need_it_and_none_for_nobody() -> None:
     for owner in (ONE, TWO):
         asker.content(owner)
     await asker.after()
-    assert server.asked == ["/api/v1/namespaces/ns/configmaps?metadata.name=code"]
+    assert server.requested == ["/api/v1/namespaces/ns/configmaps?metadata.name=code"]
     server.write(a="2")
     await asker.after(TWO)
     asker.watch.forget(ONE)

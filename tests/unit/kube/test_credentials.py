@@ -23,8 +23,8 @@ def read(folder: Path, **more: str) -> InCluster:
 async def test_it_is_read(folder: Path) -> None:
     found = read(folder)
     assert (found.host, found.ssl_ca_cert) == ("https://10.0.0.1:443", str(folder / "ca.crt"))
-    wanted = {"BearerToken": {"key": "authorization", "value": "Bearer first"}}
-    assert await found.auth_settings() == wanted
+    desired = {"BearerToken": {"key": "authorization", "value": "Bearer first"}}
+    assert await found.auth_settings() == desired
     assert "first" not in repr(found)
 
 

@@ -24,10 +24,10 @@ def test_what_a_proxy_says() -> None:
 def test_a_wrong_type_is_a_refusal_and_reads_the_same_each_time() -> None:
     head = "failed to create typed patch object (ns/x; ray.io/v1, Kind=RayService): errors:"
     one, two = "  .spec.a: expected map", "  .spec.b: expected string"
-    said = [
+    message = [
         from_response(500, json.dumps({"message": "\n".join(lines)}).encode(), None)
         for lines in ([head, one, two], [head, two, one])
     ]
-    assert said[0].message == said[1].message == f"{head} {one.strip()} {two.strip()}"
-    assert said[0].refused
+    assert message[0].message == message[1].message == f"{head} {one.strip()} {two.strip()}"
+    assert message[0].refused
     assert not from_response(500, b'{"message": "etcdserver: request timed out"}', None).refused

@@ -35,13 +35,13 @@ class ApiServer:
     """Fake that answers lists and watches with preset answers in order, and records the requests."""
 
     def __init__(self, *answers: Answer) -> None:
-        self.asked: list[dict[str, str]] = []
+        self.requested: list[dict[str, str]] = []
         self._answers = list(answers)
         self.done = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Return the next answer; if none is left, hang."""
-        self.asked.append(dict(request.query))
+        self.requested.append(dict(request.query))
         if not self._answers:
             self.done.set()
             await asyncio.sleep(60)
@@ -132,7 +132,7 @@ async def test_pages_then_watch_from_the_lists_version() -> None:
         await asyncio.wait_for(server.done.wait(), 10)
         assert reflector.synced.is_set()
         assert known(cache) == ["a", "b"]
-    first, second, watch = server.asked
+    first, second, watch = server.requested
     assert first["labelSelector"] == second["labelSelector"] == watch["labelSelector"] == "a=b"
     assert second["continue"] == "next"
     assert (watch["watch"], watch["resourceVersion"], watch["allowWatchBookmarks"]) == ("true", "20", "true")
@@ -150,7 +150,7 @@ async def test_events_and_bookmarks_move_on() -> None:
     async with reflecting(server) as (_, cache, _task):
         await asyncio.wait_for(server.done.wait(), 10)
         assert known(cache) == ["b"]
-    assert server.asked[-1]["resourceVersion"] == "99"
+    assert server.requested[-1]["resourceVersion"] == "99"
 
 
 async def test_a_broken_connection_is_taken_up_where_it_broke() -> None:
@@ -158,17 +158,17 @@ async def test_a_broken_connection_is_taken_up_where_it_broke() -> None:
     async with reflecting(server) as (_, cache, _task):
         await asyncio.wait_for(server.done.wait(), 10)
         assert known(cache) == ["a"]
-    assert server.asked[-1]["resourceVersion"] == "15"
+    assert server.requested[-1]["resourceVersion"] == "15"
 
 
-@pytest.mark.parametrize("told", [events(EXPIRED), refusal(410)])
-async def test_a_version_too_old_means_a_new_list(told: Answer) -> None:
+@pytest.mark.parametrize("reported", [events(EXPIRED), refusal(410)])
+async def test_a_version_too_old_means_a_new_list(reported: Answer) -> None:
     again = page(item("b", 30), version="40")
-    server = ApiServer(page(item("a", 1)), told, again)
+    server = ApiServer(page(item("a", 1)), reported, again)
     async with reflecting(server) as (_, cache, _task):
         await asyncio.wait_for(server.done.wait(), 10)
         assert known(cache) == ["b"], "a was deleted when nobody watched"
-    assert server.asked[-1]["resourceVersion"] == "40"
+    assert server.requested[-1]["resourceVersion"] == "40"
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -229,7 +229,7 @@ async def test_dead_watch_is_given_up_in_bounded_time(monkeypatch: pytest.Monkey
     server = ApiServer(page(item("a", 1)), silence())
     async with reflecting(server):
         await asyncio.wait_for(server.done.wait(), 10)
-    assert [asked.get("resourceVersion") for asked in server.asked] == [None, "10", "10"]
+    assert [requested.get("resourceVersion") for requested in server.requested] == [None, "10", "10"]
 
 
 async def test_watch_that_does_not_begin_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ async def test_watch_that_does_not_begin_is_given_up(monkeypatch: pytest.MonkeyP
     server = ApiServer(page(item("a", 1)), silence(started=False))
     async with reflecting(server):
         await asyncio.wait_for(server.done.wait(), 10)
-    assert [asked.get("resourceVersion") for asked in server.asked] == [None, "10", "10"]
+    assert [requested.get("resourceVersion") for requested in server.requested] == [None, "10", "10"]
 
 
 async def test_quiet_watch_ends_without_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,7 +247,7 @@ async def test_quiet_watch_ends_without_a_warning(monkeypatch: pytest.MonkeyPatc
         async with reflecting(server):
             await asyncio.wait_for(server.done.wait(), 10)
     assert logs == []
-    assert [asked.get("resourceVersion") for asked in server.asked] == [None, "10", "10"]
+    assert [requested.get("resourceVersion") for requested in server.requested] == [None, "10", "10"]
 
 
 async def test_quiet_watch_ends_before_it_counts_as_dead() -> None:

@@ -31,7 +31,7 @@ def batch(**spec: Any) -> LLMBatch:
     return LLMBatch.from_manifest(manifest(**spec))
 
 
-def seen(whole: Any, **more: Any) -> Observed:
+def observe(whole: Any, **more: Any) -> Observed:
     """Return the observation of a batch."""
     found, problems = read(whole)
     return Observed(whole, found, problems, kuberay_installed=True, now=NOW, **more)

@@ -17,7 +17,7 @@ from daybreak.kinds.llmbatch.status.report import events, report
 from daybreak.manifests.keys import Key
 from daybreak.scheduling.claim import Claim, Turn
 from tests import installed
-from tests.unit.llmbatch.batches import NOW, manifest, seen
+from tests.unit.llmbatch.batches import NOW, manifest, observe
 
 GPU_MODEL = {"name": "big", "source": "hf://o/big"}
 RUNNING = Progress("Running", final=False, total=100, done=40)
@@ -25,7 +25,7 @@ RUNNING = Progress("Running", final=False, total=100, done=40)
 
 def pod(*, placed: bool) -> dict[str, Any]:
     """Return a worker pod with one GPU."""
-    said = {"type": "PodScheduled", "status": str(placed), "lastTransitionTime": "2026-01-02T03:04:00Z"}
+    message = {"type": "PodScheduled", "status": str(placed), "lastTransitionTime": "2026-01-02T03:04:00Z"}
     return {
         "metadata": {
             "name": "w",
@@ -41,7 +41,7 @@ def pod(*, placed: bool) -> dict[str, Any]:
         },
         "status": {
             "phase": "Running" if placed else "Pending",
-            "conditions": [said if placed else said | {"reason": "Unschedulable"}],
+            "conditions": [message if placed else message | {"reason": "Unschedulable"}],
         },
     }
 
@@ -54,7 +54,7 @@ def job(seconds: float = 300) -> dict[str, Any]:
 
 def claim(status: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, **more: Any) -> Claim:
     """Return the only claim of a batch."""
-    [found] = claims(seen(manifest(status=status, **{"model": GPU_MODEL} | (spec or {})), **more), None)
+    [found] = claims(observe(manifest(status=status, **{"model": GPU_MODEL} | (spec or {})), **more), None)
     return found
 
 
@@ -85,7 +85,7 @@ def test_one_without_accelerators_holds_cores() -> None:
     worker = pod(placed=True)
     worker["spec"]["containers"] = [{"name": "ray-worker", "resources": {"requests": {"cpu": "2"}}}]
     worker["metadata"]["labels"][names.RAY_GROUP_LABEL] = names.worker_group("tiny")
-    [found] = claims(seen(manifest(), job=job(300), pods=(worker,), progress=RUNNING), None)
+    [found] = claims(observe(manifest(), job=job(300), pods=(worker,), progress=RUNNING), None)
     assert (found.resource, found.devices, found.holds, found.held) == ("cpu", 0, {"n": 1}, 0)
     assert found.gives == {"n": {"cpu": 2}}
     assert found.yields_at == NOW - timedelta(seconds=240)
@@ -100,12 +100,12 @@ def test_one_without_accelerators_holds_cores() -> None:
     ],
 )
 def test_others_take_no_part(whole: Any) -> None:
-    assert claims(seen(whole), None) == ()
+    assert claims(observe(whole), None) == ()
 
 
 def turned(status: dict[str, Any] | None = None, turn: Turn | None = None) -> Observed:
     """Return a running batch at this position in the accelerator queue; first by default."""
-    return seen(manifest(status=status, model=GPU_MODEL), job=job(), progress=RUNNING, turn=turn or Turn())
+    return observe(manifest(status=status, model=GPU_MODEL), job=job(), progress=RUNNING, turn=turn or Turn())
 
 
 def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
@@ -114,8 +114,8 @@ def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
     status = report(what, decision)
     assert (decision.apply, decision.running, status.queued_behind) == (True, False, ["team/chat"])
     assert status.phase is BatchPhase.PENDING
-    [told] = events(LLMBatchStatus(), status)
-    assert told.reason == BatchReason.WAITING_FOR_ACCELERATORS
+    [reported] = events(LLMBatchStatus(), status)
+    assert reported.reason == BatchReason.WAITING_FOR_ACCELERATORS
     kept = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     # An unchanged position emits no event, and the batch runs when no workload is ahead of it.
     again = turned(kept, Turn(after=("team/chat",)))

@@ -18,7 +18,7 @@ from daybreak.kinds.llmbatch.observe.progress_reports import read
 from daybreak.kinds.llmbatch.status.report import events, report
 from daybreak.ray.views.ray_pods import HEAD
 from daybreak_runtime.batch import __main__ as runtime
-from tests.unit.llmbatch.batches import NOW, batch, manifest, seen
+from tests.unit.llmbatch.batches import NOW, batch, manifest, observe
 
 RUNNING = Progress("Running", final=False, total=100, done=40, failed=2, rows_per_second=6.0)
 DONE = Progress("Succeeded", final=True, total=100, done=100, failed=2)
@@ -34,7 +34,7 @@ def job(deployment: str = "Running", status: str = "RUNNING", **more: Any) -> di
     }
 
 
-def said(what: Observed) -> tuple[Decision, LLMBatchStatus]:
+def read_message(what: Observed) -> tuple[Decision, LLMBatchStatus]:
     """Return the decision and the status."""
     decision = decide(what)
     return decision, report(what, decision)
@@ -45,13 +45,13 @@ def conditions(status: LLMBatchStatus) -> dict[str, tuple[str, str]]:
 
 
 def test_one_that_is_new_gets_its_objects() -> None:
-    decision, status = said(seen(manifest()))
+    decision, status = read_message(observe(manifest()))
     assert (decision.apply, decision.running, status.phase) == (True, True, BatchPhase.PENDING)
     assert conditions(status)["Reconciling"] == ("True", "Progressing")
 
 
 def test_one_that_runs_tells_how_far_it_is() -> None:
-    _, status = said(seen(manifest(), job=job(), progress=RUNNING))
+    _, status = read_message(observe(manifest(), job=job(), progress=RUNNING))
     assert (status.phase, status.progress) == (BatchPhase.RUNNING, "40/100")
     assert status.rows is not None
     assert (status.rows.total, status.rows.done, status.rows.failed) == (100, 40, 2)
@@ -60,7 +60,7 @@ def test_one_that_runs_tells_how_far_it_is() -> None:
 
 
 def test_its_end_is_kept_whatever_comes_then() -> None:
-    _, ended = said(seen(manifest(), job=job(), progress=DONE))
+    _, ended = read_message(observe(manifest(), job=job(), progress=DONE))
     assert (ended.phase, ended.completion_time) == (BatchPhase.SUCCEEDED, "2026-01-02T03:04:05Z")
     assert conditions(ended) == {
         "Complete": ("True", "Finished"),
@@ -70,13 +70,13 @@ def test_its_end_is_kept_whatever_comes_then() -> None:
     }
     kept = ended.model_dump(mode="json", by_alias=True, exclude_none=True)
     for later in (None, job("Failed", "FAILED")):
-        decision, status = said(seen(manifest(status=kept, suspend=True), job=later))
+        decision, status = read_message(observe(manifest(status=kept, suspend=True), job=later))
         assert not decision.apply
         assert status == ended
 
 
 def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
-    decision, status = said(seen(manifest(), job=job(), progress=MISSING))
+    decision, status = read_message(observe(manifest(), job=job(), progress=MISSING))
     assert (decision.apply, status.phase) == (False, BatchPhase.FAILED)
     assert conditions(status)["Failed"] == ("True", "InputNotFound")
     assert conditions(status)["Stalled"] == ("True", "InputNotFound")
@@ -93,7 +93,7 @@ def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
     ],
 )
 def test_an_end_that_only_kuberay_tells(found: dict[str, Any], phase: JobPhase, reason: BatchReason) -> None:
-    decision, _ = said(seen(manifest(), job=found))
+    decision, _ = read_message(observe(manifest(), job=found))
     assert decision.verdict is not None
     assert (decision.verdict.phase, decision.verdict.reason) == (phase, reason)
 
@@ -104,7 +104,7 @@ ALL_FAILED = Progress(
 
 
 def test_one_of_which_every_row_failed_has_not_succeeded() -> None:
-    _, status = said(seen(manifest(), job=job(), progress=ALL_FAILED))
+    _, status = read_message(observe(manifest(), job=job(), progress=ALL_FAILED))
     assert status.phase is BatchPhase.FAILED
     assert conditions(status)["Complete"][0] == "False"
     assert conditions(status)["Failed"] == ("True", "TooManyErrors")
@@ -115,12 +115,12 @@ def test_one_of_which_every_row_failed_has_not_succeeded() -> None:
 @pytest.mark.parametrize("failed", [0, 99])
 def test_one_with_an_answered_row_has_succeeded(failed: int) -> None:
     done = Progress("Succeeded", final=True, total=100, done=100, failed=failed)
-    assert said(seen(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
+    assert read_message(observe(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
 
 
 def test_one_without_rows_has_succeeded() -> None:
     done = Progress("Succeeded", final=True)
-    assert said(seen(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
+    assert read_message(observe(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
 
 
 @pytest.mark.parametrize("known", ["progress", "status"])
@@ -128,11 +128,11 @@ def test_an_end_that_only_kuberay_tells_has_not_succeeded_if_every_row_failed(kn
     last = Progress("Running", final=False, total=100, done=100, failed=100)
     complete = job("Complete", "SUCCEEDED")
     if known == "progress":
-        found = said(seen(manifest(), job=complete, progress=last))[1]
+        found = read_message(observe(manifest(), job=complete, progress=last))[1]
     else:
-        _, before = said(seen(manifest(), job=job(), progress=last))
+        _, before = read_message(observe(manifest(), job=job(), progress=last))
         kept = before.model_dump(mode="json", by_alias=True, exclude_none=True)
-        found = said(seen(manifest(status=kept), job=complete))[1]
+        found = read_message(observe(manifest(status=kept), job=complete))[1]
     assert (found.phase, conditions(found)["Failed"][1]) == (BatchPhase.FAILED, "TooManyErrors")
 
 
@@ -144,7 +144,7 @@ NOISE = (
 
 def failed_with(message: str) -> tuple[str, str]:
     """Return the reason and the message of a batch after its job failed with a message."""
-    _, status = said(seen(manifest(), job=job("Failed", "FAILED", message=message)))
+    _, status = read_message(observe(manifest(), job=job("Failed", "FAILED", message=message)))
     found = {each.type: each for each in status.conditions}["Failed"]
     return found.reason, found.message
 
@@ -174,8 +174,8 @@ def test_an_own_error_of_another_form_is_none() -> None:
 def test_without_an_own_error_the_programs_lines_go_before_those_of_its_workers() -> None:
     reason, message = failed_with(NOISE + "OSError: killed in its prime\n" + NOISE.split("\n", 1)[1])
     assert (reason, "OSError: killed in its prime" in message) == ("JobFailed", True)
-    assert "whole story" not in message
-    assert "whole story" in failed_with(NOISE)[1]
+    assert "call stack" not in message
+    assert "call stack" in failed_with(NOISE)[1]
 
 
 def test_the_line_of_the_own_error_is_that_of_the_runtime() -> None:
@@ -183,9 +183,9 @@ def test_the_line_of_the_own_error_is_that_of_the_runtime() -> None:
 
 
 def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:
-    _, before = said(seen(manifest(), job=job(), progress=RUNNING))
+    _, before = read_message(observe(manifest(), job=job(), progress=RUNNING))
     kept = before.model_dump(mode="json", by_alias=True, exclude_none=True)
-    decision, status = said(seen(manifest(status=kept, suspend=True), job=job()))
+    decision, status = read_message(observe(manifest(status=kept, suspend=True), job=job()))
     assert (decision.apply, decision.running) == (True, False)
     assert (status.phase, status.progress, status.expected_completion_time) == (
         BatchPhase.SUSPENDED,
@@ -196,30 +196,32 @@ def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:
 
 def test_a_change_of_the_spec_is_told_and_not_carried_out() -> None:
     begun = {"jobHash": job_digest(batch())}
-    decision, status = said(seen(manifest(status=begun, prompt="other"), job=job(), progress=RUNNING))
+    decision, status = read_message(
+        observe(manifest(status=begun, prompt="other"), job=job(), progress=RUNNING)
+    )
     assert not decision.apply
     assert conditions(status)["Stalled"] == ("True", "SpecChanged")
     assert status.job_hash == begun["jobHash"]
     # The operator died before it wrote the status, so the spec change is visible in the job only.
-    decision, _ = said(seen(manifest(prompt="other"), job=job()))
+    decision, _ = read_message(observe(manifest(prompt="other"), job=job()))
     assert not decision.apply
 
 
 def test_one_that_never_began_may_change() -> None:
-    decision, _ = said(seen(manifest(suspend=True)))
+    decision, _ = read_message(observe(manifest(suspend=True)))
     assert decision.job == ""
-    assert decide(seen(manifest(prompt="other"))).apply
+    assert decide(observe(manifest(prompt="other"))).apply
 
 
 def test_a_spec_that_cannot_be_built_stalls() -> None:
     whole = manifest(output={"uri": "pvc://rows/in.jsonl/out"})
-    decision, status = said(seen(whole))
+    decision, status = read_message(observe(whole))
     assert not decision.apply
     assert conditions(status)["Stalled"] == ("True", "InvalidSpec")
 
 
 def test_without_kuberay_it_stalls_and_goes_on_by_itself() -> None:
-    found = seen(manifest())
+    found = observe(manifest())
     decision = decide(Observed(found.manifest, found.subject, (), kuberay_installed=False, now=NOW))
     assert decision.verdict is not None
     assert decision.verdict.reason is BatchReason.KUBERAY_NOT_INSTALLED
@@ -227,7 +229,7 @@ def test_without_kuberay_it_stalls_and_goes_on_by_itself() -> None:
 
 
 def test_kueues_turn_is_waited_for() -> None:
-    decision = decide(seen(manifest(), job={**job(""), "spec": {"suspend": True}}))
+    decision = decide(observe(manifest(), job={**job(""), "spec": {"suspend": True}}))
     assert decision.verdict is not None
     assert decision.verdict.reason is BatchReason.QUEUED
 
@@ -243,16 +245,16 @@ def test_what_it_has_cost() -> None:
         "status": {"phase": "Running"},
     }
     before = {"accelerators": 2, "acceleratorSeconds": 10.0, "acceleratorSecondsTime": "2026-01-02T03:03:35Z"}
-    _, status = said(seen(manifest(model=model, status=before), job=job(), pods=(pod,)))
+    _, status = read_message(observe(manifest(model=model, status=before), job=job(), pods=(pod,)))
     assert (status.accelerators, status.accelerator_seconds) == (2, 70.0)
-    _, status = said(seen(manifest(model=model, status=before), job=job()))
+    _, status = read_message(observe(manifest(model=model, status=before), job=job()))
     assert (status.accelerators, status.accelerator_seconds) == (0, 70.0)
 
 
 def test_events_tell_what_has_turned() -> None:
     nothing = LLMBatchStatus()
-    _, running = said(seen(manifest(), job=job(), progress=RUNNING))
-    _, failed = said(seen(manifest(), job=job(), progress=MISSING))
+    _, running = read_message(observe(manifest(), job=job(), progress=RUNNING))
+    _, failed = read_message(observe(manifest(), job=job(), progress=MISSING))
     assert [(each.warning, each.reason) for each in events(nothing, running)] == [(False, "Running")]
     assert events(running, running) == []
     assert [(each.warning, each.reason) for each in events(running, failed)] == [(True, "InputNotFound")]
@@ -278,21 +280,21 @@ def test_only_a_head_that_runs_is_asked() -> None:
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     }
-    found = running_job("u-1", [pod], heard=True, role=HEAD)
+    found = running_job("u-1", [pod], received=True, role=HEAD)
     assert found is not None
-    assert (found.address, found.heard) == ("10.0.0.7", True)
+    assert (found.address, found.received) == ("10.0.0.7", True)
     pod["metadata"]["deletionTimestamp"] = str(NOW + timedelta(0))
-    assert running_job("u-1", [pod], heard=False, role=HEAD) is None
+    assert running_job("u-1", [pod], received=False, role=HEAD) is None
 
 
 def test_rejected_ray_pods_are_quoted_with_the_field() -> None:
     message = 'pods "night-head" is forbidden: failed quota: team: must specify limits.cpu for: ray-head'
     condition = {"type": "ReplicaFailure", "status": "True", "message": message}
     cluster = {"metadata": {"name": "night-aaaaa"}, "status": {"conditions": [condition]}}
-    what = seen(
+    what = observe(
         manifest(), job=job("Initializing", "", rayClusterName="night-aaaaa"), ray_clusters=(cluster,)
     )
-    _, status = said(what)
+    _, status = read_message(what)
     assert conditions(status)["Stalled"] == ("True", "PodFailed")
     [stalled] = [each.message for each in status.conditions if each.type == "Stalled"]
     assert message in stalled
@@ -313,9 +315,9 @@ def test_pod_without_a_node_has_not_failed(message: str, stalled: str, reason: s
         "spec": {},
         "status": {"phase": "Pending", "conditions": [condition]},
     }
-    _, status = said(seen(manifest(), job=job("Initializing", ""), pods=(pod,)))
+    _, status = read_message(observe(manifest(), job=job("Initializing", ""), pods=(pod,)))
     assert status.phase == "Starting"
     assert conditions(status)["Stalled"][0] == stalled
-    told = conditions(status)["Stalled" if stalled == "True" else "Reconciling"]
-    assert told == ("True", reason)
+    reported = conditions(status)["Stalled" if stalled == "True" else "Reconciling"]
+    assert reported == ("True", reason)
     assert any(message in each.message for each in status.conditions)

@@ -16,19 +16,19 @@ from tests.unit.llmbatch.batches import MODEL, batch, manifest
 PLATFORM = installed.platform()
 
 
-def told(wanted: dict[str, Any]) -> Order:
-    [container] = wanted["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
+def read_report(desired: dict[str, Any]) -> Order:
+    [container] = desired["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]["containers"]
     [variable] = [each for each in container["env"] if each["name"] == "DAYBREAK_BATCH"]
     return Order.read(json.loads(variable["value"]))
 
 
-def head(wanted: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = wanted["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
+def head(desired: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = desired["spec"]["rayClusterSpec"]["headGroupSpec"]["template"]["spec"]
     return found
 
 
 def test_the_job_reads_what_the_operator_writes() -> None:
-    order = told(ray_job(batch(samplingParams={"max_tokens": 3}, maxFailedRows=4), PLATFORM))
+    order = read_report(ray_job(batch(samplingParams={"max_tokens": 3}, maxFailedRows=4), PLATFORM))
     directory = volume_names.rows_directory("rows")
     assert order.input.uri == f"file://{directory}/in.jsonl"
     assert order.output.uri == f"file://{directory}/out"
@@ -42,23 +42,23 @@ def test_the_job_reads_what_the_operator_writes() -> None:
 
 
 def test_a_claim_is_mounted_once_and_only_in_the_head() -> None:
-    wanted = ray_job(batch(), PLATFORM)
-    claims = [each for each in head(wanted)["volumes"] if "persistentVolumeClaim" in each]
+    expected = ray_job(batch(), PLATFORM)
+    claims = [each for each in head(expected)["volumes"] if "persistentVolumeClaim" in each]
     assert [each["persistentVolumeClaim"]["claimName"] for each in claims] == ["rows"]
-    [group] = wanted["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    [group] = expected["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert not [each for each in group["template"]["spec"]["volumes"] if "persistentVolumeClaim" in each]
 
 
 def test_buckets_need_no_volume() -> None:
-    wanted = ray_job(batch(input={"uri": "s3://b/in"}, output={"uri": "gs://b/out"}), PLATFORM)
-    assert not [each for each in head(wanted)["volumes"] if "persistentVolumeClaim" in each]
-    assert (told(wanted).input.uri, told(wanted).output.uri) == ("s3://b/in", "gs://b/out")
+    expected = ray_job(batch(input={"uri": "s3://b/in"}, output={"uri": "gs://b/out"}), PLATFORM)
+    assert not [each for each in head(expected)["volumes"] if "persistentVolumeClaim" in each]
+    assert (read_report(expected).input.uri, read_report(expected).output.uri) == ("s3://b/in", "gs://b/out")
 
 
 def test_the_engines_slots_are_those_of_its_arguments() -> None:
     model = MODEL | {"engine": {"args": {"max_num_seqs": 7}}}
     for written, slots in ((model, 7), (MODEL, 256), (MODEL | {"accelerator": {}}, 1024)):
-        order = told(ray_job(batch(model=written), PLATFORM))
+        order = read_report(ray_job(batch(model=written), PLATFORM))
         assert order.engines is not None
         assert order.engines.max_num_seqs == slots
 
@@ -69,7 +69,7 @@ def test_replicas_are_fixed_or_move() -> None:
     assert "enableInTreeAutoscaling" not in fixed
     moving = ray_job(batch(model=MODEL | {"replicas": {"min": 1, "max": 4}}), PLATFORM)
     assert moving["spec"]["rayClusterSpec"]["enableInTreeAutoscaling"] is True
-    order = told(moving)
+    order = read_report(moving)
     assert order.engines is not None
     assert order.engines.replicas == (1, 4)
 
@@ -82,12 +82,14 @@ def test_what_runs_beside_the_engine_does_not_take_its_place() -> None:
 
 def test_a_service_needs_no_workers_and_its_key_stays_a_reference() -> None:
     key = {"secretKeyRef": {"name": "keys", "key": "batch"}}
-    wanted = ray_job(batch(model=None, serviceRef={"name": "chat", "apiKey": key}), PLATFORM)
-    assert wanted["spec"]["rayClusterSpec"]["workerGroupSpecs"] == []
-    order = told(wanted)
+    expected = ray_job(batch(model=None, serviceRef={"name": "chat", "apiKey": key}), PLATFORM)
+    assert expected["spec"]["rayClusterSpec"]["workerGroupSpecs"] == []
+    order = read_report(expected)
     assert order.service is not None
     assert (order.service.url, order.service.model) == ("http://chat.team.svc/v1", "chat")
-    [variable] = [each for each in head(wanted)["containers"][0]["env"] if each["name"] == order.service.key]
+    [variable] = [
+        each for each in head(expected)["containers"][0]["env"] if each["name"] == order.service.key
+    ]
     assert variable["valueFrom"]["secretKeyRef"]["name"] == "keys"
 
 
@@ -100,7 +102,7 @@ def test_a_service_needs_no_workers_and_its_key_stays_a_reference() -> None:
     ],
 )
 def test_a_route_is_asked_at_the_namespaces_address(reference: dict[str, Any], url: str, model: str) -> None:
-    order = told(ray_job(batch(model=None, serviceRef=reference), PLATFORM))
+    order = read_report(ray_job(batch(model=None, serviceRef=reference), PLATFORM))
     assert order.service is not None
     assert (order.service.url, order.service.model) == (url, model)
 
@@ -108,12 +110,12 @@ def test_a_route_is_asked_at_the_namespaces_address(reference: dict[str, Any], u
 def test_kueue_gets_its_label_and_a_fixed_number_of_pods() -> None:
     moving = MODEL | {"replicas": {"min": 1, "max": 4}}
     queued = LLMBatch.from_manifest(manifest(labels={QUEUE_LABEL: "gpus"}, model=moving))
-    wanted = ray_job(queued, PLATFORM)
-    assert wanted["metadata"]["labels"][QUEUE_LABEL] == "gpus"
-    assert "suspend" not in wanted["spec"]
-    [group] = wanted["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    expected = ray_job(queued, PLATFORM)
+    assert expected["metadata"]["labels"][QUEUE_LABEL] == "gpus"
+    assert "suspend" not in expected["spec"]
+    [group] = expected["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert group["replicas"] == group["minReplicas"] == group["maxReplicas"] == 4
-    assert "enableInTreeAutoscaling" not in wanted["spec"]["rayClusterSpec"]
+    assert "enableInTreeAutoscaling" not in expected["spec"]["rayClusterSpec"]
 
 
 def test_the_form_of_the_job_is_one_that_may_be_queued() -> None:

@@ -10,7 +10,7 @@ from daybreak.kinds.llmbatch.decide.decision import decide
 from daybreak.kinds.llmbatch.objects.ray_job import job_digest
 from daybreak.kinds.llmbatch.observe.observed import Observed, Progress
 from daybreak.kinds.llmbatch.status.report import events, report
-from tests.unit.llmbatch.batches import batch, manifest, seen
+from tests.unit.llmbatch.batches import batch, manifest, observe
 
 THROUGH: dict[str, Any] = {"model": None, "serviceRef": {"name": "chat"}}
 RUNNING = Progress("Running", final=False, total=100, done=40)
@@ -27,16 +27,16 @@ def referred(found: dict[str, Any] | None, *others: str) -> Referred:
     return Referred("LLMService", "chat", found, others)
 
 
-def told(at: Observed) -> tuple[str, str]:
+def read_report(at: Observed) -> tuple[str, str]:
     """Return the reason and message of `Stalled`, or of `Reconciling` if the batch does not stall."""
     found = {each.type: each for each in report(at, decide(at)).conditions}
-    said = found["Stalled"] if found["Stalled"].status == "True" else found["Reconciling"]
-    return said.reason, said.message
+    reply = found["Stalled"] if found["Stalled"].status == "True" else found["Reconciling"]
+    return reply.reason, reply.message
 
 
 def through(found: Referred, **more: Any) -> Observed:
     """Return the observation of a batch that uses a service."""
-    return seen(
+    return observe(
         manifest(**(THROUGH | more.pop("spec", {})), status=more.pop("status", None)), service=found, **more
     )
 
@@ -64,7 +64,7 @@ def through(found: Referred, **more: Any) -> Observed:
 def test_what_is_not_there_is_told_with_what_is(found: Referred, spec: dict[str, Any], words: str) -> None:
     at = through(found, spec=spec)
     decision = decide(at)
-    reason, message = told(at)
+    reason, message = read_report(at)
     assert (reason, decision.running, decision.job) == ("ServiceNotFound", False, "")
     assert words in message
     assert message.endswith("The batch continues automatically when it is available")
@@ -131,7 +131,7 @@ def of_kind(kind: str, found: dict[str, Any] | None, model: str | None = None, *
 )
 def test_what_a_route_or_a_model_server_does_not_answer_to(at: Observed, words: str) -> None:
     assert not decide(at).running
-    reason, message = told(at)
+    reason, message = read_report(at)
     assert reason == "ServiceNotFound"
     assert words in message
 
@@ -150,7 +150,7 @@ def test_a_route_or_a_model_server_is_asked(at: Observed) -> None:
 
 
 def test_many_names_are_not_all_listed() -> None:
-    _, message = told(through(referred(None, *(f"s{n}" for n in range(30)))))
+    _, message = read_report(through(referred(None, *(f"s{n}" for n in range(30)))))
     assert "s0, s1" in message
     assert "and 22 more" in message
 
@@ -189,14 +189,14 @@ def test_without_resume_the_job_stays_as_nothing_would_be_kept() -> None:
     at = through(referred(None), **running(resume=False))
     decision = decide(at)
     assert (decision.running, report(at, decision).phase) == (True, BatchPhase.RUNNING)
-    assert told(at)[0] == "ServiceNotFound"
-    assert "without resume no results are kept" in told(at)[1]
+    assert read_report(at)[0] == "ServiceNotFound"
+    assert "without resume no results are kept" in read_report(at)[1]
     begun = running(resume=False) | {"status": {}}
     assert decide(through(referred(None), **begun)).running, "not even where the status knows nothing of it"
 
 
 def test_the_end_and_the_wish_of_a_person_come_first() -> None:
     done = Progress("Succeeded", final=True, total=1, done=1)
-    assert told(through(referred(None), **running() | {"progress": done}))[0] == "Finished"
+    assert read_report(through(referred(None), **running() | {"progress": done}))[0] == "Finished"
     suspended = through(referred(None), spec={"suspend": True})
     assert report(suspended, decide(suspended)).phase is BatchPhase.SUSPENDED

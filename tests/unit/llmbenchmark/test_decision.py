@@ -53,7 +53,7 @@ LAST = Progress(
 )
 
 
-def seen(status: dict[str, Any] | None = None, of: dict[str, Any] | None = None, **more: Any) -> Observed:
+def observe(status: dict[str, Any] | None = None, of: dict[str, Any] | None = None, **more: Any) -> Observed:
     whole = manifest(**(of or {})) | ({"status": status} if status else {})
     found, problems = read_manifest(whole)
     return replace(Observed(whole, found, problems, NOW), **more)
@@ -65,16 +65,16 @@ def job(**status: Any) -> dict[str, Any]:
 
 
 def ended(kind: str, reason: str = "", message: str = "") -> dict[str, Any]:
-    said = {"type": kind, "status": "True", "reason": reason, "message": message}
-    return job(conditions=[said])
+    reply = {"type": kind, "status": "True", "reason": reason, "message": message}
+    return job(conditions=[reply])
 
 
 def pod(ready: bool = True, **status: Any) -> dict[str, Any]:
     condition = {"type": "Ready", "status": "True" if ready else "False"}
-    said = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [condition], **status}
+    message = {"phase": "Running", "podIP": "10.0.0.1", "conditions": [condition], **status}
     resources = {"requests": {"nvidia.com/gpu": "2"}}
     spec = {"nodeName": "n", "containers": [{"name": "ray-worker", "resources": resources}]}
-    return {"metadata": {"name": "p"}, "spec": spec, "status": said}
+    return {"metadata": {"name": "p"}, "spec": spec, "status": message}
 
 
 NO_GPU = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
@@ -83,8 +83,8 @@ NO_CLAIM = 'persistentvolumeclaim "weights" not found'
 
 def unplaced(message: str) -> dict[str, Any]:
     """Return a pod without a node, with the scheduler's message."""
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
-    found = pod(phase="Pending", conditions=[said])
+    reply = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    found = pod(phase="Pending", conditions=[reply])
     del found["spec"]["nodeName"]
     return found
 
@@ -100,41 +100,41 @@ def verdict(at: Observed) -> tuple[str, str, bool]:
 
 RUNNING = Progress(state="Running", final=False, now="max_num_seqs 4: 8 clients", steps=(STEP,), best=STEP)
 CASES: list[tuple[str, Observed, tuple[str, str, bool]]] = [
-    ("new", seen(), ("Pending", "Progressing", False)),
-    ("its pod starts", seen(job=job()), ("Starting", "Progressing", False)),
-    ("it measures", seen(job=job(), progress=RUNNING), ("Running", "Running", False)),
-    ("its last word", seen(job=job(), progress=LAST), ("Succeeded", "Finished", False)),
+    ("new", observe(), ("Pending", "Progressing", False)),
+    ("its pod starts", observe(job=job()), ("Starting", "Progressing", False)),
+    ("it measures", observe(job=job(), progress=RUNNING), ("Running", "Running", False)),
+    ("its last word", observe(job=job(), progress=LAST), ("Succeeded", "Finished", False)),
     (
         "no engine",
-        seen(job=job(), progress=Progress("Failed", True, reason="EngineFailed", message="OOM")),
+        observe(job=job(), progress=Progress("Failed", True, reason="EngineFailed", message="OOM")),
         ("Failed", "EngineFailed", True),
     ),
     (
         "a reason that is not known",
-        seen(job=job(), progress=Progress("Failed", True, reason="Odd", message="x")),
+        observe(job=job(), progress=Progress("Failed", True, reason="Odd", message="x")),
         ("Failed", "JobFailed", True),
     ),
-    ("ended unheard", seen(job=ended("Complete")), ("Succeeded", "Finished", False)),
-    ("failed", seen(job=ended("Failed", "BackoffLimitExceeded", "x")), ("Failed", "JobFailed", True)),
-    ("suspended", seen(of={"suspend": True}), ("Suspended", "Suspended", False)),
-    ("invalid", seen(of={"load": {}}), ("Pending", "InvalidSpec", True)),
+    ("ended unheard", observe(job=ended("Complete")), ("Succeeded", "Finished", False)),
+    ("failed", observe(job=ended("Failed", "BackoffLimitExceeded", "x")), ("Failed", "JobFailed", True)),
+    ("suspended", observe(of={"suspend": True}), ("Suspended", "Suspended", False)),
+    ("invalid", observe(of={"load": {}}), ("Pending", "InvalidSpec", True)),
     (
         "unknown argument",
-        seen(of={"sweep": [{"argument": "max_num_seq", "values": [1]}]}),
+        observe(of={"sweep": [{"argument": "max_num_seq", "values": [1]}]}),
         ("Pending", "InvalidSpec", True),
     ),
-    ("no service", seen(of=of_service(), referred=NONE), ("Pending", "ServiceNotFound", True)),
-    ("a service that cannot be read", seen(of=of_service()), ("Pending", "ServiceNotFound", True)),
-    ("foreign", seen(foreign=("Job/tune-benchmark",)), ("Pending", "NameConflict", True)),
-    ("refused", seen(refusal="Job: quota"), ("Pending", "ObjectRejected", True)),
+    ("no service", observe(of=of_service(), referred=NONE), ("Pending", "ServiceNotFound", True)),
+    ("a service that cannot be read", observe(of=of_service()), ("Pending", "ServiceNotFound", True)),
+    ("foreign", observe(foreign=("Job/tune-benchmark",)), ("Pending", "NameConflict", True)),
+    ("refused", observe(refusal="Job: quota"), ("Pending", "ObjectRejected", True)),
     (
         "changed",
-        seen(status={"jobHash": "other"}, job=job(), progress=RUNNING),
+        observe(status={"jobHash": "other"}, job=job(), progress=RUNNING),
         ("Running", "SpecChanged", True),
     ),
     (
         "no image",
-        seen(
+        observe(
             job=job(),
             pods=(
                 pod(
@@ -148,8 +148,8 @@ CASES: list[tuple[str, Observed, tuple[str, str, bool]]] = [
         ),
         ("Starting", "PodFailed", True),
     ),
-    ("a wait for a GPU", seen(job=job(), pods=(unplaced(NO_GPU),)), ("Starting", "Progressing", False)),
-    ("a missing claim", seen(job=job(), pods=(unplaced(NO_CLAIM),)), ("Starting", "PodFailed", True)),
+    ("a wait for a GPU", observe(job=job(), pods=(unplaced(NO_GPU),)), ("Starting", "Progressing", False)),
+    ("a missing claim", observe(job=job(), pods=(unplaced(NO_CLAIM),)), ("Starting", "PodFailed", True)),
 ]
 
 
@@ -159,14 +159,14 @@ def test_how_it_is(at: Observed, expected: tuple[str, str, bool]) -> None:
 
 
 def test_an_end_stays() -> None:
-    at = seen(status={"completionTime": "2026-01-01T00:00:00Z", "phase": "Succeeded"})
+    at = observe(status={"completionTime": "2026-01-01T00:00:00Z", "phase": "Succeeded"})
     decision = decide(at)
     assert (decision.apply, decision.verdict) == (False, None)
     assert report(at, decision).phase == "Succeeded"
 
 
 def test_what_there_is_instead_of_a_service_is_told() -> None:
-    found = decide(seen(of=of_service(), referred=NONE)).verdict
+    found = decide(observe(of=of_service(), referred=NONE)).verdict
     assert found is not None
     assert (
         found.message == "there is no LLMService chat in this namespace; did you mean chart? there is: chart"
@@ -176,14 +176,14 @@ def test_what_there_is_instead_of_a_service_is_told() -> None:
 def test_a_copy_goes_on_when_its_service_goes() -> None:
     of = of_service()
     begun = job_digest(benchmark(**of))
-    at = seen(status={"jobHash": begun}, of=of, job=job(), progress=RUNNING)
+    at = observe(status={"jobHash": begun}, of=of, job=job(), progress=RUNNING)
     assert verdict(at) == ("Running", "Running", False)
     assert not decide(at).apply
-    assert decide(seen(of=of, service=service())).target is not None
+    assert decide(observe(of=of, service=service())).target is not None
 
 
 def test_the_status_has_every_step_the_best_and_its_gain() -> None:
-    at = seen(job=job(), progress=LAST)
+    at = observe(job=job(), progress=LAST)
     found = report(at, decide(at))
     assert found.recommended == {"max_num_seqs": 4}
     assert found.recommendation == "max_num_seqs=4"
@@ -202,20 +202,20 @@ def test_the_status_has_every_step_the_best_and_its_gain() -> None:
 
 
 def test_steps_that_were_told_stay_when_the_job_is_not_heard() -> None:
-    at = seen(job=job(), progress=RUNNING)
+    at = observe(job=job(), progress=RUNNING)
     before = report(at, decide(at)).model_dump(mode="json", by_alias=True, exclude_none=True)
-    later = report(unheard := seen(status=before, job=ended("Failed", "x", "y")), decide(unheard))
+    later = report(unheard := observe(status=before, job=ended("Failed", "x", "y")), decide(unheard))
     assert len(later.steps) == 1
     assert later.phase == "Failed"
 
 
 def test_its_accelerators_cost() -> None:
     of = {"model": {"name": "a", "source": "hf://a/b"}}
-    at = seen(of=of, job=job(), pods=(pod(),))
+    at = observe(of=of, job=job(), pods=(pod(),))
     before = report(at, decide(at))
     assert before.accelerators == 2
     plain = before.model_dump(mode="json", by_alias=True, exclude_none=True)
-    at = seen(status=plain, of=of, job=job(), pods=(pod(),), now=NOW + timedelta(seconds=30))
+    at = observe(status=plain, of=of, job=job(), pods=(pod(),), now=NOW + timedelta(seconds=30))
     assert report(at, decide(at)).accelerator_seconds == 60.0
 
 
@@ -231,15 +231,17 @@ def test_what_a_job_says_is_read_with_care() -> None:
         None,
         ({"settings": {}},),
     )
-    at = seen(job=job(), progress=replace(RUNNING, steps=({"settings": 3}, {"requests": "many"}), best=None))
+    at = observe(
+        job=job(), progress=replace(RUNNING, steps=({"settings": 3}, {"requests": "many"}), best=None)
+    )
     assert all(step.failure for step in report(at, decide(at)).steps)
 
 
 def test_the_pod_that_runs_is_asked() -> None:
-    assert running_job("u", [pod(ready=False)], heard=False) is None
-    found = running_job("u", [pod()], heard=True)
+    assert running_job("u", [pod(ready=False)], received=False) is None
+    found = running_job("u", [pod()], received=True)
     assert found is not None
-    assert (found.address, found.heard) == ("10.0.0.1", True)
+    assert (found.address, found.received) == ("10.0.0.1", True)
 
 
 def test_the_spec_of_the_tests_is_sound() -> None:

@@ -28,7 +28,7 @@ def pod(job: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def told(job: dict[str, Any]) -> Order:
+def read_report(job: dict[str, Any]) -> Order:
     """Return the order as the runtime reads it."""
     [found] = [each for each in pod(job)["containers"][0]["env"] if each["name"] == "DAYBREAK_BENCHMARK"]
     return Order.read(json.loads(found["value"]))
@@ -65,7 +65,7 @@ def test_the_runtime_reads_what_the_operator_orders() -> None:
         "warmupDuration": "500ms",
     }
     objective = {"maximize": "TokensPerSecond", "ttftP99": "2s", "tpotP99": "50ms"}
-    found = told(
+    found = read_report(
         made(
             benchmark(
                 load=load,
@@ -95,7 +95,7 @@ def test_the_runtime_reads_what_the_operator_orders() -> None:
 
 def test_the_claim_of_the_report_is_mounted_where_it_is_written() -> None:
     job = made(benchmark(output={"uri": "pvc://reports/x"}))
-    output = told(job).output or ""
+    output = read_report(job).output or ""
     mounts = [each["mountPath"] for each in pod(job)["containers"][0]["volumeMounts"]]
     assert any(output.removeprefix("file://").startswith(f"{path}/") for path in mounts)
     claims = [each.get("persistentVolumeClaim") for each in pod(job)["volumes"]]
@@ -105,14 +105,16 @@ def test_the_claim_of_the_report_is_mounted_where_it_is_written() -> None:
 def test_recorded_lengths_are_read_from_a_claim_or_a_bucket() -> None:
     table = {"uri": "pvc://reports/day.csv", "promptColumn": "in", "outputColumn": "out", "format": "CSV"}
     job = made(benchmark(load={"clients": [1], "traceFrom": table}, output={"uri": "pvc://reports/x"}))
-    found = told(job).load.recorded_from
+    found = read_report(job).load.recorded_from
     assert found is not None
     assert (found.shown, found.format, found.prompt_column) == ("pvc://reports/day.csv", "CSV", "in")
     [mount] = [
         each for each in pod(job)["containers"][0]["volumeMounts"] if each["mountPath"].startswith("/rows")
     ]
     assert found.uri == f"file://{mount['mountPath']}/day.csv"
-    bucket = told(made(benchmark(load={"clients": [1], "traceFrom": {"uri": "s3://b/day.parquet"}}))).load
+    bucket = read_report(
+        made(benchmark(load={"clients": [1], "traceFrom": {"uri": "s3://b/day.parquet"}}))
+    ).load
     assert bucket.recorded_from is not None
     assert bucket.recorded_from.uri == "s3://b/day.parquet"
 
@@ -127,7 +129,7 @@ def test_recorded_lengths_of_a_config_map_are_a_file_in_the_pod_and_may_be_missi
         ),
     ):
         job = made(one, of)
-        found = told(job).load.recorded_from
+        found = read_report(job).load.recorded_from
         assert found is not None
         assert (found.uri, found.shown) == ("file:///lengths/day.csv", "key day.csv of ConfigMap lengths")
         [volume] = [each for each in pod(job)["volumes"] if "configMap" in each]
@@ -138,14 +140,14 @@ def test_recorded_lengths_of_a_config_map_are_a_file_in_the_pod_and_may_be_missi
 
 def test_a_copy_is_what_the_service_runs_with_accelerators_of_its_own() -> None:
     job = made(benchmark(**of_service()), service())
-    found = told(job)
+    found = read_report(job)
     assert found.engine is not None
     assert (found.engine.source, found.engine.gpus) == ("a/big", 1)
     assert found.engine.args["max_num_seqs"] == 64
     [container] = pod(job)["containers"]
     assert container["image"] == "ray"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    other = told(made(benchmark(**of_service(model="other")), service()))
+    other = read_report(made(benchmark(**of_service(model="other")), service()))
     assert other.engine is not None
     assert other.engine.source == "a/other"
 
@@ -154,7 +156,7 @@ def test_weights_that_the_service_keeps_in_a_claim_are_read_there() -> None:
     job = made(benchmark(**of_service()), service(cache={"size": "1Gi"}, revision="main"))
     claims = [each.get("persistentVolumeClaim") for each in pod(job)["volumes"]]
     assert {"claimName": "chat-big-weights", "readOnly": True} in claims
-    found = told(job)
+    found = read_report(job)
     assert found.engine is not None
     assert found.engine.source.startswith("/models/big/")
     assert "HF_TOKEN" not in {each["name"] for each in pod(job)["containers"][0]["env"]}
@@ -164,7 +166,7 @@ def test_the_service_itself_is_asked_through_its_gateway_by_a_pod_without_accele
     key = {"secretKeyRef": {"name": "keys", "key": "one"}}
     one = benchmark(**of_service(mode="Service", apiKey=key), sweep=None)
     job = made(one, service())
-    found = told(job)
+    found = read_report(job)
     assert found.engine is None
     assert found.service is not None
     assert (found.service.url, found.service.model) == ("http://chat.default.svc/v1", "big")
@@ -179,7 +181,7 @@ _WITH_ADAPTER = service(lora={"adapters": [{"name": "poet", "source": "file:///p
 
 def test_an_adapter_is_asked_at_the_service_itself() -> None:
     one = benchmark(**of_service(mode="Service", model="poet"), sweep=None)
-    found = told(made(one, _WITH_ADAPTER))
+    found = read_report(made(one, _WITH_ADAPTER))
     assert found.service is not None
     assert found.service.model == "poet"
 
@@ -201,7 +203,7 @@ def test_what_cannot_be_measured(reference: dict[str, Any], of: LLMService | Non
 
 def test_weights_of_a_bucket_are_copied_before_the_first_engine() -> None:
     model = {"name": "a", "source": "s3://weights/llama"}
-    found = told(made(benchmark(model=model)))
+    found = read_report(made(benchmark(model=model)))
     assert found.engine is not None
     assert found.engine.bucket == "s3://weights/llama"
     assert found.engine.source.startswith("/var/cache/daybreak/")
@@ -218,7 +220,7 @@ def test_nobody_but_the_operator_gets_in() -> None:
 
 def test_steps_are_bounded_whatever_the_sweep() -> None:
     sweep = [{"argument": "max_num_seqs", "values": list(range(1, 17))}]
-    found = told(made(benchmark(sweep=sweep, load={"clients": list(range(1, 17))})))
+    found = read_report(made(benchmark(sweep=sweep, load={"clients": list(range(1, 17))})))
     assert found.budget.engine_starts == 16
 
 

@@ -26,7 +26,7 @@ OF_SERVICE = of_service() | {"applyMode": "Patch"}
 BEST = {"max_num_seqs": 128}
 
 
-def seen(svc: LLMService | None = None, patch: PatchStatus | None = None, **status: Any) -> SeenPatch:
+def observe(svc: LLMService | None = None, patch: PatchStatus | None = None, **status: Any) -> SeenPatch:
     found = benchmark(**OF_SERVICE)
     svc = svc or service()
     whole = {
@@ -42,7 +42,7 @@ def seen(svc: LLMService | None = None, patch: PatchStatus | None = None, **stat
 
 
 def begun() -> PatchStatus:
-    decision = decide(seen())
+    decision = decide(observe())
     assert decision is not None
     return decision.status
 
@@ -52,7 +52,7 @@ def with_args(generation: int, **args: Any) -> LLMService:
 
 
 def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
-    decision = decide(seen())
+    decision = decide(observe())
     assert decision is not None
     assert not decision.write
     assert (decision.status.state, decision.status.args) == (PatchState.WRITING, BEST)
@@ -73,11 +73,11 @@ def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
 def test_what_is_not_better_or_was_not_swept_or_measured_is_not_written(
     status: dict[str, Any], words: str
 ) -> None:
-    decision = decide(seen(**status))
+    decision = decide(observe(**status))
     assert decision is not None
     assert decision.status.state is PatchState.NOT_WRITTEN
     assert words in (decision.status.message or "")
-    assert decide(seen(patch=decision.status)) is None, "that is the end of it"
+    assert decide(observe(patch=decision.status)) is None, "that is the end of it"
 
 
 SLOW = StepStatus(clients=8, requests=90, failure="p99 of TTFT is 900 ms, above 500 ms")
@@ -85,7 +85,7 @@ FAST = StepStatus(settings=BEST, clients=8, requests=99)
 
 
 def test_a_baseline_that_exceeds_a_limit_is_replaced_though_there_is_no_gain() -> None:
-    decision = decide(seen(gain=None, best=FAST, steps=[SLOW, FAST]))
+    decision = decide(observe(gain=None, best=FAST, steps=[SLOW, FAST]))
     assert decision is not None
     assert (decision.status.state, decision.status.args) == (PatchState.WRITING, BEST)
     assert "p99 of TTFT is 900 ms, above 500 ms" in (decision.status.message or "")
@@ -104,19 +104,19 @@ def test_a_baseline_that_exceeds_a_limit_is_replaced_though_there_is_no_gain() -
 def test_a_baseline_that_was_not_measured_or_keeps_the_limits_stays_without_a_gain(
     status: dict[str, Any],
 ) -> None:
-    decision = decide(seen(**status))
+    decision = decide(observe(**status))
     assert decision is not None
     assert decision.status.state is PatchState.NOT_WRITTEN
 
 
 def test_a_service_that_was_changed_meanwhile_is_left_alone() -> None:
-    decision = decide(seen(with_args(2, max_num_seqs=64, max_model_len=512)))
+    decision = decide(observe(with_args(2, max_num_seqs=64, max_model_len=512)))
     assert decision is not None
     assert decision.status.state is PatchState.NOT_WRITTEN
 
 
 def test_replicas_of_the_service_are_no_change_of_what_was_measured() -> None:
-    decision = decide(seen(service(replicas={"min": 3})))
+    decision = decide(observe(service(replicas={"min": 3})))
     assert decision is not None
     assert decision.status.state is PatchState.WRITING
 
@@ -129,23 +129,23 @@ def test_replicas_of_the_service_are_no_change_of_what_was_measured() -> None:
     ],
 )
 def test_without_a_result_nothing_is_said(change: dict[str, Any]) -> None:
-    assert decide(seen(**change)) is None
+    assert decide(observe(**change)) is None
 
 
 def test_who_only_wants_a_recommendation_gets_no_more() -> None:
-    plain = replace(seen(), benchmark=benchmark(**of_service()))
+    plain = replace(observe(), benchmark=benchmark(**of_service()))
     assert decide(plain) is None
 
 
 def test_what_stands_in_the_status_is_written_once_whoever_dies_in_between() -> None:
-    before = decide(seen(patch=begun()))
+    before = decide(observe(patch=begun()))
     assert before is not None
     assert before.write, "the service is as before: it was not written"
-    after = decide(seen(with_args(2, max_num_seqs=128), patch=begun()))
+    after = decide(observe(with_args(2, max_num_seqs=128), patch=begun()))
     assert after is not None
     assert not after.write, "the service has it: it was written"
     assert (after.status.state, after.status.generation) == (PatchState.ROLLING_OUT, 2)
-    other = decide(seen(with_args(2, max_num_seqs=7), patch=begun()))
+    other = decide(observe(with_args(2, max_num_seqs=7), patch=begun()))
     assert other is not None
     assert (other.write, other.status.state) == (False, PatchState.OVERWRITTEN)
 
@@ -162,7 +162,7 @@ def test_what_stands_in_the_status_is_written_once_whoever_dies_in_between() -> 
 )
 def test_the_services_own_rollout_says_what_came_of_it(phase: RolloutPhase, state: PatchState) -> None:
     rollout = RolloutStatus(phase=phase, current_revision="chat-1", message="it says why")
-    now = seen(with_args(2, max_num_seqs=128), patch=is_written(begun(), 2))
+    now = observe(with_args(2, max_num_seqs=128), patch=is_written(begun(), 2))
     stale = decide(replace(now, observed_generation=1, rollout=rollout))
     assert stale is not None
     assert stale.status.state is PatchState.ROLLING_OUT, "the service has not observed the patch yet"
@@ -173,20 +173,20 @@ def test_the_services_own_rollout_says_what_came_of_it(phase: RolloutPhase, stat
 
 
 def test_what_somebody_else_has_written_since_stays() -> None:
-    decision = decide(seen(with_args(3, max_num_seqs=32), patch=is_written(begun(), 2)))
+    decision = decide(observe(with_args(3, max_num_seqs=32), patch=is_written(begun(), 2)))
     assert decision is not None
     assert (decision.write, decision.status.state) == (False, PatchState.OVERWRITTEN)
-    older = decide(seen(service(), patch=is_written(begun(), 2)))
+    older = decide(observe(service(), patch=is_written(begun(), 2)))
     assert older is not None
     assert older.status.state is PatchState.ROLLING_OUT, "the watch has not brought the write yet"
 
 
 def test_its_condition_stands_beside_the_others_and_each_state_is_told_once() -> None:
     patch = begun()
-    after = report(seen().status, patch, NOW, 1)
+    after = report(observe().status, patch, NOW, 1)
     [condition] = [each for each in after.conditions if each.type == "Applied"]
     assert (condition.status, condition.reason) == ("False", "Writing")
-    assert [each.reason for each in events(seen().status, patch)] == ["Writing"]
+    assert [each.reason for each in events(observe().status, patch)] == ["Writing"]
     assert events(after, patch) == []
     [bad] = events(after, refused(patch, "no right", forbidden=True))
     assert bad.warning

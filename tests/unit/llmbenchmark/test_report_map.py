@@ -15,7 +15,7 @@ from daybreak.kinds.llmbenchmark.observe.progress_reports import REPORT_LIMIT, r
 from daybreak.kinds.llmbenchmark.status.report import report
 from daybreak.platform import Platform
 from daybreak_runtime.benchmark.report import files as runtime
-from tests.unit.llmbenchmark.test_decision import LAST, seen
+from tests.unit.llmbenchmark.test_decision import LAST, observe
 
 PAGE = {"report.html": "<p>"}
 
@@ -24,7 +24,7 @@ def kept(at: Observed) -> dict[str, Any] | None:
     return BenchmarkKind(Platform("ray", "ray-cpu")).keeps(at, decide(at))
 
 
-def said(at: Observed) -> ReportStatus | None:
+def read_message(at: Observed) -> ReportStatus | None:
     return report(at, decide(at)).report
 
 
@@ -35,18 +35,18 @@ def test_runtime_and_operator_mean_the_same() -> None:
 
 def test_it_is_made_of_the_last_word_and_of_no_other() -> None:
     last = replace(LAST, files=PAGE)
-    found = kept(seen(progress=last))
+    found = kept(observe(progress=last))
     assert found is not None
     assert found["data"] == PAGE
-    assert kept(seen(progress=replace(last, final=False))) is None
-    assert kept(seen(progress=LAST)) is None
-    assert kept(seen({"completionTime": "2026-01-01T00:00:00Z"}, progress=last)) is None
+    assert kept(observe(progress=replace(last, final=False))) is None
+    assert kept(observe(progress=LAST)) is None
+    assert kept(observe({"completionTime": "2026-01-01T00:00:00Z"}, progress=last)) is None
 
 
 def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
     """A benchmark that cannot write its report to the given place keeps it in the ConfigMap."""
     failed = replace(LAST, files=PAGE, state="Failed", reason="AccessDenied", message="403")
-    assert kept(seen(progress=failed)) is not None
+    assert kept(observe(progress=failed)) is not None
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
     ],
 )
 def test_why_it_is_not_kept(more: dict[str, Any], words: str) -> None:
-    at = seen(progress=replace(LAST, files=PAGE), **more)
-    found = said(at)
+    at = observe(progress=replace(LAST, files=PAGE), **more)
+    found = read_message(at)
     assert found is not None
     assert found.config_map is None
     assert words in (found.message or "")
@@ -68,8 +68,8 @@ def test_why_it_is_not_kept(more: dict[str, Any], words: str) -> None:
 
 
 def test_what_has_no_room_is_named() -> None:
-    found = said(
-        seen(progress=replace(LAST, files=PAGE | {"results.json": "x" * LIMIT, "curve.png": "aGk="}))
+    found = read_message(
+        observe(progress=replace(LAST, files=PAGE | {"results.json": "x" * LIMIT, "curve.png": "aGk="}))
     )
     assert found is not None
     assert found.files == ["report.html", "curve.png"]

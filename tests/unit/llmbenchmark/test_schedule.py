@@ -31,26 +31,26 @@ class Life:
         self.status: dict[str, Any] = {}
         self.job: dict[str, Any] | None = None
         self.pods: tuple[dict[str, Any], ...] = ()
-        self.said: Progress | None = None
+        self.message: Progress | None = None
         self.made = 0
 
-    def seen(self) -> Observed:
+    def observed(self) -> Observed:
         whole = manifest(**self.spec) | {"status": self.status}
         found = Observed(whole, *read(whole), self.now)
-        return replace(found, job=self.job, pods=self.pods, progress=self.said)
+        return replace(found, job=self.job, pods=self.pods, progress=self.message)
 
     def look(self, at: datetime | None = None, *, dies: bool = False) -> Decision:
         """Reconcile once. If the operator dies after it has applied the decision, no status is written."""
         self.now = at or self.now
-        seen = self.seen()
-        decision = decide(seen)
+        observed = self.observed()
+        decision = decide(observed)
         if decision.apply and decision.target is None:
-            self.job, self.said, self.pods = None, None, ()
+            self.job, self.message, self.pods = None, None, ()
         elif decision.apply and self.job is None:
-            self.job, self.said = {"metadata": {"name": "tune-benchmark"}}, None
+            self.job, self.message = {"metadata": {"name": "tune-benchmark"}}, None
             self.made += 1
         if not dies:
-            after = report(seen, decision)
+            after = report(observed, decision)
             self.status = after.model_dump(mode="json", by_alias=True, exclude_none=True)
         return decision
 
@@ -62,11 +62,11 @@ class Life:
             self.look(at)
         return self.status
 
-    def ends(self, at: datetime, said: Progress = LAST) -> dict[str, Any]:
+    def ends(self, at: datetime, report: Progress = LAST) -> dict[str, Any]:
         """Report the end of the job, then delete the Job and its pod."""
-        self.said = said
+        self.message = report
         self.settle(at)
-        self.job, self.said, self.pods = None, None, ()
+        self.job, self.message, self.pods = None, None, ()
         return self.settle(at)
 
 
@@ -93,7 +93,7 @@ def test_it_is_looked_at_when_its_time_comes() -> None:
     for moment, pause in ((EVENING, 5 * 3600.0), (NIGHT, 0.0)):
         life.now = moment
         again = Again()
-        kind.look_again(life.seen(), life.look(), again)
+        kind.look_again(life.observed(), life.look(), again)
         assert again.seconds == pause
 
 
@@ -146,7 +146,7 @@ def test_a_start_during_a_run_is_left_out() -> None:
     life = Life(schedule={"start": "0 * * * *"})
     life.settle()
     life.settle(NIGHT)
-    life.said = RUNNING
+    life.message = RUNNING
     found = life.settle(NIGHT + timedelta(hours=1, minutes=30))
     assert (life.made, found["nextScheduleTime"]) == (1, "2026-01-02T03:00:00Z")
     found = life.ends(NIGHT + timedelta(hours=1, minutes=40))
@@ -157,7 +157,7 @@ def test_what_is_left_of_a_run_goes_before_the_next_one() -> None:
     life = Life(ttlAfterFinished="720h")
     life.settle()
     life.settle(NIGHT)
-    first, life.said = life.job, LAST
+    first, life.message = life.job, LAST
     life.settle(NIGHT + timedelta(hours=1))
     assert life.job is first
     life.look(NIGHT + timedelta(days=1))
@@ -240,7 +240,7 @@ def test_a_service_that_does_not_come_in_time_is_not_measured_by_day() -> None:
     found = life.settle(NIGHT)
     assert condition(found, "Stalled") == ("True", "ServiceNotFound")
     again = Again()
-    BenchmarkKind(Platform("ray", "ray-cpu")).look_again(life.seen(), life.look(), again)
+    BenchmarkKind(Platform("ray", "ray-cpu")).look_again(life.observed(), life.look(), again)
     assert again.seconds == 3600.0, "nothing else wakes it: a service that comes does"
     found = life.settle(NIGHT + timedelta(minutes=61))
     assert condition(found, "Stalled") == ("False", "Scheduled")

@@ -23,7 +23,7 @@ class Rollout:
         backends = [backend(weight=60), backend("two", "b", weight=40), backend("next", "c")]
         self.manifest: Manifest = route(**{"backends": backends, "canary": canary(), **spec})
         self.now = NOW
-        self.told: dict[str, Told] = {}
+        self.reported: dict[str, Told] = {}
         self.states: dict[str, str] = {}
         self.news: list[tuple[bool, str]] = []
 
@@ -65,12 +65,12 @@ class Rollout:
             "one/a": Tally(rest, rest, stable_errors, many(others, rest), many(others, rest)),
             "next/c": Tally(mine, mine, errors, many(times, mine), many(times, mine)),
         }
-        self.told["g"] = Told("g", False, RouteTally(self.status["counts"]["startTime"], of))
+        self.reported["g"] = Told("g", False, RouteTally(self.status["counts"]["startTime"], of))
 
     def look(self, minutes: float = 0) -> float | None:
         """Reconcile after this number of minutes, and return the seconds until the next reconcile."""
         self.now += timedelta(minutes=minutes)
-        each = seen_route(self.manifest, tuple(self.told.values()))
+        each = seen_route(self.manifest, tuple(self.reported.values()))
         names = (("one", "a"), ("two", "b"), ("next", "c"))
         services = there(
             *(service(name, model, state=self.states.get(name, "Open")) for name, model in names)
@@ -234,7 +234,7 @@ def test_worse_beyond_noise_it_returns_and_says_the_figures(rollout: Rollout) ->
     assert "in step 1, at 5 %: errors: 30 of 50 (60 %), where the others have 0 of 950" in rollout.message()
     assert rollout.news == [(True, "CanaryRolledBack")]
     written = rollout.status
-    rollout.told.clear()
+    rollout.reported.clear()
     rollout.look(600)
     assert rollout.status == written, "it stays so"
     assert rollout.news == []

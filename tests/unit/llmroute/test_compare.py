@@ -50,9 +50,9 @@ def test_the_bounds_are_those_of_the_binomial_distribution() -> None:
 @given(st.dictionaries(st.integers(0, LAST), st.integers(1, 10_000)), st.sampled_from([0.95, 0.99]))
 def test_a_quantile_lies_between_its_bounds(counts: dict[int, int], part: float) -> None:
     found = Histogram(counts)
-    seen = found.quantile_ms(part)
-    assert quantile_at_least(found, part) <= (math.inf if seen is None else seen)
-    assert quantile_at_most(found, part) >= (0 if seen is None else seen)
+    observed = found.quantile_ms(part)
+    assert quantile_at_least(found, part) <= (math.inf if observed is None else observed)
+    assert quantile_at_most(found, part) >= (0 if observed is None else observed)
 
 
 def test_errors() -> None:

@@ -15,16 +15,16 @@ SINCE = "2026-01-01T00:00:00Z"
 BACKENDS = [backend(weight=9), backend("two", "b", weight=1)]
 
 
-def told(gateway: str, *sent: int, gone: bool = False, since: str = SINCE) -> Told:
+def read_report(gateway: str, *sent: int, gone: bool = False, since: str = SINCE) -> Told:
     """Return the report of a gateway that sent requests to both backends; one in ten received 500."""
     tallies = [Tally(n, n, n // 10, Histogram({10: n}), Histogram({20: n})) for n in sent]
     return Told(gateway, gone, RouteTally(since, dict(zip(("one/a", "two/b"), tallies, strict=True))))
 
 
-def look(manifest: Manifest, said: Sequence[Told] = (), seconds: float = 0) -> float | None:
+def look(manifest: Manifest, message: Sequence[Told] = (), seconds: float = 0) -> float | None:
     """Reconcile, update the manifest's status, and return the seconds until the next reconcile."""
     now = NOW + timedelta(seconds=seconds)
-    each = seen_route(manifest, tuple(said))
+    each = seen_route(manifest, tuple(message))
     services = there(service(), service("two", "b"), server())
     decision = decide(Observed((each,), services), now)["chat"]
     wait = again(each, decision, now)
@@ -49,7 +49,7 @@ def test_what_all_gateways_sent_is_added_up() -> None:
         "ended": [],
     }
     assert got(manifest) == [(0, 0, 0.0), (0, 0, 0.0)]
-    look(manifest, [told("g1", 90, 10), told("g2", 45, 5)], 60)
+    look(manifest, [read_report("g1", 90, 10), read_report("g2", 45, 5)], 60)
     assert got(manifest) == [(135, 13, 0.9), (15, 1, 0.1)]
     first = manifest["status"]["backends"][0]
     assert (first["ttftP95"], first["latencyP99"]) == (0.0566, 0.32)
@@ -58,26 +58,26 @@ def test_what_all_gateways_sent_is_added_up() -> None:
 def test_it_is_written_rarely_and_at_rest_never() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
-    look(manifest, [told("g1", 9, 1)], 60)
+    look(manifest, [read_report("g1", 9, 1)], 60)
     written = manifest["status"]
-    assert look(manifest, [told("g1", 90, 10)], 70) == 20.0
+    assert look(manifest, [read_report("g1", 90, 10)], 70) == 20.0
     assert manifest["status"] == written
-    look(manifest, [told("g1", 90, 10)], 90)
+    look(manifest, [read_report("g1", 90, 10)], 90)
     assert got(manifest)[0][0] == 90
     written = manifest["status"]
-    assert look(manifest, [told("g1", 90, 10)], 10_000) is None
+    assert look(manifest, [read_report("g1", 90, 10)], 10_000) is None
     assert manifest["status"] == written
 
 
 def test_a_change_of_weights_counts_anew() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
-    look(manifest, [told("g1", 90, 10)], 60)
+    look(manifest, [read_report("g1", 90, 10)], 60)
     manifest["spec"]["backends"][1]["weight"] = 2
-    look(manifest, [told("g1", 90, 10)], 61)
+    look(manifest, [read_report("g1", 90, 10)], 61)
     assert manifest["status"]["counts"]["startTime"] == "2026-01-01T00:01:01Z"
     assert got(manifest) == [(0, 0, 0.0), (0, 0, 0.0)]
-    look(manifest, [told("g1", 91, 11), told("g2", 3, 1, since="2026-01-01T00:01:01Z")], 100)
+    look(manifest, [read_report("g1", 91, 11), read_report("g2", 3, 1, since="2026-01-01T00:01:01Z")], 100)
     assert got(manifest)[0] == (3, 0, 0.75), "a gateway with the previous start time counts nothing"
     for weight in (3, 4):
         manifest["spec"]["backends"][1]["weight"] = weight
@@ -88,8 +88,8 @@ def test_a_change_of_weights_counts_anew() -> None:
 def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
-    look(manifest, [told("g1", 90, 10), told("g2", 90, 10)], 60)
-    gone = [told("g1", 99, 11, gone=True), told("g2", 90, 10)]
+    look(manifest, [read_report("g1", 90, 10), read_report("g2", 90, 10)], 60)
+    gone = [read_report("g1", 99, 11, gone=True), read_report("g2", 90, 10)]
     look(manifest, gone, 100)
     assert got(manifest) == [(189, 18, 0.9), (21, 2, 0.1)]
     assert manifest["status"]["counts"]["terminatedGateways"] == ["g1"]
@@ -97,8 +97,8 @@ def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
     assert look(manifest, gone, 200) is None
     assert manifest["status"] == written
     # A restarted operator has no reports from the terminated gateway.
-    assert look(manifest, [told("g2", 90, 10)], 300) is None
-    look(manifest, [told("g2", 91, 10), told("g3", 9, 1, gone=True)], 400)
+    assert look(manifest, [read_report("g2", 90, 10)], 300) is None
+    look(manifest, [read_report("g2", 91, 10), read_report("g3", 9, 1, gone=True)], 400)
     assert got(manifest)[0][0] == 199
     ended: list[dict[str, Any]] = manifest["status"]["counts"]["ended"]
     assert [(each["sent"], each["firstByteBuckets"]) for each in ended] == [(108, "10:108"), (12, "10:12")]
@@ -116,12 +116,12 @@ def test_backends_that_are_not_the_routes_do_not_count() -> None:
 def test_an_operator_that_has_yet_to_hear_gateways_takes_nothing_back() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
-    look(manifest, [told("g1", 90, 10), told("g2", 90, 10)], 60)
+    look(manifest, [read_report("g1", 90, 10), read_report("g2", 90, 10)], 60)
     written = manifest["status"]
     assert look(manifest, (), 600) is None
-    assert look(manifest, [told("g2", 95, 10)], 601) is None
+    assert look(manifest, [read_report("g2", 95, 10)], 601) is None
     assert manifest["status"] == written
-    look(manifest, [told("g1", 90, 10), told("g2", 95, 10)], 602)
+    look(manifest, [read_report("g1", 90, 10), read_report("g2", 95, 10)], 602)
     assert got(manifest)[0][0] == 185
 
 
@@ -151,6 +151,6 @@ def test_a_status_of_before_there_were_kinds_is_counted_on() -> None:
     since = manifest["status"]["counts"]["startTime"]
     for row in manifest["status"]["backends"]:
         del row["kind"]
-    look(manifest, [told("g", 9, 1)], 60)
+    look(manifest, [read_report("g", 9, 1)], 60)
     assert manifest["status"]["counts"]["startTime"] == since
     assert [each["requests"] for each in manifest["status"]["backends"]] == [9, 1]

@@ -29,16 +29,16 @@ def observed(
     keys: Mapping[str, Collection[str]] | None = None,
     **more: Any,
 ) -> Observed:
-    seen = sorted((seen_route(each) for each in routes), key=lambda each: each.seniority)
-    protocols = {named(each): said for each in services if (said := protocol(each))}
+    observation = sorted((seen_route(each) for each in routes), key=lambda each: each.seniority)
+    protocols = {named(each): reply for each in services if (reply := protocol(each))}
     found = {ServiceName("LLMService", name): each for name, each in (keys or {}).items()}
-    return Observed(tuple(seen), there(*services), found, protocols, **more)
+    return Observed(tuple(observation), there(*services), found, protocols, **more)
 
 
 def one(manifest: Any, services: Sequence[Any] = (), **more: Any) -> tuple[Decision, LLMRouteStatus]:
-    seen = observed([manifest], services, **more)
-    decision = decide(seen, NOW)[manifest["metadata"]["name"]]
-    return decision, report(seen.routes[0], decision, NOW)
+    observation = observed([manifest], services, **more)
+    decision = decide(observation, NOW)[manifest["metadata"]["name"]]
+    return decision, report(observation.routes[0], decision, NOW)
 
 
 def conditions(status: LLMRouteStatus) -> dict[str, tuple[str, str]]:
@@ -72,7 +72,7 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
 
 
 @pytest.mark.parametrize(
-    ("address", "ready", "said"),
+    ("address", "ready", "words"),
     [
         (OwnAddress(19000, there=True), ("True", "Routed"), "every backend"),
         (
@@ -94,12 +94,12 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
         (OwnAddress(19000, refusal="no", there=True), ("False", "AddressRejected"), "refused no"),
     ],
 )
-def test_an_address_of_its_own(address: OwnAddress, ready: tuple[str, str], said: str) -> None:
-    seen = observed([route(address="Dedicated")], [service()])
-    seen = replace(seen, routes=(replace(seen.routes[0], address=address),))
-    status = report(seen.routes[0], decide(seen, NOW)["chat"], NOW)
+def test_an_address_of_its_own(address: OwnAddress, ready: tuple[str, str], words: str) -> None:
+    observation = observed([route(address="Dedicated")], [service()])
+    observation = replace(observation, routes=(replace(observation.routes[0], address=address),))
+    status = report(observation.routes[0], decide(observation, NOW)["chat"], NOW)
     assert conditions(status)["Ready"] == ready
-    assert said in message(status, "Ready")
+    assert words in message(status, "Ready")
     stalled = ready[0] == "False" and not address.leaving
     assert conditions(status)["Stalled"][0] == str(stalled)
     assert status.names == ["chat"], "the common address serves it, regardless of its dedicated address"
@@ -118,7 +118,7 @@ def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "there", "reason", "words"),
+    ("desired", "there", "reason", "words"),
     [
         (backend("one", "b"), service(), RouteReason.BACKEND_NOT_FOUND, "has no model b; there is: a"),
         (backend(), service(state="Failed"), RouteReason.BACKEND_FAILED, "of LLMService one cannot start"),
@@ -135,9 +135,9 @@ def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
     ],
 )  # fmt: skip
 def test_a_backend_that_cannot_be_asked_is_named(
-    wanted: Any, there: Any, reason: RouteReason, words: str
+    desired: Any, there: Any, reason: RouteReason, words: str
 ) -> None:
-    _, status = one(route(backends=[wanted]), [there])
+    _, status = one(route(backends=[desired]), [there])
     assert conditions(status)["Ready"] == ("False", reason)
     assert words in message(status, "Ready")
     waits = reason is RouteReason.BACKEND_PENDING
@@ -227,11 +227,11 @@ def test_without_gateways_nothing_is_routed() -> None:
 
 def test_a_condition_keeps_its_time_as_long_as_it_stays() -> None:
     manifest = route()
-    seen = observed([manifest], [service()])
-    first = report(seen.routes[0], decide(seen, NOW)["chat"], NOW)
+    observation = observed([manifest], [service()])
+    first = report(observation.routes[0], decide(observation, NOW)["chat"], NOW)
     manifest["status"] = first.model_dump(mode="json", by_alias=True, exclude_none=True)
-    seen = observed([manifest], [service(state="Closed")])
-    later = report(seen.routes[0], decide(seen, NOW)["chat"], NOW + timedelta(hours=1))
+    observation = observed([manifest], [service(state="Closed")])
+    later = report(observation.routes[0], decide(observation, NOW)["chat"], NOW + timedelta(hours=1))
     assert later.conditions == first.conditions
     assert later.backends[0].state is BackendState.HOLDING
 

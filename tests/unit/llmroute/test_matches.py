@@ -43,23 +43,23 @@ def test_a_key_that_no_service_of_a_match_has_is_said() -> None:
     two["spec"]["access"] = access
     there = {"one": keys(service()), "two": keys(two)}
     assert there == {"one": frozenset(), "two": frozenset({"team", "s/k"})}
-    asked = {"apiKeys": ["team", "s/k"], "backends": [backend("two", "b")]}
-    _, status = one(route(matches=[asked]), [service(), two], keys=there)
+    requested = {"apiKeys": ["team", "s/k"], "backends": [backend("two", "b")]}
+    _, status = one(route(matches=[requested]), [service(), two], keys=there)
     assert conditions(status)["Ready"] == ("True", "Routed")
-    asked = {"apiKeys": ["teem"], "backends": [backend("two", "b")]}
-    _, status = one(route(matches=[asked]), [service(), two], keys=there)
+    requested = {"apiKeys": ["teem"], "backends": [backend("two", "b")]}
+    _, status = one(route(matches=[requested]), [service(), two], keys=there)
     assert conditions(status)["Stalled"] == ("True", "KeyNotFound")
     assert "match 1 asks for the API key teem" in message(status, "Ready")
 
 
 def test_a_route_that_sticks_to_keys_that_nobody_has_says_so() -> None:
-    services, asked = [service(), service("two", "b")], route(sessionAffinity={"apiKey": True})
-    _, status = one(asked, services, keys={"one": frozenset(), "two": frozenset({"x"})})
+    services, requested = [service(), service("two", "b")], route(sessionAffinity={"apiKey": True})
+    _, status = one(requested, services, keys={"one": frozenset(), "two": frozenset({"x"})})
     assert status.session_affinity_key
     assert status.session_affinity_header is None
     assert conditions(status)["Stalled"] == ("True", "KeyNotFound")
     assert "no service that the route leads to has API keys (one)" in message(status, "Ready")
-    _, status = one(asked, services, keys={"one": frozenset({"x"}), "two": frozenset()})
+    _, status = one(requested, services, keys={"one": frozenset({"x"}), "two": frozenset()})
     assert conditions(status)["Ready"] == ("True", "Routed")
     _, status = one(route(sessionAffinity={"header": "x"}), services, keys={"one": frozenset()})
     assert conditions(status)["Ready"] == ("True", "Routed")
@@ -68,7 +68,7 @@ def test_a_route_that_sticks_to_keys_that_nobody_has_says_so() -> None:
 
 def test_gateways_compare_digests_and_patterns() -> None:
     both = [served("one", 20000, "a"), served("two", 20001, "b", keys=(ApiKey("team", ONE),))]
-    said = {
+    report = {
         "headers": [
             {"name": "X-A", "exact": "b"},
             {"name": "c", "prefix": "d"},
@@ -84,7 +84,7 @@ def test_gateways_compare_digests_and_patterns() -> None:
     }
     unknown = {"apiKeys": ["other"], "backends": [{"service": "two", "model": "b", "weight": 1}]}
     broken = {"headers": [{"name": "a", "regex": "(a+)+"}], "backends": []}
-    (found,) = wanted_shares([written(matches=[said, unknown, broken])], both)
+    (found,) = wanted_shares([written(matches=[report, unknown, broken])], both)
     headers = (
         ("x-a", Compared.EXACT, "b"),
         ("c", Compared.PREFIX, "d"),
@@ -101,12 +101,12 @@ def test_gateways_compare_digests_and_patterns() -> None:
 
 def test_a_sleeper_of_a_match_is_passed_over_too() -> None:
     both = [served("one", 20000, "a", "Closed"), served("two", 20001, "b")]
-    said = {
+    report = {
         "paths": ["/a"],
         "backends": [
             {"service": "one", "model": "a", "weight": 9},
             {"service": "two", "model": "b", "weight": 1},
         ],
     }
-    (found,) = wanted_shares([written(matches=[said], sleepingBackends="Skip")], both)
+    (found,) = wanted_shares([written(matches=[report], sleepingBackends="Skip")], both)
     assert found.matches[0].ways == (Way("two", "b", 20001, 1),)

@@ -137,11 +137,11 @@ def test_the_least_has_the_documented_defaults() -> None:
     assert spec.backends[0].kind == "LLMService"
 
 
-@pytest.mark.parametrize(("manifest", "said"), BROKEN.values(), ids=BROKEN.keys())
-def test_what_is_broken_is_said(manifest: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("manifest", "message"), BROKEN.values(), ids=BROKEN.keys())
+def test_what_is_broken_is_said(manifest: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpec) as refusal:
         LLMRoute.from_manifest(manifest)
-    assert said in str(refusal.value)
+    assert message in str(refusal.value)
 
 
 def test_editors_take_what_the_operator_takes() -> None:

@@ -8,6 +8,6 @@ from tests.unit import decisions
 Decision = decisions.Decision[LLMServiceStatus]
 
 
-def decide(seen: Observed) -> Decision:
+def decide(observed: Observed) -> Decision:
     """Decide about an observed service, and describe it."""
-    return decisions.decided(seen, WAYS)
+    return decisions.decided(observed, WAYS)

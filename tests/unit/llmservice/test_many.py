@@ -30,7 +30,7 @@ class Server:
 
     def __init__(self) -> None:
         self.version = 0
-        self.asked: list[str] = []
+        self.requested: list[str] = []
 
     def stored(self, found: Manifest) -> Manifest:
         """Add the fields that the API server sets."""
@@ -41,18 +41,18 @@ class Server:
     async def request(
         self, verb: str, resource: Resource, path: str, *, body: Any = None, **_: Any
     ) -> Manifest:
-        self.asked.append(f"{verb} {resource.kind}")
+        self.requested.append(f"{verb} {resource.kind}")
         return self.stored(body)
 
     async def find(self, resource: Resource, path: str) -> None:
         """Return None: no object exists."""
-        self.asked.append(f"get {resource.kind}")
+        self.requested.append(f"get {resource.kind}")
 
 
 class NoGateway:
     """Source of gateway reports without a gateway."""
 
-    def heard(self, _: Key) -> tuple[()]:
+    def received(self, _: Key) -> tuple[()]:
         return ()
 
     def remains(self, _: str) -> bool:
@@ -99,7 +99,7 @@ async def _cost(clock: Clock, others: int, waited: float = 0.0) -> tuple[int, in
     known.read = known.named = 0
     clock.now += waited
     await kind.reconcile(ONE)
-    return known.read, known.named, server.asked
+    return known.read, known.named, server.requested
 
 
 async def test_a_reconcile_reads_as_much_beside_many_as_beside_few(clock: Clock) -> None:

@@ -50,23 +50,23 @@ class Surroundings:
 
     def observe(self, key: Key) -> Observed:
         """Return the observed state, in place of the observer."""
-        return self.world.seen
+        return self.world.observed
 
     def owner(self, key: Key) -> Key:
         """Return the owner of the objects, in place of the observer."""
         return key
 
-    def again(self, key: Key, seen: Observed) -> Observed:
+    def again(self, key: Key, observed: Observed) -> Observed:
         """Return the current objects, in place of the observer."""
-        return self.world.seen
+        return self.world.observed
 
-    async def live(self, wanted: Manifest) -> Manifest | None:
+    async def live(self, desired: Manifest) -> Manifest | None:
         """Return the current object, in place of the applier."""
-        return self._live.get(wanted["kind"])
+        return self._live.get(desired["kind"])
 
-    async def apply(self, wanted: Manifest, live: Manifest | None) -> bool:
+    async def apply(self, desired: Manifest, live: Manifest | None) -> bool:
         """Write an object, in place of the applier; record only writes that release pods."""
-        if wanted["kind"] == "RayService" and live is not None and wanted["spec"] != live["spec"]:
+        if desired["kind"] == "RayService" and live is not None and desired["spec"] != live["spec"]:
             self.did.append("RayService")
         return False
 
@@ -82,22 +82,22 @@ class Surroundings:
         body = options.get("body")
         if resource is RAY_CLUSTERS:
             self.did.append("RayCluster")
-            return self.world.seen.ray_clusters[0]
+            return self.world.observed.ray_clusters[0]
         if resource is not LLM_SERVICES:
             return {}
         assert isinstance(body, dict)
         self._version += 1
         status = body["status"]
         self.did.append(status["phase"])
-        written = {**self.world.seen.manifest, "status": status}
+        written = {**self.world.observed.manifest, "status": status}
         written["metadata"] = {**written["metadata"], "resourceVersion": str(self._version)}
-        self.world.seen = replace(self.world.seen, manifest=written)
+        self.world.observed = replace(self.world.observed, manifest=written)
         return written
 
 
 def _service(world: World) -> Any:
-    assert world.seen.subject is not None
-    return world.seen.subject
+    assert world.observed.subject is not None
+    return world.observed.subject
 
 
 def _stored(manifest: Manifest) -> Manifest:
@@ -108,16 +108,16 @@ def _stored(manifest: Manifest) -> Manifest:
 def _about_to_sleep(depth: str) -> World:
     """Return a world whose status shows sleep before its pods have been released."""
     world = asleep(sleep={"afterIdle": "10m", "depth": depth})
-    metadata = {**world.seen.manifest["metadata"], "resourceVersion": "1"}
+    metadata = {**world.observed.manifest["metadata"], "resourceVersion": "1"}
     ray = running(world)
     groups = [dict(group) for group in ray["spec"]["rayClusterConfig"]["workerGroupSpecs"]]
     cluster = {
         "metadata": {"name": "chat-aaaaa", "namespace": "default", "resourceVersion": "1"},
         "spec": {"workerGroupSpecs": groups},
     }
-    world.seen = replace(
-        world.seen,
-        manifest={**world.seen.manifest, "metadata": metadata},
+    world.observed = replace(
+        world.observed,
+        manifest={**world.observed.manifest, "metadata": metadata},
         ray_service=ray,
         ray_clusters=(cluster,),
     )
@@ -142,7 +142,7 @@ def _reconciler(around: Surroundings) -> Reconciler:
 )
 async def test_a_sleep_that_stands_in_the_status_is_carried_out(depth: str, taken: list[str]) -> None:
     around = Surroundings(_about_to_sleep(depth))
-    around.world.seen = replace(around.world.seen, gateway=IDLE)
+    around.world.observed = replace(around.world.observed, gateway=IDLE)
     await _reconciler(around).reconcile(KEY)
     assert around.did == [*taken, "Asleep"]
 
@@ -151,6 +151,6 @@ async def test_a_sleep_that_stands_in_the_status_is_carried_out(depth: str, take
 async def test_who_comes_before_it_is_carried_out_turns_it_round(depth: str) -> None:
     """Released pods would have to be recreated immediately, by a complete wake."""
     around = Surroundings(_about_to_sleep(depth))
-    around.world.seen = replace(around.world.seen, gateway=view(held=1))
+    around.world.observed = replace(around.world.observed, gateway=view(held=1))
     assert await _reconciler(around).reconcile(KEY) == 0.0, "the next one follows at once"
     assert around.did == ["Waking"]

@@ -48,8 +48,8 @@ def test_time_alone_changes_nothing() -> None:
 
 def test_what_it_says_is_read_back_and_what_is_none_begins_anew() -> None:
     first = count(None, SLEEPS, NOW)
-    said = first.model_dump(mode="json", by_alias=True, exclude_none=True)
-    assert savings_before({"savings": said}) == first
+    message = first.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert savings_before({"savings": message}) == first
     assert savings_before({"savings": {"awakeSeconds": "much"}}) is None
     assert savings_before({}) is None
 
@@ -60,8 +60,8 @@ def test_what_others_wait_for_is_counted_and_never_becomes_less() -> None:
     assert (sums.contended_seconds, sums.contended) == (None, 1)
     # A restarted operator does not know at first that other services wait, and then does.
     for second, now, expected in ((70, HELD, 60), (75, waited, 60), (85, SLEEPS, 70), (900, HELD, 70)):
-        said = sums.model_dump(mode="json", by_alias=True, exclude_none=True)
-        before = savings_before({"savings": said})
+        message = sums.model_dump(mode="json", by_alias=True, exclude_none=True)
+        before = savings_before({"savings": message})
         assert before == sums
         sums = count(before, now, later(second))
         assert sums.contended_seconds == expected
@@ -103,7 +103,7 @@ def test_prometheus_reads_how_long_a_wait_may_still_be() -> None:
     assert not family.samples
 
 
-def told(savings: Savings) -> dict[tuple[str, str], float]:
+def read_report(savings: Savings) -> dict[tuple[str, str], float]:
     """Return the exported values, by service and state."""
     family, _ = savings.collect()
     return {
@@ -117,9 +117,9 @@ def test_it_grows_while_the_service_sleeps() -> None:
     savings = Savings(lambda: later(10))
     savings.see(ONE, count(None, SLEEPS, NOW))
     savings.see(OTHER, count(None, HELD, NOW))
-    assert told(savings) == {("one", "saved"): 20, ("other", "awake"): 20}
+    assert read_report(savings) == {("one", "saved"): 20, ("other", "awake"): 20}
     savings.see(ONE, None)
-    assert told(savings) == {("other", "awake"): 20}
+    assert read_report(savings) == {("other", "awake"): 20}
 
 
 def held(model: Manifest, **spec: Any) -> int:
@@ -135,8 +135,8 @@ def test_what_a_sleeping_model_saves() -> None:
 
 
 def test_it_is_told_with_the_other_metrics() -> None:
-    told = [family.name for family in SAVINGS.collect()]
-    assert told == ["daybreak_accelerator_seconds", "daybreak_accelerator_contended_seconds"]
+    reported = [family.name for family in SAVINGS.collect()]
+    assert reported == ["daybreak_accelerator_seconds", "daybreak_accelerator_contended_seconds"]
 
 
 def gates(**models: IdleStatus | None) -> GateStatus:

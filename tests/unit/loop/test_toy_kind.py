@@ -134,9 +134,9 @@ class Observer(observer.Observer[Observed]):
         toy = Toy(metadata["name"], metadata["namespace"], metadata["uid"], 1, spec)
         return Observed(manifest, toy, (), now)
 
-    def objects(self, key: Key, seen: Observed) -> Observed:
+    def objects(self, key: Key, observed: Observed) -> Observed:
         """Add nothing: the pods of every workload are observed anyway."""
-        return seen
+        return observed
 
     def questions(self, subject: Toy) -> Sequence[Question]:
         """Return the questions about the nodes."""
@@ -188,15 +188,15 @@ def status(found: View, outcome: Outcome) -> ToyStatus:
     return ToyStatus(**report.common(found, outcome, [pods]).fields(), pods=len(found.current_pods))
 
 
-def as_before(seen: Observed, reason: Reason, message: str) -> ToyStatus:
+def as_before(observed: Observed, reason: Reason, message: str) -> ToyStatus:
     """Return the status of an invalid Toy."""
-    return report.as_before(ToyStatus, seen, reason, message)
+    return report.as_before(ToyStatus, observed, reason, message)
 
 
-def view_of(seen: Observed, blocked: Problem | None = None) -> View:
+def view_of(observed: Observed, blocked: Problem | None = None) -> View:
     """Assess an observed Toy."""
-    assert seen.subject is not None
-    return View(seen, seen.subject, blocked)
+    assert observed.subject is not None
+    return View(observed, observed.subject, blocked)
 
 
 WAYS = Ways(TOYS.kind, view_of, status, as_before, course)
@@ -208,23 +208,23 @@ WAYS = Ways(TOYS.kind, view_of, status, as_before, course)
 class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     """Builder of the Deployment."""
 
-    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+    def objects(self, observed: Observed) -> Sequence[dict[str, Any]]:
         """Return its Deployment, without pods while it sleeps."""
-        toy = seen.subject
+        toy = observed.subject
         assert toy is not None
         deployment = {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
             "metadata": owned_metadata(TOYS.kind, toy, f"{toy.name}-toy", "toy"),
-            "spec": {"replicas": 0 if seen.asleep else 1},
+            "spec": {"replicas": 0 if observed.asleep else 1},
         }
         return [deployment]
 
-    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
+    def plan(self, observed: Observed, desired: Sequence[dict[str, Any]], live: Live) -> Plan:
         """Return the plan for the Deployment, given the existing one."""
-        assert seen.subject is not None
-        surplus = live.surplus(Owner(TOYS, ONE, seen.subject.uid), [DEPLOYMENTS], wanted)
-        targets = tuple(Target(each, live.find(each)) for each in wanted)
+        assert observed.subject is not None
+        surplus = live.surplus(Owner(TOYS, ONE, observed.subject.uid), [DEPLOYMENTS], desired)
+        targets = tuple(Target(each, live.find(each)) for each in desired)
         return Plan(targets, tuple(surplus), (), leaving=False)
 
 
@@ -239,7 +239,7 @@ class Gateways:
         self.idle_ms = 0
         self.epoch = 0
 
-    def heard(self, _: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, _: OwnerKey) -> tuple[Heard | None, ...]:
         gate = Report(self.epoch, "closed", 0, self.held, 0, self.idle_ms, 1)
         return ({"ball": Seen(gate, timedelta(0))},)
 
@@ -333,9 +333,9 @@ async def test_a_kind_is_its_parts_and_the_shared_loop() -> None:
     world.gateways.epoch = world.gate.epoch
     await world.reconcile()
     assert (world.gate.phase, world.gate.state, world.status["pods"]) == ("Awake", "Open", 1)
-    before = list(world.server.asked)
+    before = list(world.server.requested)
     await world.reconcile()
-    assert world.server.asked == before, "an unchanged spec leads to no writes"
+    assert world.server.requested == before, "an unchanged spec leads to no writes"
 
 
 async def test_it_sleeps_and_wakes_as_every_workload() -> None:

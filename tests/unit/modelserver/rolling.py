@@ -15,7 +15,7 @@ from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.rollouts.revisions import Revision
 from daybreak.workloads.answer import Answer
 from tests.unit.modelserver.decision import Decision, decide
-from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, pod, seen
+from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, observe, pod
 
 ANSWERS = (Answer("tiny", True),)
 HELD = Traffic(known=True, held=2, acknowledged=10**15, routed=True)
@@ -50,7 +50,7 @@ class Rolling:
 
     def look(self, answers: Sequence[Answer] = (), **more: Any) -> Observed:
         """Return the current observation."""
-        found = seen(
+        found = observe(
             self.status,
             *self.pods,
             traffic=self.traffic,

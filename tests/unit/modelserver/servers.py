@@ -72,7 +72,7 @@ def pod(one: ModelServer, *, ready: bool = True, runs: str | None = None, **stat
     }
 
 
-def seen(
+def observe(
     status: dict[str, Any] | None = None,
     *pods: dict[str, Any],
     traffic: Traffic | None = QUIET,
@@ -89,8 +89,8 @@ def seen(
     whole = manifest(status, **(spec or {}))
     whole["metadata"]["annotations"] = dict(annotations or {})
     one, problems = read(whole)
-    heard = {one.spec.model.name: traffic} if one is not None and traffic is not None else {}
-    gateway = None if traffic is None else GatewayView(20000, heard)
+    received = {one.spec.model.name: traffic} if one is not None and traffic is not None else {}
+    gateway = None if traffic is None else GatewayView(20000, received)
     found = as_built(Observed(whole, one, problems, now, gateway), known, profiles())
     made = {"deployment": live(found.subject) if found.subject is not None else None, "pods": pods, **more}
     return replace(found, **made)

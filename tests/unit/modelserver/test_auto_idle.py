@@ -9,8 +9,8 @@ from daybreak.gates.traffic import Pause, Traffic
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.workloads.observed import GatewayView
 from tests.unit.modelserver.decision import Decision, decide
-from tests.unit.modelserver.servers import NOW, manifest, pod, seen, server
-from tests.unit.modelserver.test_decision import ANSWERED, after, said
+from tests.unit.modelserver.servers import NOW, manifest, observe, pod, server
+from tests.unit.modelserver.test_decision import ANSWERED, after, read_message
 
 AUTO = {"sleep": {"afterIdle": "Auto"}}
 MINUTE = timedelta(minutes=1)
@@ -18,8 +18,8 @@ MINUTE = timedelta(minutes=1)
 
 def quiet(idle: timedelta) -> GatewayView:
     """Return gateways that have received no request for this time."""
-    asked = Traffic(known=True, idle=idle, asked=idle, acknowledged=10**15, routed=True)
-    return GatewayView(20000, {"tiny": asked})
+    requested = Traffic(known=True, idle=idle, requested=idle, acknowledged=10**15, routed=True)
+    return GatewayView(20000, {"tiny": requested})
 
 
 def idle(decision: Decision) -> IdleStatus:
@@ -32,21 +32,21 @@ def idle(decision: Decision) -> IdleStatus:
 
 def awake() -> Observed:
     """Return a server that has answered a probe."""
-    first = seen(None, pod(server()), answers=ANSWERED, spec=AUTO)
+    first = observe(None, pod(server()), answers=ANSWERED, spec=AUTO)
     return after(decide(first), first, answers=())
 
 
 def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
     one = awake()
     assert idle(decide(one)).after_idle == "15m"
-    ended = Traffic(known=True, in_flight=1, acknowledged=10**15, asked=timedelta(0), routed=True)
-    asked = replace(ended, pause=Pause(5 * MINUTE, timedelta(0)))
-    counted = decide(replace(one, gateway=GatewayView(20000, {"tiny": asked})))
+    ended = Traffic(known=True, in_flight=1, acknowledged=10**15, requested=timedelta(0), routed=True)
+    requested = replace(ended, pause=Pause(5 * MINUTE, timedelta(0)))
+    counted = decide(replace(one, gateway=GatewayView(20000, {"tiny": requested})))
     assert sum(idle(counted).pauses) == 1
 
     later = replace(one, now=NOW + timedelta(hours=1), gateway=quiet(2 * MINUTE))
     assert decide(later).status.phase is Phase.AWAKE
-    status = said(decide(one))
+    status = read_message(decide(one))
     status["gate"]["models"][0]["idle"] = {"pauses": [0.0] * 16 + [20.0], "afterIdle": "15m"}
     wake = {"depth": "Workers", "startTime": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
     status["gate"]["models"][0]["wake"] = wake
@@ -55,7 +55,7 @@ def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
     assert (learns.status.phase, idle(learns).after_idle) == (Phase.AWAKE, "1m")
     assert learns.requeue_after == timedelta(0), "this decision used the previous idle time"
 
-    status = said(decide(one))
+    status = read_message(decide(one))
     status["gate"]["models"][0]["idle"] |= {"afterIdle": "1m"}
     learned = replace(later, manifest={**manifest(**AUTO), "status": status})
     asleep = decide(learned)
@@ -65,7 +65,7 @@ def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
 
 def test_a_spec_that_cannot_be_read_loses_nothing() -> None:
     one = awake()
-    broken = seen(said(decide(one)), spec={"sleep": {"afterIdle": "soon"}})
+    broken = observe(read_message(decide(one)), spec={"sleep": {"afterIdle": "soon"}})
     kept = decide(broken).status.gate
     assert kept is not None
     assert kept.models[0].idle == idle(decide(one))

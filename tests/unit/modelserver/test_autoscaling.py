@@ -12,7 +12,7 @@ from daybreak.gates.traffic import UNKNOWN, Traffic
 from daybreak.kinds.modelserver.decide.autoscaling import LOOK, Scale, step
 from daybreak.kinds.modelserver.reconciler import Reconciler
 from tests.unit.modelserver.decision import decide
-from tests.unit.modelserver.servers import ASKED, NOW, pod, seen, server
+from tests.unit.modelserver.servers import ASKED, NOW, observe, pod, server
 
 RULES: dict[str, Any] = {"maxReplicas": 5, "targetOngoingRequests": 10}
 UP, DOWN = timedelta(seconds=10), timedelta(minutes=5)
@@ -88,18 +88,18 @@ def test_requests_that_are_heard_of_suffice_to_add_replicas() -> None:
 
 def test_the_bounds_are_those_of_the_spec() -> None:
     assert after(Scale(9), 1000, 0) == Scale(5)
-    assert after(Scale(1), 1000, 0).wanted == 5
+    assert after(Scale(1), 1000, 0).desired == 5
     spec = server(replicas=2, autoscaling=RULES).spec
     assert step(Scale(1), spec, busy(0), NOW) == Scale(2), "replicas is the fewest"
 
 
 def test_a_replica_aims_at_what_the_spec_leaves_open() -> None:
-    def wanted(requests: int, **more: Any) -> int | None:
+    def desired(requests: int, **more: Any) -> int | None:
         spec = server(replicas=1, autoscaling={"maxReplicas": 9}, **more).spec
-        return step(Scale(1), spec, busy(requests), NOW).wanted
+        return step(Scale(1), spec, busy(requests), NOW).desired
 
-    assert wanted(64) == 4
-    assert wanted(64, maxOngoingRequests=8) == 8
+    assert desired(64) == 4
+    assert desired(64, maxOngoingRequests=8) == 8
 
 
 @given(st.lists(st.tuples(st.integers(0, 80), st.integers(1, 200)), max_size=60), st.integers(1, 3))
@@ -134,7 +134,7 @@ def test_it_is_decided_in_the_status_and_looked_at_again() -> None:
     spec = {"autoscaling": RULES}
     one = server(**spec)
     many = replace(ASKED, in_flight=45)
-    first = seen(None, pod(one), traffic=many, spec=spec)
+    first = observe(None, pod(one), traffic=many, spec=spec)
     decision = decide(first)
     assert decision.status.autoscaling is not None
     assert (decision.status.autoscaling.current_replicas, decision.status.autoscaling.desired_replicas) == (
@@ -144,7 +144,7 @@ def test_it_is_decided_in_the_status_and_looked_at_again() -> None:
     assert decision.requeue_after is not None
     assert decision.requeue_after <= LOOK
     status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    later = decide(seen(status, pod(one), traffic=many, spec=spec, now=NOW + UP))
+    later = decide(observe(status, pod(one), traffic=many, spec=spec, now=NOW + UP))
     assert later.status.autoscaling is not None
     assert later.status.autoscaling.current_replicas == 5
 
@@ -152,13 +152,13 @@ def test_it_is_decided_in_the_status_and_looked_at_again() -> None:
 def test_reconcile_is_due_only_if_the_number_of_replicas_changed() -> None:
     spec = {"autoscaling": RULES}
     one = server(**spec)
-    decision = decide(seen(None, pod(one), traffic=replace(ASKED, in_flight=5), spec=spec))
+    decision = decide(observe(None, pod(one), traffic=replace(ASKED, in_flight=5), spec=spec))
     status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
     is_due = partial(Reconciler.is_due, cast(Reconciler, None))
-    assert is_due(seen(None, pod(one), spec=spec), cast(Any, None), decision.status)
-    assert not is_due(seen(status, pod(one), spec=spec), cast(Any, None), decision.status)
+    assert is_due(observe(None, pod(one), spec=spec), cast(Any, None), decision.status)
+    assert not is_due(observe(status, pod(one), spec=spec), cast(Any, None), decision.status)
 
 
 def test_a_server_without_autoscaling_has_no_status_of_it() -> None:
     many = replace(ASKED, in_flight=45)
-    assert decide(seen(None, pod(server()), traffic=many)).status.autoscaling is None
+    assert decide(observe(None, pod(server()), traffic=many)).status.autoscaling is None

@@ -17,7 +17,7 @@ from daybreak.kinds.modelserver.ways import view_of
 from daybreak.scheduling.claim import Turn
 from daybreak.workloads.answer import Answer
 from tests.unit.modelserver.decision import Decision, decide
-from tests.unit.modelserver.servers import ASKED, CUSTOM, NOW, QUIET, live, pod, seen, server
+from tests.unit.modelserver.servers import ASKED, CUSTOM, NOW, QUIET, live, observe, pod, server
 
 ONE = server()
 RUNS = configuration(live(ONE))
@@ -25,12 +25,12 @@ ANSWERED = (Answer("tiny", True),)
 HELD = Traffic(known=True, held=2, acknowledged=10**15, routed=True)
 
 
-def said(decision: Decision) -> dict[str, Any]:
+def read_message(decision: Decision) -> dict[str, Any]:
     """Return the status as it is written."""
     return decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def told(decision: Decision, kind: str) -> tuple[str, str]:
+def read_report(decision: Decision, kind: str) -> tuple[str, str]:
     """Return a condition's status and reason."""
     [found] = [each for each in decision.status.conditions if each.type == kind]
     return found.status, found.reason
@@ -38,12 +38,12 @@ def told(decision: Decision, kind: str) -> tuple[str, str]:
 
 def after(decision: Decision, before: Observed, **more: Any) -> Observed:
     """Return the next observation, with the status that the decision wrote."""
-    return replace(before, manifest={**before.manifest, "status": said(decision)}, **more)
+    return replace(before, manifest={**before.manifest, "status": read_message(decision)}, **more)
 
 
 def awake(traffic: Traffic = ASKED) -> Observed:
     """Return an awake server that has answered a probe."""
-    first = seen(None, pod(ONE), traffic=traffic, answers=ANSWERED)
+    first = observe(None, pod(ONE), traffic=traffic, answers=ANSWERED)
     return after(decide(first), first, answers=())
 
 
@@ -57,16 +57,16 @@ def asleep() -> Observed:
 
 
 def test_a_new_one_is_made_and_waited_for() -> None:
-    decision = decide(seen(None, deployment=None))
+    decision = decide(observe(None, deployment=None))
     assert decision.apply
     assert not decision.ask
     assert decision.status.phase is Phase.WAKING
-    assert told(decision, "Ready") == ("Unknown", "Progressing")
-    assert told(decision, "Reconciling") == ("True", "Progressing")
+    assert read_report(decision, "Ready") == ("Unknown", "Progressing")
+    assert read_report(decision, "Reconciling") == ("True", "Progressing")
 
 
 def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
-    one = seen(None, pod(ONE))
+    one = observe(None, pod(ONE))
     decision = decide(one)
     assert decision.ask
     assert decision.sleep_state is not None
@@ -76,7 +76,7 @@ def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
     assert answered.status.probed_configuration == RUNS
     assert answered.sleep_state is not None
     assert answered.sleep_state.gate is GateState.OPEN
-    assert told(answered, "Ready") == ("True", "Serving")
+    assert read_report(answered, "Ready") == ("True", "Serving")
     gate = answered.status.gate
     assert gate is not None
     [pods] = gate.backends
@@ -85,7 +85,7 @@ def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
 
 @pytest.mark.parametrize(("protocol", "end"), [("OpenAI", "/v1"), ("V2", ""), ("Any", "")])
 def test_gateways_and_clients_are_told_what_it_speaks(protocol: str, end: str) -> None:
-    status = said(decide(seen(None, traffic=ASKED, spec={"protocol": protocol})))
+    status = read_message(decide(observe(None, traffic=ASKED, spec={"protocol": protocol})))
     assert status["gate"]["protocol"] == protocol
     assert status["url"] == f"http://chat.default.svc{end}"
 
@@ -104,19 +104,21 @@ def test_gateways_and_clients_are_told_what_it_speaks(protocol: str, end: str) -
 )
 def test_a_question_is_one_of_its_protocol(spec: dict[str, Any], host: str, base: str, path: str) -> None:
     one = server(**spec)
-    asked = question(view_of(seen(None, pod(one, podIP=host), spec=spec)), waking=True)
-    assert asked is not None
-    assert (asked.base, asked.path, asked.waking) == (base, path, True)
-    assert question(view_of(seen(None, pod(one, podIP=""), spec=spec)), waking=True) is None
+    requested = question(view_of(observe(None, pod(one, podIP=host), spec=spec)), waking=True)
+    assert requested is not None
+    assert (requested.base, requested.path, requested.waking) == (base, path, True)
+    assert question(view_of(observe(None, pod(one, podIP=""), spec=spec)), waking=True) is None
 
 
 def test_what_does_not_answer_is_not_ready_and_asked_ever_more_seldom() -> None:
-    one = seen(None, pod(ONE), answers=(Answer("tiny", False, "it says 500"),))
+    one = observe(None, pod(ONE), answers=(Answer("tiny", False, "it says 500"),))
     decision = decide(one)
-    assert told(decision, "Ready") == ("False", "ProbeFailed")
+    assert read_report(decision, "Ready") == ("False", "ProbeFailed")
     first = decision.requeue_after
     later = decide(after(decision, one, answers=(), now=NOW + timedelta(minutes=10)))
-    assert told(later, "Ready") == ("False", "ProbeFailed"), "the probe is in progress, without a new result"
+    assert read_report(later, "Ready") == ("False", "ProbeFailed"), (
+        "the probe is in progress, without a new result"
+    )
     assert first is not None
     assert later.requeue_after is not None
     assert later.requeue_after > first
@@ -127,9 +129,9 @@ def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
     decision = decide(one)
     assert decision.status.phase is Phase.ASLEEP
     assert one.asleep
-    assert told(decision, "Ready") == ("True", "Asleep")
-    assert told(decision, "Active") == ("False", "Asleep")
-    assert told(decision, "Reconciling") == ("False", "Reconciled")
+    assert read_report(decision, "Ready") == ("True", "Asleep")
+    assert read_report(decision, "Active") == ("False", "Asleep")
+    assert read_report(decision, "Reconciling") == ("False", "Reconciled")
     assert decision.status.probed_configuration is None, "the next wake needs a new probe"
 
 
@@ -138,9 +140,9 @@ def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
     woken = decide(one)
     assert woken.sleep_state is not None
     assert woken.sleep_state.asleep is None
-    assert told(woken, "Ready") == ("True", "Waking")
+    assert read_report(woken, "Ready") == ("True", "Waking")
     up = after(woken, one, deployment=live(ONE), pods=(pod(ONE, ready=False),))
-    assert told(decide(up), "Ready") == ("True", "Waking")
+    assert read_report(decide(up), "Ready") == ("True", "Waking")
     assert not decide(up).ask
     there = replace(up, pods=(pod(ONE),))
     assert decide(there).ask
@@ -157,7 +159,7 @@ def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
 def test_a_wake_that_lasts_longer_than_requests_are_held_is_told() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     up = after(decide(one), one, now=one.now + timedelta(hours=1))
-    assert told(decide(up), "Ready") == ("False", "WakeTimedOut")
+    assert read_report(decide(up), "Ready") == ("False", "WakeTimedOut")
 
 
 def test_a_pod_that_comes_back_needs_no_new_answer() -> None:
@@ -167,7 +169,7 @@ def test_a_pod_that_comes_back_needs_no_new_answer() -> None:
     assert gone.sleep_state.gate is GateState.OPEN, "the pod still has the forwarded requests"
     back = decide(after(gone, one))
     assert not back.ask
-    assert told(back, "Ready") == ("True", "Serving")
+    assert read_report(back, "Ready") == ("True", "Serving")
 
 
 def test_what_crashes_stalls_with_its_last_words_and_refuses() -> None:
@@ -176,10 +178,10 @@ def test_what_crashes_stalls_with_its_last_words_and_refuses() -> None:
         "state": {"waiting": {"reason": "CrashLoopBackOff"}},
         "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "no such model"}},
     }
-    one = seen(None, pod(ONE, ready=False, containerStatuses=[crashed]))
+    one = observe(None, pod(ONE, ready=False, containerStatuses=[crashed]))
     decision = decide(one)
-    assert told(decision, "Stalled") == ("True", "ContainerCrashing")
-    assert told(decision, "Ready") == ("False", "ContainerCrashing")
+    assert read_report(decision, "Stalled") == ("True", "ContainerCrashing")
+    assert read_report(decision, "Ready") == ("False", "ContainerCrashing")
     assert decision.status.phase is Phase.FAILED
     assert decision.sleep_state is not None
     assert "no such model" in decision.sleep_state.reason, "clients receive the reason"
@@ -192,8 +194,8 @@ def test_pods_that_are_refused_are_told() -> None:
     failed = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
     made = live(ONE)
     made["status"]["conditions"] = [failed]
-    decision = decide(seen(None, deployment=made))
-    assert told(decision, "Stalled") == ("True", "ObjectRejected")
+    decision = decide(observe(None, deployment=made))
+    assert read_report(decision, "Stalled") == ("True", "ObjectRejected")
     assert "exceeded quota" in next(each.message for each in decision.status.conditions)
 
 
@@ -201,21 +203,21 @@ def test_field_that_admits_a_rejected_pod_is_named() -> None:
     message = 'pods "one-" is forbidden: failed quota: team: must specify limits.cpu for: engine'
     made = live(ONE)
     made["status"]["conditions"] = [{"type": "ReplicaFailure", "status": "True", "message": message}]
-    decision = decide(seen(None, deployment=made))
-    said = next(each.message for each in decision.status.conditions if each.type == "Ready")
-    assert message in said
-    assert said.endswith("set resources.limits.cpu of container engine in spec.podTemplate")
+    decision = decide(observe(None, deployment=made))
+    report = next(each.message for each in decision.status.conditions if each.type == "Ready")
+    assert message in report
+    assert report.endswith("set resources.limits.cpu of container engine in spec.podTemplate")
 
 
 def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() -> None:
     one = awake()
     changed = {"engineArgs": {"max_num_seqs": 2}}
     other = server(**changed)
-    on_the_way = seen(dict(one.status), pod(ONE), traffic=ASKED, spec=changed)
+    on_the_way = observe(dict(one.status), pod(ONE), traffic=ASKED, spec=changed)
     decision = decide(on_the_way)
-    assert told(decision, "Ready") == ("True", "Serving")
+    assert read_report(decision, "Ready") == ("True", "Serving")
     assert decision.status.phase is Phase.UPDATING
-    assert told(decision, "Reconciling") == ("True", "Updating")
+    assert read_report(decision, "Reconciling") == ("True", "Updating")
     both = decide(after(decision, on_the_way, pods=(pod(ONE), pod(other))))
     assert both.ask
     done = after(decision, on_the_way, pods=(pod(other),), answers=ANSWERED)
@@ -224,21 +226,21 @@ def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() ->
 
 
 def test_without_a_gateway_it_never_sleeps() -> None:
-    one = seen(None, pod(ONE), traffic=None, answers=ANSWERED)
+    one = observe(None, pod(ONE), traffic=None, answers=ANSWERED)
     decision = decide(one)
     assert decision.sleep_state is None
     assert decision.status.gate is None
     assert decision.status.phase is Phase.AWAKE
-    assert told(decision, "Ready") == ("True", "Serving")
+    assert read_report(decision, "Ready") == ("True", "Serving")
 
 
 @pytest.mark.parametrize("spec", [{"engine": "nothing"}, {"engineArgs": {"no_such_thing": 1}}])
 def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
     before = awake()
-    decision = decide(seen(dict(before.status), pod(ONE), spec=spec, deployment=live(ONE)))
+    decision = decide(observe(dict(before.status), pod(ONE), spec=spec, deployment=live(ONE)))
     assert not decision.apply
-    assert told(decision, "Stalled") == ("True", "InvalidSpec")
-    assert told(decision, "Schedulable") == ("Unknown", "InvalidSpec")
+    assert read_report(decision, "Stalled") == ("True", "InvalidSpec")
+    assert read_report(decision, "Schedulable") == ("Unknown", "InvalidSpec")
     assert decision.status.gate is not None, "gateways continue"
     assert decision.status.gate.models[0].state is GateState.OPEN
 
@@ -249,13 +251,13 @@ def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
 )
 def test_what_is_in_the_way_is_told(more: dict[str, Any], reason: Reason) -> None:
     decision = decide(replace(awake(), **more))
-    assert told(decision, "Stalled") == ("True", reason)
+    assert read_report(decision, "Stalled") == ("True", reason)
 
 
 def test_a_name_that_is_free_again_stalls_no_more() -> None:
     taken = replace(awake(), foreign=("Service/chat",))
     free = after(decide(taken), replace(taken, foreign=()))
-    assert told(decide(free), "Stalled") == ("False", "Reconciled")
+    assert read_report(decide(free), "Stalled") == ("False", "Reconciled")
 
 
 def test_state_asleep_refuses_and_is_not_ready() -> None:
@@ -267,7 +269,7 @@ def test_state_asleep_refuses_and_is_not_ready() -> None:
     one = replace(one, manifest=forced)
     down = decide(after(decide(one), one))
     assert down.status.phase is Phase.ASLEEP
-    assert told(down, "Ready") == ("False", "Asleep")
+    assert read_report(down, "Ready") == ("False", "Asleep")
     assert down.sleep_state is not None
     assert down.sleep_state.gate is GateState.FAILED
 
@@ -275,14 +277,14 @@ def test_state_asleep_refuses_and_is_not_ready() -> None:
 def test_no_gateway_heard_is_not_ready() -> None:
     one = awake()
     silent = replace(one, gateway=replace(one.gateway, traffic={"tiny": Traffic(known=False)}))  # type: ignore[type-var]
-    assert told(decide(silent), "Ready") == ("False", "GatewayNotReporting")
+    assert read_report(decide(silent), "Ready") == ("False", "GatewayNotReporting")
 
 
 def test_rejected_pods_of_the_gateway_are_quoted() -> None:
     one = awake()
     view = replace(one.gateway, traffic={"tiny": Traffic(known=False)}, rejected="pods are forbidden: quota")  # type: ignore[type-var]
     decision = decide(replace(one, gateway=view))
-    assert told(decision, "Ready") == ("False", "GatewayNotReporting")
+    assert read_report(decision, "Ready") == ("False", "GatewayNotReporting")
     assert any("pods are forbidden: quota" in each.message for each in decision.status.conditions)
 
 
@@ -290,27 +292,27 @@ def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:
     one = awake()
     lost = replace(ASKED, routed=False, unrouted=timedelta(minutes=1))
     apart = replace(one, gateway=replace(one.gateway, traffic={"tiny": lost}))  # type: ignore[type-var]
-    assert told(decide(apart), "Ready") == ("True", "Waking"), "they are still looking"
+    assert read_report(decide(apart), "Ready") == ("True", "Waking"), "they are still looking"
     later = replace(apart, now=NOW + timedelta(minutes=2))
-    assert told(decide(later), "Ready") == ("False", "BackendUnreachable")
+    assert read_report(decide(later), "Ready") == ("False", "BackendUnreachable")
 
 
 def test_first_start_waits_until_a_gateway_finds_its_pods() -> None:
     lost = replace(ASKED, routed=False, unrouted=timedelta(minutes=1))
-    first = seen(None, pod(ONE), traffic=lost, answers=ANSWERED)
+    first = observe(None, pod(ONE), traffic=lost, answers=ANSWERED)
     opened = decide(first)
-    assert told(opened, "Ready") == ("Unknown", "Progressing")
+    assert read_report(opened, "Ready") == ("Unknown", "Progressing")
     later = decide(after(opened, first, answers=(), now=NOW + timedelta(minutes=2)))
-    assert told(later, "Ready") == ("Unknown", "BackendUnreachable")
+    assert read_report(later, "Ready") == ("Unknown", "BackendUnreachable")
     found = decide(after(opened, first, answers=(), gateway=awake().gateway))
-    assert told(found, "Ready") == ("True", "Serving")
+    assert read_report(found, "Ready") == ("True", "Serving")
 
 
 def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     waits = after(decide(one), one, turns={"tiny": Turn(after=("default/other",))})
     decision = decide(waits)
-    assert told(decision, "Active") == ("False", "WaitingForAccelerators")
+    assert read_report(decision, "Active") == ("False", "WaitingForAccelerators")
     assert decision.status.gate is not None
     assert decision.status.gate.models[0].queued_behind == ["default/other"]
 
@@ -321,11 +323,11 @@ def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> No
     pending = pod(one.subject, ready=False)
     del pending["spec"]["nodeName"]
     first = after(decide(one), one, pods=(pending,))
-    assert told(decide(replace(first, turns={"tiny": Turn()})), "Active") == ("False", "Starting"), (
+    assert read_report(decide(replace(first, turns={"tiny": Turn()})), "Active") == ("False", "Starting"), (
         "it may be placed at once"
     )
     waits = decide(replace(first, turns={"tiny": Turn(place=1, held_by=("default/other",))}))
-    assert told(waits, "Active") == ("False", "WaitingForAccelerators")
+    assert read_report(waits, "Active") == ("False", "WaitingForAccelerators")
     [active] = [each for each in waits.status.conditions if each.type == "Active"]
     assert active.message == "queued for accelerators at position 1; used by default/other"
 
@@ -351,18 +353,18 @@ def test_one_that_is_deleted_says_so() -> None:
     metadata = {**one.manifest["metadata"], "deletionTimestamp": "2026-05-04T12:00:00Z"}
     decision = decide(replace(one, manifest={**one.manifest, "metadata": metadata}))
     assert not decision.apply
-    assert told(decision, "Ready") == ("False", "Terminating")
+    assert read_report(decision, "Ready") == ("False", "Terminating")
 
 
 def test_the_same_twice_says_the_same() -> None:
     for one in (awake(), asleep()):
         once = decide(one)
-        assert said(decide(after(once, one))) == said(once)
+        assert read_message(decide(after(once, one))) == read_message(once)
 
 
 def test_what_runs_of_one_without_a_rollout_ends_in_the_time_that_its_spec_says() -> None:
     spec = {"gracefulShutdownTimeout": "10m"}
-    first = seen(None, pod(server(**spec)), traffic=ASKED, answers=ANSWERED, spec=spec)
+    first = observe(None, pod(server(**spec)), traffic=ASKED, answers=ANSWERED, spec=spec)
     one = after(decide(first), first, answers=(), foreign=("Deployment/chat-server",))
     one.manifest["status"].pop("rollout")
     leaves = replace(one, turns={"tiny": Turn(gives_way_to="default/other", preempted=True)})

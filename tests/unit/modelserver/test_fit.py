@@ -9,7 +9,7 @@ import pytest
 from daybreak.scheduling.nodes import Node
 from tests.unit.llmservice.decide.scenes.services import node
 from tests.unit.modelserver.decision import Decision, decide
-from tests.unit.modelserver.servers import ASKED, seen
+from tests.unit.modelserver.servers import ASKED, observe
 from tests.unit.modelserver.test_decision import HELD, after, asleep, awake
 
 COMES = "; if nodes are added on demand, annotate the ModelServer with daybreak.dev/fit-check=off"
@@ -20,7 +20,7 @@ GPU: dict[str, Any] = {"accelerator": {"kind": "gpu"}}
 
 def look(nodes: tuple[Node, ...] | None, /, **spec: Any) -> Decision:
     """Return the first decision on a server, with these nodes."""
-    return decide(seen(None, traffic=ASKED, nodes=nodes, spec=spec))
+    return decide(observe(None, traffic=ASKED, nodes=nodes, spec=spec))
 
 
 def conditions(decision: Decision) -> dict[str, tuple[str, str]]:
@@ -59,7 +59,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "spec", "wanted"),
+    ("nodes", "spec", "desired"),
     [
         pytest.param(
             (node("cpu-0"),),
@@ -101,14 +101,14 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
     ],
 )
 def test_what_fits_nowhere_is_told_and_made_all_the_same(
-    nodes: tuple[Node, ...], spec: dict[str, Any], wanted: str
+    nodes: tuple[Node, ...], spec: dict[str, Any], desired: str
 ) -> None:
     found = look(nodes, **spec)
     assert found.apply, "its pods wait, as an autoscaler wants to see them"
     assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
     assert conditions(found)["Ready"] == ("False", "NoNodeFits")
     assert conditions(found)["Stalled"] == ("True", "NoNodeFits")
-    assert message(found).startswith(wanted)
+    assert message(found).startswith(desired)
     assert message(found).endswith(COMES)
 
 
@@ -145,7 +145,7 @@ def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests
 
 
 def test_it_heals_when_a_node_comes() -> None:
-    first = seen(None, traffic=ASKED, nodes=(SMALL,))
+    first = observe(None, traffic=ASKED, nodes=(SMALL,))
     stalled = after(decide(first), first, nodes=(node("large"),))
     assert conditions(decide(stalled))["Schedulable"] == ("True", "NodesFit")
     assert conditions(decide(stalled))["Stalled"] == ("False", "Reconciled")
@@ -155,7 +155,7 @@ def test_nodes_may_be_unknown_or_not_asked_about() -> None:
     found = look(None, **GPU)
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
     off = {"daybreak.dev/fit-check": "off"}
-    found = decide(seen(traffic=ASKED, nodes=(node("cpu-0"),), spec=GPU, annotations=off))
+    found = decide(observe(traffic=ASKED, nodes=(node("cpu-0"),), spec=GPU, annotations=off))
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
     assert conditions(found)["Stalled"] == ("False", "Reconciled")
     assert "daybreak.dev/fit-check is off" in message(found)

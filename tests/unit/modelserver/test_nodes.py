@@ -16,7 +16,7 @@ from daybreak.workloads.answer import Answer
 from daybreak.workloads.claims import claims
 from tests.unit.modelserver.decision import decide
 from tests.unit.modelserver.rolling import ANSWERS, Rolling, replaced
-from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, SGLANG, live, pod, seen, server
+from tests.unit.modelserver.servers import ASKED, NOW, PLATFORM, SGLANG, live, observe, pod, server
 
 SPREAD: dict[str, Any] = {
     "accelerator": {"kind": "gpu"},
@@ -130,23 +130,27 @@ def test_all_of_its_pods_count() -> None:
 
 def test_one_that_is_awake_and_loses_a_pod_of_its_group_waits_for_room_with_its_gate_open() -> None:
     leader = pod(server(**SPREAD))
-    first = seen(None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD, answers=(Answer("tiny", True),))
+    first = observe(
+        None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD, answers=(Answer("tiny", True),)
+    )
     status = decide(first).status.model_dump(mode="json", by_alias=True, exclude_none=True)
-    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    pending = worker_of(leader, phase="Pending", conditions=[said | {"lastTransitionTime": NOW.isoformat()}])
+    message = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    pending = worker_of(
+        leader, phase="Pending", conditions=[message | {"lastTransitionTime": NOW.isoformat()}]
+    )
     for worker, lost in ((worker_of(leader), False), (pending | {"spec": {"containers": []}}, True)):
-        [claim] = claims(seen(status, leader, worker, traffic=ASKED, spec=SPREAD))
+        [claim] = claims(observe(status, leader, worker, traffic=ASKED, spec=SPREAD))
         assert (claim.lost, claim.short, claim.waits) == (lost, lost, False)
 
 
 def test_only_a_leader_is_asked() -> None:
     one = server(**SPREAD)
     leader = pod(one)
-    found = seen(None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD)
-    asked = question(view_of(found), waking=False)
-    assert asked is not None
-    assert asked.base == "http://10.0.0.7:8000/v1"
-    found = seen(None, pod(one, ready=False), worker_of(leader), traffic=ASKED, spec=SPREAD)
+    found = observe(None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD)
+    requested = question(view_of(found), waking=False)
+    assert requested is not None
+    assert requested.base == "http://10.0.0.7:8000/v1"
+    found = observe(None, pod(one, ready=False), worker_of(leader), traffic=ASKED, spec=SPREAD)
     assert not decide(found).ask, "that a worker runs says nothing"
     assert decide(found).status.replicas == 0
 
@@ -163,7 +167,7 @@ def test_workers_that_crash_are_told() -> None:
         ]
     }
     found = decide(
-        seen(None, pod(one, ready=False), worker_of(pod(one, ready=False), **crashes), spec=SPREAD)
+        observe(None, pod(one, ready=False), worker_of(pod(one, ready=False), **crashes), spec=SPREAD)
     )
     [stalled] = [each for each in found.status.conditions if each.type == "Stalled"]
     assert "no such device" in stalled.message
@@ -176,18 +180,18 @@ def test_it_is_carried_out_whether_or_not_its_controller_says_so(
     one = server(**SPREAD)
     leader = pod(one)
     made = live(one) | {"status": status}
-    found = seen(None, leader, spec=SPREAD, deployment=made, answers=(Answer("tiny", True),))
+    found = observe(None, leader, spec=SPREAD, deployment=made, answers=(Answer("tiny", True),))
     assert view_of(found).carried_out
     assert decide(found).status.phase == "Awake"
 
 
 def test_without_leader_worker_set_nothing_is_made_and_it_says_how() -> None:
-    found = decide(seen(None, spec=SPREAD, leader_worker_set_installed=False, deployment=None))
+    found = decide(observe(None, spec=SPREAD, leader_worker_set_installed=False, deployment=None))
     [stalled] = [each for each in found.status.conditions if each.type == "Stalled"]
     assert not found.apply
     assert (stalled.status, stalled.reason) == ("True", "LeaderWorkerSetNotInstalled")
     assert "install it, or leave nodes at 1" in stalled.message
-    on_one = seen(None, leader_worker_set_installed=False)
+    on_one = observe(None, leader_worker_set_installed=False)
     assert decide(on_one).apply, "a server on one node does not need it"
 
 
@@ -245,5 +249,5 @@ def test_what_fits_on_no_node_could_be_spread() -> None:
     assert world.says("Stalled")[1] != "RolloutBlocked"
     world.edit(parallelism={"tensor": 4, "pipeline": 3}, nodes=3)
     world.step()
-    assert "a replica needs 3 pods" in (told := world.says("Stalled")[2])
-    assert "lower nodes, or add nodes" in told
+    assert "a replica needs 3 pods" in (reported := world.says("Stalled")[2])
+    assert "lower nodes, or add nodes" in reported

@@ -184,9 +184,9 @@ SCRAPERS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name":
 )
 def test_metrics_are_where_the_pods_say(spec: dict[str, Any], port: int | None, path: str | None) -> None:
     pods = of_kind("Deployment", **spec)["spec"]["template"]
-    said = pods["metadata"].get("annotations", {})
-    wanted = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
-    assert said == (wanted if port is not None else {})
+    message = pods["metadata"].get("annotations", {})
+    expected = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
+    assert message == (expected if port is not None else {})
     numbers = [each["containerPort"] for each in pods["spec"]["containers"][0]["ports"]]
     assert len(set(numbers)) == len(numbers), "server-side apply merges by number"
     assert port is None or port in numbers
@@ -206,8 +206,12 @@ def test_metrics_that_are_switched_by_hand_are_left_to_it() -> None:
 
 def test_a_pods_own_annotations_go_before() -> None:
     own = {"metadata": {"annotations": {"prometheus.io/scrape": "false", "a": "b"}}}
-    said = of_kind("Deployment", podTemplate=own)["spec"]["template"]["metadata"]["annotations"]
-    assert (said["prometheus.io/scrape"], said["a"], said["prometheus.io/port"]) == ("false", "b", "8000")
+    message = of_kind("Deployment", podTemplate=own)["spec"]["template"]["metadata"]["annotations"]
+    assert (message["prometheus.io/scrape"], message["a"], message["prometheus.io/port"]) == (
+        "false",
+        "b",
+        "8000",
+    )
 
 
 def test_without_a_gateway_its_pods_are_reached() -> None:

@@ -43,8 +43,8 @@ def started(folder: Path, source: str, **environment: str) -> tuple[int, list[st
         # The end of the container's first process ends all others.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
-    asked = [line for line in log.read_text().splitlines() if not line.endswith(" list")]
-    return status, asked
+    requested = [line for line in log.read_text().splitlines() if not line.endswith(" list")]
+    return status, requested
 
 
 def test_a_file_is_made_a_model_before_anybody_is_answered(tmp_path: Path) -> None:
@@ -74,6 +74,6 @@ def test_a_repository_is_pulled_and_has_the_models_name(tmp_path: Path) -> None:
 
 
 def test_without_its_model_it_does_not_start(tmp_path: Path) -> None:
-    status, asked = started(tmp_path, "hf://owner/name", NO_NETWORK="1")
+    status, requested = started(tmp_path, "hf://owner/name", NO_NETWORK="1")
     assert status != 0
-    assert asked[-1] == f"{INSIDE} pull hf.co/owner/name"
+    assert requested[-1] == f"{INSIDE} pull hf.co/owner/name"

@@ -18,7 +18,7 @@ from daybreak.manifests.plan import Live
 from daybreak.manifests.resources import SERVICES
 from tests.unit.live import beside
 from tests.unit.modelserver.rolling import ANSWERS, Rolling
-from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, pod, seen
+from tests.unit.modelserver.servers import NOW, PLATFORM, live, manifest, observe, pod
 
 PROFILE = {
     "image": "own:1",
@@ -38,11 +38,11 @@ def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
     runs = configuration(found)
     whole = manifest({"probedConfiguration": runs} if answers else {}, engine="own", **spec)
     two = ModelServer.from_manifest(whole, after)
-    seen = Observed(whole, two, (), NOW, None, deployment=found, pods=(pod(one, runs=runs),))
-    owned = objects(view_of(seen), PLATFORM)
-    plan = make_plan(view_of(seen), owned, beside(owned, found))
-    [wanted] = [each.wanted for each in plan.targets if each.wanted["kind"] == "Deployment"]
-    return bool(wanted["spec"]["template"] == found["spec"]["template"])
+    observed = Observed(whole, two, (), NOW, None, deployment=found, pods=(pod(one, runs=runs),))
+    owned = objects(view_of(observed), PLATFORM)
+    plan = make_plan(view_of(observed), owned, beside(owned, found))
+    [desired] = [each.desired for each in plan.targets if each.desired["kind"] == "Deployment"]
+    return bool(desired["spec"]["template"] == found["spec"]["template"])
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,11 @@ def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
         world.step()
         world.pods = [world.pod()]
         world.step(ANSWERS)
-    seen = world.look()
+    observed = world.look()
     known = [controller_revision(world.server, each) for each in world.known]
-    owned = objects(view_of(seen), PLATFORM)
-    plan = make_plan(view_of(seen), owned, beside(owned, world.deployment, labeled=known))
-    written = [each.wanted for each in plan.targets if each.wanted["kind"] == "ControllerRevision"]
+    owned = objects(view_of(observed), PLATFORM)
+    plan = make_plan(view_of(observed), owned, beside(owned, world.deployment, labeled=known))
+    written = [each.desired for each in plan.targets if each.desired["kind"] == "ControllerRevision"]
     assert [each["revision"] for each in written] == [4], "the one that runs"
     assert written[0]["data"]["image"] == "engine:4"
     assert "sleep" not in written[0]["data"]
@@ -88,7 +88,7 @@ def test_a_group_takes_no_service_of_another_server_for_that_of_its_pods(
     spread: dict[str, Any] = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": nodes}
     metadata = manifest()["metadata"] | {"name": "chat-server", "uid": "u-2"}
     front = front_service(ModelServer.from_manifest(manifest() | {"metadata": metadata}), 20000)
-    view = view_of(seen(spec=spread))
+    view = view_of(observe(spec=spread))
     there = Live({(SERVICES, key_of(front)): front}, {})
     plan = make_plan(view, objects(view, PLATFORM), there)
     assert plan.foreign == foreign

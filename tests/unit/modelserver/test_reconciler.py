@@ -22,32 +22,32 @@ from daybreak.problems.problem import Problem
 from tests.parts import parts
 from tests.unit.controller.asking.test_other_pods import PlayedApi, on, other
 from tests.unit.llmservice.decide.scenes.services import node
-from tests.unit.modelserver.servers import PLATFORM, seen
+from tests.unit.modelserver.servers import PLATFORM, observe
 
 ONE = Key("default", "chat")
-GPU = seen(spec={"accelerator": {"kind": "gpu"}})
+GPU = observe(spec={"accelerator": {"kind": "gpu"}})
 
 
 class Decides(Exception):
     """Raised when the reconciler reaches its decision."""
 
-    def __init__(self, seen: Observed) -> None:
-        self.seen = seen
+    def __init__(self, observed: Observed) -> None:
+        self.observed = observed
 
 
 class Stops(Reconciler[Observed, View, Plan]):
     """A reconciler without objects."""
 
-    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+    def objects(self, observed: Observed) -> Sequence[dict[str, Any]]:
         return ()
 
-    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
+    def plan(self, observed: Observed, desired: Sequence[dict[str, Any]], live: Live) -> Plan:
         return Plan((), (), (), leaving=False)
 
 
-def stop(seen: Observed, blocked: Problem | None) -> View:
+def stop(observed: Observed, blocked: Problem | None) -> View:
     """Stop at the decision."""
-    raise Decides(seen)
+    raise Decides(observed)
 
 
 class Sees:
@@ -55,14 +55,14 @@ class Sees:
 
     resource = MODEL_SERVERS
 
-    def __init__(self, seen: Observed) -> None:
-        self.seen = seen
+    def __init__(self, observed: Observed) -> None:
+        self.observed = observed
 
     def owner(self, key: Key) -> Key:
         return key
 
     def observe(self, _: Key) -> Observed:
-        return self.seen
+        return self.observed
 
 
 async def decided_on(what: Observed, api: PlayedApi) -> Observed:
@@ -71,7 +71,7 @@ async def decided_on(what: Observed, api: PlayedApi) -> Observed:
     one = Stops(around, observer, replace(WAYS, view=stop), OF_SERVERS)
     with pytest.raises(Decides) as stopped:
         await one.reconcile(ONE)
-    return stopped.value.seen
+    return stopped.value.observed
 
 
 async def test_where_a_change_may_need_room_pods_of_others_count() -> None:
@@ -81,10 +81,10 @@ async def test_where_a_change_may_need_room_pods_of_others_count() -> None:
     found = await decided_on(changing, api)
     assert found.booked is not None
     assert found.booked["a"]["nvidia.com/gpu"] == 2
-    assert api.asked == ["a"], "no accelerator of its kind is on the other node"
+    assert api.requested == ["a"], "no accelerator of its kind is on the other node"
 
 
 async def test_nobody_is_asked_where_nothing_changes() -> None:
     api = PlayedApi()
     assert (await decided_on(replace(GPU, nodes=(node("a", gpus=2),)), api)).booked is None
-    assert api.asked == []
+    assert api.requested == []

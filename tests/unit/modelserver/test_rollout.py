@@ -50,9 +50,9 @@ def test_the_old_pods_stay_until_a_new_one_has_answered() -> None:
     assert world.proven == old, "no request finds what has not answered"
     assert world.gate == ("Updating", "Open")
     assert world.says("Ready")[:2] == ("True", "Serving")
-    status, reason, said = world.says("Reconciling")
+    status, reason, message = world.says("Reconciling")
     assert (status, reason) == ("True", "Updating")
-    assert "revision 2 is rolled out by BlueGreen" in said
+    assert "revision 2 is rolled out by BlueGreen" in message
     world.step([Answer("tiny", False, "it says 500")], seconds=60)
     world.step()
     assert world.held, "it is ready, and has not answered"
@@ -80,10 +80,10 @@ def test_what_cannot_start_goes_back(containers: list[dict[str, Any]], words: st
     world.step()
     assert world.image != "engine:2"
     assert world.rollout["phase"] == "RolledBack"
-    status, reason, said = world.says("Stalled")
+    status, reason, message = world.says("Stalled")
     assert (status, reason) == ("True", "RolledBack")
-    assert "revision 2 could not start, and revision 1 runs again" in said
-    assert words in said
+    assert "revision 2 could not start, and revision 1 runs again" in message
+    assert words in message
     assert world.says("Ready")[:2] == ("True", "Serving")
     world.step(seconds=3600)
     assert world.rollout["phase"] == "RolledBack", "it is not tried again"

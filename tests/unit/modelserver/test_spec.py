@@ -274,20 +274,20 @@ def test_an_engine_of_the_installations_own() -> None:
     newer, _ = read(manifest(engine="embedder", model=model, image="embedder:2"), engines)
     assert newer is not None
     assert newer.image == "embedder:2"
-    [said] = read(manifest(engine="embedder", model=model | {"revision": None}), engines)[1]
-    assert "spec.model.revision: engine embedder needs one" in said
-    nobody, [said] = read(manifest(engine="embeder", model=model), engines)
+    [message] = read(manifest(engine="embedder", model=model | {"revision": None}), engines)[1]
+    assert "spec.model.revision: engine embedder needs one" in message
+    nobody, [message] = read(manifest(engine="embeder", model=model), engines)
     assert nobody is None
-    assert said == "spec.engine: embeder is not known here; did you mean embedder?"
+    assert message == "spec.engine: embeder is not known here; did you mean embedder?"
 
 
 def test_a_server_of_an_engine_that_is_left_out_is_told_why() -> None:
     engines = with_own(
         json.dumps({"own": {"args": ["{weight}"], "flagStyle": "none", "port": 1, "readinessPath": "/"}})
     )
-    nobody, [said] = read(manifest(engine="own"), engines)
+    nobody, [message] = read(manifest(engine="own"), engines)
     assert nobody is None
-    assert said == (
+    assert message == (
         "spec.engine: own cannot be used, as the chart's value has it: engines.own: {weight} has no value; "
         "did you mean {weights}?"
     )

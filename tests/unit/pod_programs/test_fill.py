@@ -51,12 +51,12 @@ def order(claim: Path, source: str, **more: Any) -> dict[str, Any]:
     return {**found, "port": 0, **more}
 
 
-def run(hub: Hub, told: dict[str, Any], **environment: str) -> tuple[int, str]:
+def run(hub: Hub, reported: dict[str, Any], **environment: str) -> tuple[int, str]:
     """Run the program as the pod does, and return its exit status and its termination message."""
     log = hub.folder / "log"
     log.unlink(missing_ok=True)
     own = {
-        "DAYBREAK_FILL": json.dumps(told),
+        "DAYBREAK_FILL": json.dumps(reported),
         "HF_ENDPOINT": hub.url,
         "HOME": str(hub.folder),
         "NO_PROXY": "*",
@@ -74,8 +74,8 @@ def names(directory: Path) -> set[str]:
 
 
 def test_a_repository_is_copied_whole_and_without_doubles(hub: Hub, claim: Path) -> None:
-    status, told = run(hub, order(claim, "hf://owner/model"))
-    assert (status, json.loads(told)) == (0, {"bytes": 7002, "revision": COMMIT})
+    status, reported = run(hub, order(claim, "hf://owner/model"))
+    assert (status, json.loads(reported)) == (0, {"bytes": 7002, "revision": COMMIT})
     assert names(claim / "weights") == WHOLE
     assert (claim / "weights" / "model.safetensors").read_bytes() == b"weights" * 1000
 
@@ -84,14 +84,14 @@ def test_what_is_whole_is_not_asked_for_again(hub: Hub, claim: Path) -> None:
     run(hub, order(claim, "hf://owner/model"))
     hub.fetched.clear()
     shutil.rmtree(hub.folder / "owner")
-    status, told = run(hub, order(claim, "hf://owner/model"))
-    assert (status, json.loads(told)["bytes"]) == (0, 7002)
+    status, reported = run(hub, order(claim, "hf://owner/model"))
+    assert (status, json.loads(reported)["bytes"]) == (0, 7002)
     assert hub.fetched == []
 
 
 def test_a_gated_repository_needs_the_token(hub: Hub, claim: Path) -> None:
-    status, told = run(hub, order(claim, "hf://owner/gated-model"))
-    assert (status, "hf://owner/gated-model is gated: accept its terms" in told) == (2, True)
+    status, reported = run(hub, order(claim, "hf://owner/gated-model"))
+    assert (status, "hf://owner/gated-model is gated: accept its terms" in reported) == (2, True)
     assert not (claim / "weights").exists()
     status, _ = run(hub, order(claim, "hf://owner/gated-model"), HF_TOKEN=TOKEN)
     assert status == 0
@@ -99,24 +99,24 @@ def test_a_gated_repository_needs_the_token(hub: Hub, claim: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "revision", "said"),
+    ("source", "revision", "message"),
     [
         ("hf://owner/none", None, "does not exist, or is private"),
         ("hf://owner/model", "no-such", "has no revision no-such"),
     ],
 )
 def test_what_is_not_there_is_said(
-    hub: Hub, claim: Path, source: str, revision: str | None, said: str
+    hub: Hub, claim: Path, source: str, revision: str | None, message: str
 ) -> None:
-    status, told = run(hub, order(claim, source, revision=revision))
+    status, reported = run(hub, order(claim, source, revision=revision))
     assert status == 2
-    assert said in told
+    assert message in reported
 
 
 def test_a_hub_that_does_not_answer_may_pass(hub: Hub, claim: Path) -> None:
-    status, told = run(hub, order(claim, "hf://owner/model"), HF_ENDPOINT="http://127.0.0.1:1")
+    status, reported = run(hub, order(claim, "hf://owner/model"), HF_ENDPOINT="http://127.0.0.1:1")
     assert status == 1
-    assert told
+    assert reported
 
 
 class Bucket:
@@ -134,9 +134,9 @@ class Bucket:
             [files.File(name, len(data)) for name, data in self.files.items()], None, self.fetch
         )
 
-    def fetch(self, into: Path, wanted: list[files.File]) -> None:
+    def fetch(self, into: Path, desired: list[files.File]) -> None:
         """Copy missing files, one after the other."""
-        for file in files.missing_of(into, wanted):
+        for file in files.missing_of(into, desired):
             if len(self.fetched) >= self.breaks_after:
                 (into / f"{file.path}.part").write_bytes(b"half")
                 raise ConnectionError("broken off")
@@ -161,7 +161,7 @@ def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch,
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     monkeypatch.setattr(progress, "LOOK_SECONDS", 0.0)
-    told: list[Any] = []
+    reported: list[Any] = []
 
     def ask(path: str = progress.PATH) -> Any:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
@@ -171,23 +171,23 @@ def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch,
         connection.close()
         return json.loads(body) if answer.status == 200 else answer.status
 
-    def fetch(into: Path, wanted: list[files.File]) -> None:
-        told.append(ask())
+    def fetch(into: Path, desired: list[files.File]) -> None:
+        reported.append(ask())
         (into / ".cache").mkdir()
         (into / ".cache" / "a.incomplete").write_bytes(b"1" * 30)
-        told.append(ask())
+        reported.append(ask())
         (into / ".cache" / "a.incomplete").rename(into / "a")
         (into / "a").write_bytes(b"1" * 100)
-        told.append(ask())
+        reported.append(ask())
         assert ask("/") == 404
 
     def listed(source: str, revision: str | None) -> files.Source:
-        told.append(ask())
+        reported.append(ask())
         return files.Source([files.File("a", 100)], None, fetch)
 
     monkeypatch.setattr(gather, "listed", listed)
     gather.fill(order(claim, "s3://bucket", port=port))
-    assert told == [
+    assert reported == [
         {"directory": "weights", "copied": 0, "bytes": None},
         {"directory": "weights", "copied": 0, "bytes": 100},
         {"directory": "weights", "copied": 30, "bytes": 100},
@@ -215,7 +215,7 @@ def test_a_directory_without_its_mark_is_made_anew(monkeypatch: pytest.MonkeyPat
 
 def test_a_file_that_came_short_is_noticed(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     bucket = Bucket(monkeypatch, a=b"1")
-    monkeypatch.setattr(bucket, "fetch", lambda into, wanted: (into / "a").write_bytes(b""))
+    monkeypatch.setattr(bucket, "fetch", lambda into, desired: (into / "a").write_bytes(b""))
     with pytest.raises(OSError, match="1 files did not come whole, such as a"):
         gather.fill(order(claim, "s3://bucket"))
 
@@ -259,7 +259,7 @@ def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "message"),
     [
         (OSError(errno.ENOSPC, "No space left on device"), 2, "the PVC is full"),
         (OSError(errno.EACCES, "Permission denied"), 2, "the PVC cannot be written by user"),
@@ -268,7 +268,7 @@ def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
     ],
 )
 def test_errors_are_told_in_words(
-    monkeypatch: pytest.MonkeyPatch, claim: Path, tmp_path: Path, error: Exception, status: int, said: str
+    monkeypatch: pytest.MonkeyPatch, claim: Path, tmp_path: Path, error: Exception, status: int, message: str
 ) -> None:
     def broken(source: str, revision: str | None) -> files.Source:
         raise error
@@ -277,9 +277,9 @@ def test_errors_are_told_in_words(
     monkeypatch.setenv("DAYBREAK_FILL", json.dumps(order(claim, "s3://bucket")))
     monkeypatch.setenv("TERMINATION_LOG", str(tmp_path / "log"))
     assert main() == status
-    told = (tmp_path / "log").read_text()
-    assert said in told
-    assert len(told) < 4096
+    reported = (tmp_path / "log").read_text()
+    assert message in reported
+    assert len(reported) < 4096
 
 
 @pytest.mark.parametrize("path", ["../up", "a/../../up", "/etc/passwd"])
@@ -289,10 +289,10 @@ def test_a_file_cannot_leave_its_directory(claim: Path, path: str) -> None:
 
 
 def test_two_jobs_for_the_same_weights_wait_for_each_other(hub: Hub, claim: Path) -> None:
-    told = order(claim, "hf://owner/model", sole=False)
+    reported = order(claim, "hf://owner/model", sole=False)
     with gather.alone(claim / f"{gather.LOCK}weights"):
         environment = {
-            "DAYBREAK_FILL": json.dumps(told),
+            "DAYBREAK_FILL": json.dumps(reported),
             "HF_ENDPOINT": hub.url,
             "HOME": str(hub.folder),
             "NO_PROXY": "*",

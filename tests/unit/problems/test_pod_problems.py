@@ -35,7 +35,7 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "stalled", "said"),
+    ("status", "reason", "stalled", "message"),
     [
         (
             waiting("ErrImagePull", PULLED, image="nope:1"),
@@ -138,10 +138,10 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
         ),
     ],
 )
-def test_troubles(status: Manifest, reason: str, stalled: bool, said: str) -> None:
+def test_troubles(status: Manifest, reason: str, stalled: bool, message: str) -> None:
     found = problem(status)
     assert found is not None
-    assert (found.reason, found.stalled, found.message) == (reason, stalled, said)
+    assert (found.reason, found.stalled, found.message) == (reason, stalled, message)
 
 
 def test_init_containers_come_first() -> None:

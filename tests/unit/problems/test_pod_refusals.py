@@ -15,7 +15,7 @@ OF_WORKER = "resources.limits.cpu of container ray in spec.models[].podTemplate"
 
 
 @pytest.mark.parametrize(
-    ("message", "said"),
+    ("message", "report"),
     [
         (f"{QUOTA}limits.cpu for: ray-head", f"set {OF_HEAD}"),
         (
@@ -83,8 +83,8 @@ OF_WORKER = "resources.limits.cpu of container ray in spec.models[].podTemplate"
         ("", ""),
     ],
 )
-def test_field_of_ray_pods(message: str, said: str) -> None:
-    assert ray_fix(message, OF_MODELS) == said
+def test_field_of_ray_pods(message: str, report: str) -> None:
+    assert ray_fix(message, OF_MODELS) == report
 
 
 def test_field_of_a_cache() -> None:

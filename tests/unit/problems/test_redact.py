@@ -67,15 +67,15 @@ ImportError: Could not import daybreak_runtime.llm"""
 
 @pytest.mark.parametrize("message", [NO_PACKAGE, NO_PACKAGE.partition("\n\nDuring")[0]])
 def test_an_image_without_daybreaks_package_is_told_with_the_fix(message: str) -> None:
-    said = engine_error(message)
-    assert said.startswith("the image (spec.runtime.image) lacks Daybreak's package")
-    assert "daybreak-runtime" in said
-    assert "spec.runtime.directIngress: false" in said
+    report = engine_error(message)
+    assert report.startswith("the image (spec.runtime.image) lacks Daybreak's package")
+    assert "daybreak-runtime" in report
+    assert "spec.runtime.directIngress: false" in report
 
 
 def test_a_module_that_the_package_does_not_have_is_told_as_it_is() -> None:
-    said = engine_error(NO_PACKAGE.partition("\n\nDuring")[0].replace("_runtime'", "_runtime.modles'"))
-    assert said == "ModuleNotFoundError: No module named 'daybreak_runtime.modles'"
+    message = engine_error(NO_PACKAGE.partition("\n\nDuring")[0].replace("_runtime'", "_runtime.modles'"))
+    assert message == "ModuleNotFoundError: No module named 'daybreak_runtime.modles'"
 
 
 TOO_OLD = """A replica failed to start with exception. Retrying 2 more time(s). Error:
@@ -99,7 +99,7 @@ def test_a_driver_that_is_too_old_is_told_with_the_one_that_is_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("message", "reported"),
     [
         (
             "CUDA error: CUDA driver version is insufficient for CUDA runtime version",
@@ -119,9 +119,9 @@ def test_a_driver_that_is_too_old_is_told_with_the_one_that_is_needed() -> None:
         ),
     ],
 )
-def test_what_cuda_says_of_drivers_and_gpus_is_told_with_a_fix(said: str, told: str) -> None:
-    traceback = f"Error:\nTraceback (most recent call last):\ntorch.AcceleratorError: {said}"
-    assert engine_error(traceback).startswith(told)
+def test_what_cuda_says_of_drivers_and_gpus_is_told_with_a_fix(message: str, reported: str) -> None:
+    traceback = f"Error:\nTraceback (most recent call last):\ntorch.AcceleratorError: {message}"
+    assert engine_error(traceback).startswith(reported)
 
 
 def test_a_validation_error_is_told_without_its_input() -> None:
@@ -133,7 +133,7 @@ def test_a_validation_error_is_told_without_its_input() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "reported"),
     [
         (
             "Error:\nValueError: no\n\nDuring handling of it\nRuntimeError: EngineDeadError",
@@ -170,8 +170,8 @@ def test_a_validation_error_is_told_without_its_input() -> None:
         ("", ""),
     ],
 )
-def test_what_is_told(message: str, told: str) -> None:
-    assert engine_error(message) == told
+def test_what_is_told(message: str, reported: str) -> None:
+    assert engine_error(message) == reported
 
 
 @pytest.mark.parametrize(
@@ -187,12 +187,12 @@ def test_what_is_told(message: str, told: str) -> None:
     ],
 )
 def test_secrets_are_masked(secret: str) -> None:
-    said = engine_error(f"Error:\nValueError: request with {secret} was refused")
-    assert "***" in said
+    message = engine_error(f"Error:\nValueError: request with {secret} was refused")
+    assert "***" in message
     for part in ("AbCdEfGh", "eyJ", "s3cr3t", "IOSFODNN", "wJalr", "sk-proj", "0123456789abcdef"):
-        assert part not in said
-    assert said.startswith("ValueError: request with ")
-    assert said.endswith("was refused")
+        assert part not in message
+    assert message.startswith("ValueError: request with ")
+    assert message.endswith("was refused")
 
 
 def test_what_differs_at_every_attempt_is_left_out() -> None:

@@ -40,7 +40,7 @@ def test_one_broken_model_of_two_is_named() -> None:
         message="Failed to update the deployments ['LLMServer:tiny'].",
         models={"tiny": FAILED, "other": "HEALTHY"},
     )
-    llm = {key: value for key, value in world.seen.manifest.items() if key != "status"}
+    llm = {key: value for key, value in world.observed.manifest.items() if key != "status"}
     decision = world.step(
         ray_service=ray_service(llm, status=status), pods=(HEAD, WORKER, pod("w-2", model="other"))
     )
@@ -81,12 +81,12 @@ def test_an_application_that_cannot_be_built_fails_every_model() -> None:
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     started(world)
     world.edit(manifest(CPU_MODEL, {**OTHER_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
-    said = (
+    report = (
         "Deploying app 'llm' failed with exception:\nTraceback (most recent call last):\n"
         '  File "build.py", line 1, in build\nValueError: max_num_seqs must be larger'
     )
     decision = world.step(
-        after=60, ray_service=running(world, app="DEPLOY_FAILED", message=said, generation=2)
+        after=60, ray_service=running(world, app="DEPLOY_FAILED", message=report, generation=2)
     )
     assert decision.ask == ()
     assert conditions(decision)["Stalled"] == "True/ModelFailed"
@@ -114,17 +114,17 @@ def test_the_engines_words_stand_while_serve_tries_again() -> None:
     world.step()
     slow = "Deployment 'LLMServer:tiny' has 1 replicas that have taken more than 30s to initialize."
 
-    def saying(*, status: str = "UPDATING", said: str = "") -> Manifest:
-        seen = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"tiny": (status, said)})
-        return ray_service(manifest(), status=seen)
+    def saying(*, status: str = "UPDATING", message: str = "") -> Manifest:
+        observed = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"tiny": (status, message)})
+        return ray_service(manifest(), status=observed)
 
     failed = f"A replica failed to start with exception. Retrying 2 more time(s). Error:\n{ENGINE_ERROR}"
-    first = world.step(ray_service=saying(said=failed), pods=(HEAD, WORKER))
-    for said in ("", slow):
-        assert world.step(ray_service=saying(said=said)).status == first.status
+    first = world.step(ray_service=saying(message=failed), pods=(HEAD, WORKER))
+    for report in ("", slow):
+        assert world.step(ray_service=saying(message=report)).status == first.status
     assert message(world.step(ray_service=saying(status="HEALTHY"))) != message(first)
 
-    again = world.step(ray_service=saying(said=failed))
+    again = world.step(ray_service=saying(message=failed))
     assert message(again) == message(first)
     world.edit(manifest({**CPU_MODEL, "source": "file:///models/better"}))
     assert ENGINE_ERROR not in message(world.step(ray_service=saying()))
@@ -136,8 +136,8 @@ def test_an_image_that_cannot_be_pulled_is_one_lasting_trouble() -> None:
     world.step()
     llm = ray_service(manifest(), status=ray_status(pending="chat-aaaaa"))
 
-    def head(reason: str, said: str) -> Manifest:
-        return pod("h", model=None, status=waiting(reason, said, image="nope:1", container="ray-head"))
+    def head(reason: str, message: str) -> Manifest:
+        return pod("h", model=None, status=waiting(reason, message, image="nope:1", container="ray-head"))
 
     why = "failed to resolve image: nope:1: not found"
     decision = world.step(ray_service=llm, pods=(head("ErrImagePull", why),))
@@ -148,11 +148,11 @@ def test_an_image_that_cannot_be_pulled_is_one_lasting_trouble() -> None:
     )
     assert conditions(first)["Stalled"] == "True/ImagePullFailed"
     assert message(first) == f"head: image nope:1 cannot be pulled: {why}"
-    for reason, said in (
+    for reason, report in (
         ("ErrImagePull", why),
         ("ImagePullBackOff", f'Back-off pulling image "nope:1": ErrImagePull: {why}'),
     ):
-        assert world.step(pods=(head(reason, said),)).status == first.status
+        assert world.step(pods=(head(reason, report),)).status == first.status
     decision = world.step(pods=(pod("h", model=None, ready=False),))
     assert conditions(decision)["Stalled"] == "False/Reconciled"
 
@@ -221,39 +221,44 @@ def test_a_worker_that_ends_with_its_head_is_no_stall() -> None:
 def test_what_kuberay_does_not_take() -> None:
     world = World()
     world.step()
-    invalid = ray_status(reason="ValidationFailed", said="RayService spec is odd", generation=0)
+    invalid = ray_status(reason="ValidationFailed", report="RayService spec is odd", generation=0)
     decision = world.step(ray_service=ray_service(manifest(), status=invalid))
     assert conditions(decision)["Stalled"] == "True/ObjectRejected"
     assert message(decision) == "KubeRay rejects the RayService: RayService spec is odd"
     # The reason stays until endpoints appear, long after KubeRay has accepted a corrected spec.
     mended = ray_status(
-        pending="chat-aaaaa", reason="ValidationFailed", said="RayService spec is odd", generation=2
+        pending="chat-aaaaa", reason="ValidationFailed", report="RayService spec is odd", generation=2
     )
     decision = world.step(ray_service=ray_service(manifest(), generation=2, status=mended))
     assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
 @pytest.mark.parametrize(
-    ("said", "stalled"),
+    ("report", "stalled"),
     [
         ('pods "chat-aaaaa-head" is forbidden: exceeded quota: cpu', True),
         ("context deadline exceeded", False),
     ],
 )
-def test_pods_that_kuberay_cannot_make(said: str, stalled: bool) -> None:
+def test_pods_that_kuberay_cannot_make(report: str, stalled: bool) -> None:
     world = World()
     world.step()
     cluster = {
         "metadata": {"name": "chat-aaaaa"},
         "status": {
             "conditions": [
-                {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreateHeadPod", "message": said}
+                {
+                    "type": "ReplicaFailure",
+                    "status": "True",
+                    "reason": "FailedCreateHeadPod",
+                    "message": report,
+                }
             ]
         },
     }
     llm = ray_service(manifest(), status=ray_status(pending="chat-aaaaa"))
     decision = world.step(ray_service=llm, ray_clusters=(cluster,))
-    assert message(decision) == f"KubeRay cannot create the pods: {said}"
+    assert message(decision) == f"KubeRay cannot create the pods: {report}"
     assert conditions(decision)["Stalled"].startswith(str(stalled))
 
 

@@ -17,8 +17,8 @@ TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, HISTOGRAMS, HISTOGRAMS)
 
 @given(TALLIES)
 def test_a_tally_comes_back_as_it_was(tally: Tally) -> None:
-    told = {"chat": RouteTally("2026-01-01T00:00:00Z", {"one/a": tally})}
-    assert parse(json.loads(json.dumps({name: each.wire() for name, each in told.items()}))) == told
+    reported = {"chat": RouteTally("2026-01-01T00:00:00Z", {"one/a": tally})}
+    assert parse(json.loads(json.dumps({name: each.wire() for name, each in reported.items()}))) == reported
     assert Histogram.read(tally.first.written()) == tally.first
 
 
@@ -42,11 +42,11 @@ def test_a_quantile_has_its_part_below_it(times: Histogram, part: float) -> None
 
 
 @pytest.mark.parametrize(
-    "said",
+    "report",
     [None, [], {"chat": []}, {"chat": {"since": 1, "ways": 2}}],
 )
-def test_what_has_another_shape_is_nothing(said: object) -> None:
-    assert all(not tally.backends for tally in parse(said).values())
+def test_what_has_another_shape_is_nothing(report: object) -> None:
+    assert all(not tally.backends for tally in parse(report).values())
 
 
 def test_nonsense_counts_as_nothing() -> None:

@@ -109,8 +109,8 @@ def test_fit_counts_the_autoscaler_once(given: Any, cpu: str) -> None:
     assert not of(template, "ray-head").beside
     [question, *_] = fit.questions(svc.workload, fit.of_models)
     own = ray_service(svc, PLATFORM)["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]["spec"]
-    asked = own["containers"][0]["resources"]["requests"]["cpu"]
-    assert question.demand.requests["cpu"] == parse_quantity(asked) + parse_quantity(cpu)
+    requested = own["containers"][0]["resources"]["requests"]["cpu"]
+    assert question.demand.requests["cpu"] == parse_quantity(requested) + parse_quantity(cpu)
 
 
 def test_head_can_be_marked_as_safe_to_evict() -> None:

@@ -32,7 +32,7 @@ def engine_kwargs(svc: Any) -> dict[str, Any]:
     return found
 
 
-def told(svc: Any) -> Any:
+def read_report(svc: Any) -> Any:
     """Return the configuration that the model's replicas receive in place."""
     return application(svc)["deployments"][1].get("user_config")
 
@@ -47,7 +47,7 @@ def pod(svc: Any) -> dict[str, Any]:
 def test_without_lora_nothing_is_said_of_it() -> None:
     svc = service()
     assert not any("lora" in name for name in engine_kwargs(svc))
-    assert told(svc) is None
+    assert read_report(svc) is None
 
 
 def test_room_is_made_as_the_spec_says() -> None:
@@ -62,7 +62,7 @@ def test_room_is_made_as_the_spec_says() -> None:
 
 
 def test_replicas_are_told_even_that_there_are_none() -> None:
-    assert told(with_lora()) == {"lora": {"adapters": []}}
+    assert read_report(with_lora()) == {"lora": {"adapters": []}}
 
 
 def test_each_source_is_told_in_the_runtime_s_words() -> None:
@@ -73,7 +73,7 @@ def test_each_source_is_told_in_the_runtime_s_words() -> None:
         adapter("d", "pvc://claim/d"),
         adapter("e", "image://registry.example.com/e:1#x"),
     )
-    entries = {each.pop("name"): each for each in told(svc)["lora"]["adapters"]}
+    entries = {each.pop("name"): each for each in read_report(svc)["lora"]["adapters"]}
     ids = {each.name: identity(each) for each in svc.spec.models[0].lora.adapters}
     assert {name: each.pop("id") for name, each in entries.items()} == ids
     assert len(set(ids.values())) == 5

@@ -134,12 +134,12 @@ def test_capabilities_are_added_to_those_that_are_dropped() -> None:
     }
 
 
-@pytest.mark.parametrize("wanted", [{"privileged": True}, {"capabilities": {"add": ["SYS_ADMIN"]}}])
-def test_what_includes_escalation_is_not_forbidden_it(wanted: dict[str, Any]) -> None:
+@pytest.mark.parametrize("desired", [{"privileged": True}, {"capabilities": {"add": ["SYS_ADMIN"]}}])
+def test_what_includes_escalation_is_not_forbidden_it(desired: dict[str, Any]) -> None:
     # Kubernetes rejects such a pod.
     assert (
         "allowPrivilegeEscalation"
-        not in container(worker(with_ray(securityContext=wanted)))["securityContext"]
+        not in container(worker(with_ray(securityContext=desired)))["securityContext"]
     )
 
 

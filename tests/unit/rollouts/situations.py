@@ -35,7 +35,7 @@ class Story:
         self.wish = replace(self.wish, revision=revision, **wish)
         return self.step(answers=True)
 
-    def step(self, after: float = 1.0, *, serving: bool = True, **seen: Any) -> RolloutState:
+    def step(self, after: float = 1.0, *, serving: bool = True, **observed: Any) -> RolloutState:
         """Let time pass, and decide."""
         self.now += timedelta(seconds=after)
         built = self.state.current_revision if self.state is not None else self.wish.revision
@@ -43,10 +43,10 @@ class Story:
         situation = Situation(
             revision=built,
             known=self.known,
-            changes=seen.pop("changes", changes),
+            changes=observed.pop("changes", changes),
             around=replace(self.around, serving=serving),
             now=self.now,
-            **seen,
+            **observed,
         )
         self.state = step(self.state, situation, self.wish)
         again = step(self.state, replace(situation, revision=self.state.current_revision), self.wish)

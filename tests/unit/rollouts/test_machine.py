@@ -132,8 +132,8 @@ def test_what_cannot_start_goes_back_by_the_same_road(how: str) -> None:
     replaced(story)
     assert story.step(serving=False, stuck=BROKEN).phase is RolloutPhase.PROGRESSING, "that may be of before"
     limit = timedelta(minutes=5)
-    pause, seen = (LATE, {"stuck": BROKEN}) if how == "stuck" else (limit.total_seconds(), {})
-    state = story.step(pause, serving=False, limit=limit, **seen)
+    pause, observed = (LATE, {"stuck": BROKEN}) if how == "stuck" else (limit.total_seconds(), {})
+    state = story.step(pause, serving=False, limit=limit, **observed)
     assert short(state) == ("RollingBack", "two", "one", "Replace")
     assert (state.failed_revision, state.replaces) == ("two", True)
     assert (BROKEN if how == "stuck" else "within 300 s") in state.message
@@ -267,8 +267,8 @@ def test_an_outage_later_is_not_of_the_rollout() -> None:
 
 def test_without_the_content_of_the_old_one_what_is_asked_for_runs() -> None:
     before = RolloutState("gone", RolloutPhase.COMPLETE, last_successful_revision="gone")
-    seen = Situation(revision="new", known={"new"}, changes={}, around=FULL, now=START)
-    assert short(step(before, seen, Wish("new"))) == ("Progressing", "new", None, None)
+    observed = Situation(revision="new", known={"new"}, changes={}, around=FULL, now=START)
+    assert short(step(before, observed, Wish("new"))) == ("Progressing", "new", None, None)
 
 
 def test_weights_are_copied_before_what_runs_is_disturbed() -> None:
@@ -293,10 +293,10 @@ def test_time_is_looked_at_when_it_may_tell_something() -> None:
     story.ask("two")
     replaced(story)
     assert story.state is not None
-    seen = Situation(revision="two", known={"one", "two"}, changes={}, around=FULL, now=story.now)
-    assert look_again(story.state, seen) == SETTLE
-    assert look_again(story.state, replace(seen, now=story.now + SETTLE)) == seen.limit - SETTLE
-    assert look_again(replace(story.state, phase=RolloutPhase.COMPLETE), seen) is None
+    observed = Situation(revision="two", known={"one", "two"}, changes={}, around=FULL, now=story.now)
+    assert look_again(story.state, observed) == SETTLE
+    assert look_again(story.state, replace(observed, now=story.now + SETTLE)) == observed.limit - SETTLE
+    assert look_again(replace(story.state, phase=RolloutPhase.COMPLETE), observed) is None
 
 
 NONSENSE = "model m: answered 200 without a completion"
@@ -328,9 +328,11 @@ def test_errors_are_looked_at_when_they_have_lasted() -> None:
     state = story.step(300, beside=True)
     errors = Errors(story.now - timedelta(seconds=20), NONSENSE)
     known = {"one", "two"}
-    seen = Situation(revision="two", known=known, changes={}, around=ROOMY, errors=errors, now=story.now)
-    assert look_again(state, seen) == ERRORS - timedelta(seconds=20)
-    assert look_again(state, replace(seen, now=errors.since + ERRORS)) == seen.limit - timedelta(seconds=340)
+    observed = Situation(revision="two", known=known, changes={}, around=ROOMY, errors=errors, now=story.now)
+    assert look_again(state, observed) == ERRORS - timedelta(seconds=20)
+    assert look_again(state, replace(observed, now=errors.since + ERRORS)) == observed.limit - timedelta(
+        seconds=340
+    )
 
 
 def test_a_way_back_without_room_is_a_replacement() -> None:

@@ -20,7 +20,7 @@ APART = replace(ROOMY, apart="gateways ask for one model at a time")
 
 
 @pytest.mark.parametrize(
-    ("asked", "change", "around", "chosen"),
+    ("requested", "change", "around", "chosen"),
     [
         (AUTO, ARGUMENTS, FULL, IN_PLACE),
         (AUTO, PODS, ROOMY, BLUE_GREEN),
@@ -42,9 +42,9 @@ APART = replace(ROOMY, apart="gateways ask for one model at a time")
     ],
 )
 def test_which_one(
-    asked: RolloutStrategy, change: Change, around: Surroundings, chosen: RolloutStrategy | None
+    requested: RolloutStrategy, change: Change, around: Surroundings, chosen: RolloutStrategy | None
 ) -> None:
-    road = choose(asked, change, around, back=False)
+    road = choose(requested, change, around, back=False)
     assert road.strategy is chosen
     assert road.reason
 
@@ -59,17 +59,21 @@ def test_what_comes_beside_has_its_own_words() -> None:
     assert choose(AUTO, PODS, APART, back=False).reason == APART.apart
 
 
-@pytest.mark.parametrize(("asked", "chosen"), [(AUTO, None), (REPLACE, None), (BLUE_GREEN, BLUE_GREEN)])
-def test_what_fits_nowhere_disturbs_nobody(asked: RolloutStrategy, chosen: RolloutStrategy | None) -> None:
+@pytest.mark.parametrize(("requested", "chosen"), [(AUTO, None), (REPLACE, None), (BLUE_GREEN, BLUE_GREEN)])
+def test_what_fits_nowhere_disturbs_nobody(
+    requested: RolloutStrategy, chosen: RolloutStrategy | None
+) -> None:
     nowhere = replace(ROOMY, misfit="model m: a replica needs 16 nvidia.com/gpu on one node")
-    road = choose(asked, PODS, nowhere, back=False)
+    road = choose(requested, PODS, nowhere, back=False)
     assert road.strategy is chosen
     if chosen is None:
         assert "16 nvidia.com/gpu" in road.reason
 
 
-@pytest.mark.parametrize("asked", RolloutStrategy)
+@pytest.mark.parametrize("requested", RolloutStrategy)
 @pytest.mark.parametrize("change", [PODS, ARGUMENTS])
 @pytest.mark.parametrize("around", [ROOMY, FULL, DOWN, ALONE, replace(ROOMY, misfit="nowhere")])
-def test_the_way_back_is_never_refused(asked: RolloutStrategy, change: Change, around: Surroundings) -> None:
-    assert choose(asked, change, around, back=True).strategy is not None
+def test_the_way_back_is_never_refused(
+    requested: RolloutStrategy, change: Change, around: Surroundings
+) -> None:
+    assert choose(requested, change, around, back=True).strategy is not None

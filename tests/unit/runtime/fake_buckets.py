@@ -68,11 +68,11 @@ class _Handler(StoreHandler):
             self._error(HTTPStatus.NOT_FOUND, "NoSuchKey")
         else:
             content = self.buckets.objects[path]
-            wanted = self.headers.get("Range", "")
-            if wanted:
-                first, _, last = wanted.removeprefix("bytes=").partition("-")
+            desired = self.headers.get("Range", "")
+            if desired:
+                first, _, last = desired.removeprefix("bytes=").partition("-")
                 content = content[int(first) : int(last or len(content)) + 1]
-            self._answer(HTTPStatus.PARTIAL_CONTENT if wanted else HTTPStatus.OK, content)
+            self._answer(HTTPStatus.PARTIAL_CONTENT if desired else HTTPStatus.OK, content)
 
     def _put(self, path: str, query: dict[str, list[str]], body: bytes) -> None:
         if "uploadId" in query:

@@ -69,12 +69,12 @@ class _Handler(StoreHandler):
         elif query.get("alt") != "media":
             self._json(self._described(path))
         else:
-            content, wanted = self.buckets.objects[path], self.headers.get("Range", "")
-            first, _, last = wanted.removeprefix("bytes=").partition("-")
+            content, desired = self.buckets.objects[path], self.headers.get("Range", "")
+            first, _, last = desired.removeprefix("bytes=").partition("-")
             part = content[int(first or 0) : int(last or len(content)) + 1]
             bounds = f"bytes {int(first or 0)}-{int(first or 0) + len(part) - 1}/{len(content)}"
-            status = HTTPStatus.PARTIAL_CONTENT if wanted else HTTPStatus.OK
-            self._answer(status, part, **{"Content-Range": bounds} if wanted else {})
+            status = HTTPStatus.PARTIAL_CONTENT if desired else HTTPStatus.OK
+            self._answer(status, part, **{"Content-Range": bounds} if desired else {})
 
     def _post(self, bucket: str, key: str, query: dict[str, str], body: bytes) -> None:
         upload = f"upload-{len(self.buckets.uploads)}"

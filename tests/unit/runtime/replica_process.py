@@ -124,11 +124,11 @@ async def main(fault: str) -> None:
     )
     await replica.start()
     door = holder.state.server.door
-    asked = [asyncio.create_task(ask(door, name)) for name in ("begun", "waiting")]
+    requested = [asyncio.create_task(ask(door, name)) for name in ("begun", "waiting")]
     await until(lambda: (door.admission.running, door.admission.waiting) == (1, 1))
     health = await Client(path="/-/healthz", method="GET").ask(door)
     print(json.dumps({"engine": client.process.pid, "health": health.status}), flush=True)
-    await asyncio.gather(*asked)
+    await asyncio.gather(*requested)
     await asyncio.Event().wait()
 
 

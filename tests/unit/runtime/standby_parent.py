@@ -18,13 +18,13 @@ AHEAD = "tests.unit.runtime.standby_ahead"
 
 def look(writer: Connection, deeper: bool) -> None:
     """Send what a started process is like, and what one is like that it starts itself."""
-    seen = {
+    observed = {
         "ahead": AHEAD in sys.modules,
         "marked": os.environ.get("MARK"),
         "server": os.getppid(),
         "below": _started(deeper=False) if deeper else None,
     }
-    writer.send(seen)
+    writer.send(observed)
 
 
 def wait(writer: Connection) -> None:
@@ -39,10 +39,10 @@ def _started(*, deeper: bool) -> object:
     process = context.Process(target=look, args=(writer, deeper), name="look")
     process.start()
     writer.close()
-    seen = reader.recv()
+    observed = reader.recv()
     process.join()
     assert process.exitcode == 0
-    return seen
+    return observed
 
 
 def main(what: str) -> None:

@@ -81,7 +81,7 @@ def test_one_that_dies_goes_on_where_the_bucket_says(
     assert done
     engines = FakeEngines()
     run(monkeypatch, order(), engines, tmp_path / "two")
-    assert not done & set(engines.asked)
+    assert not done & set(engines.requested)
     assert sorted(row["row_id"] for row in written(buckets)) == list(range(20))
 
 
@@ -96,9 +96,9 @@ def test_parquet_in_and_out(buckets: Buckets, tmp_path: Path, monkeypatch: pytes
     assert {row["response"] for row in found} == {"a"}
 
 
-def problem(wanted: Order, folder: Path) -> JobProblem:
+def problem(desired: Order, folder: Path) -> JobProblem:
     with pytest.raises(JobProblem) as found:
-        program.run(wanted, Progress("u"), folder)
+        program.run(desired, Progress("u"), folder)
     return found.value
 
 

@@ -68,7 +68,7 @@ def test_secrets_of_the_environment_are_blanked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "reported"),
     [
         ("hf_abcdefghij", "hf_***"),
         ("Authorization: Bearer abc.def-ghi", "Authorization: Bearer ***"),
@@ -77,16 +77,16 @@ def test_secrets_of_the_environment_are_blanked() -> None:
         ("nothing secret: token count 5", "nothing secret: token count 5"),
     ],
 )
-def test_what_looks_like_a_secret_is_blanked(text: str, told: str) -> None:
-    assert redacted(text, {}) == told
+def test_what_looks_like_a_secret_is_blanked(text: str, reported: str) -> None:
+    assert redacted(text, {}) == reported
 
 
 _FAILS = """
 import os, sys
-from daybreak_runtime.start.cause import told
+from daybreak_runtime.start.cause import raise_cause
 print("ValueError: from the start before", file=sys.stderr, flush=True)
 try:
-    with told():
+    with raise_cause():
         os.system(f"echo 'OSError: no such weights' >&{sys.argv[2]}")
         raise RuntimeError(sys.argv[1])
 except RuntimeError as error:
@@ -110,8 +110,8 @@ def _failed(tmp_path: Path, message: str, written_to: int = 2, *, logged: bool =
 
 @pytest.mark.parametrize("written_to", [1, 2])
 def test_an_exception_that_points_to_the_log_gets_the_cause(tmp_path: Path, written_to: int) -> None:
-    said = _failed(tmp_path, "Engine core initialization failed. See root cause above.", written_to)
-    assert said == "EngineStartError|OSError: no such weights"
+    message = _failed(tmp_path, "Engine core initialization failed. See root cause above.", written_to)
+    assert message == "EngineStartError|OSError: no such weights"
 
 
 def test_an_exception_that_says_something_is_left_alone(tmp_path: Path) -> None:

@@ -131,12 +131,12 @@ async def test_a_client_that_leaves_while_it_waits_leaves_the_queue() -> None:
 async def test_a_client_that_leaves_in_its_turn_is_the_engines_to_notice() -> None:
     """The app must still receive the disconnect, though an earlier task waited for that message."""
     replica = Replica(limit=1)
-    told = asyncio.Event()
+    reported = asyncio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        told.set()
+        reported.set()
 
     replica.door._app = app
     hog = replica.ask(first := Client())
@@ -144,12 +144,12 @@ async def test_a_client_that_leaves_in_its_turn_is_the_engines_to_notice() -> No
     await settle()
     first.leave()
     await hog
-    told.clear()
+    reported.clear()
     await settle()
-    assert not told.is_set()
+    assert not reported.is_set()
     second.leave()
     await task
-    assert told.is_set()
+    assert reported.is_set()
     assert replica.door.admission.running == 0
 
 

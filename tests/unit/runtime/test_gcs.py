@@ -52,7 +52,7 @@ def test_a_batch_that_dies_goes_on_where_the_bucket_says(
     assert before
     engines = FakeEngines()
     run(monkeypatch, order(), engines, tmp_path / "two")
-    assert not set(before) & set(engines.asked)
+    assert not set(before) & set(engines.requested)
     assert done(buckets) == list(range(20))
     assert not buckets.uploads, "every upload is completed"
 

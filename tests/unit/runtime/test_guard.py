@@ -163,17 +163,17 @@ async def test_what_passes_reaches_the_engine_as_it_came_and_so_does_the_end_of_
     pieces, engine = [b'{"n"', b": 1", b"}"], Engine()
     client = await answered(Client(pieces=pieces), engine)
     assert (client.status, engine.bodies) == (200, [b'{"n": 1}'])
-    heard = []
+    received = []
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
-        heard.extend([(await receive())["body"], (await receive())["type"]])
+        received.extend([(await receive())["body"], (await receive())["type"]])
 
     client = Client(pieces=[b"{}"])
     asking = asyncio.create_task(client.ask(Guard(app)))
     await settle()
     client.leave()
     await asking
-    assert heard == [b"{}", "http.disconnect"]
+    assert received == [b"{}", "http.disconnect"]
 
 
 async def test_forms_pass() -> None:
@@ -238,14 +238,14 @@ async def test_a_door_says_that_it_looks_at_bodies_by_this_list() -> None:
 async def test_a_door_looks_at_what_it_is_asked_to_look_at() -> None:
     engine, body = Engine(), b'{"priority": 1}'
     there = door(engine)
-    asked = await Client(path=fields.PATH + CHAT, pieces=[body]).ask(there)
-    assert (asked.status, asked.error["param"], asked.header(b"x-daybreak-guard")) == (
+    requested = await Client(path=fields.PATH + CHAT, pieces=[body]).ask(there)
+    assert (requested.status, requested.error["param"], requested.header(b"x-daybreak-guard")) == (
         400,
         "priority",
         [b"1"],
     )
-    asked = await Client(path=fields.PATH + CHAT).ask(there)
-    assert (asked.status, asked.header(b"x-daybreak-guard")) == (200, [b"1"])
+    requested = await Client(path=fields.PATH + CHAT).ask(there)
+    assert (requested.status, requested.header(b"x-daybreak-guard")) == (200, [b"1"])
     assert (engine.scopes[0]["path"], engine.scopes[0]["raw_path"]) == (CHAT, CHAT.encode())
     # What the gateway has looked at, by a list that may be longer.
     assert (await Client(path=CHAT, pieces=[body]).ask(there)).status == 200

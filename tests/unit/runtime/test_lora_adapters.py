@@ -9,9 +9,9 @@ from daybreak_runtime.http.door import NOT_BEGUN
 from daybreak_runtime.lora import adapters as module
 from daybreak_runtime.lora.adapters import Adapters
 from daybreak_runtime.lora.check import Refused
+from daybreak_runtime.lora.desired import DesiredAdapter
 from daybreak_runtime.lora.files import NotFetched
 from daybreak_runtime.lora.http import why_missing
-from daybreak_runtime.lora.wanted import Wanted
 
 
 class World:
@@ -40,7 +40,7 @@ class World:
     async def close(self) -> None:
         """Do nothing: the fake has no connection."""
 
-    async def fetch(self, adapter: Wanted) -> str:
+    async def fetch(self, adapter: DesiredAdapter) -> str:
         """Return the path of the adapter."""
         await self.may_fetch.wait()
         await self._step("fetch", adapter.path)
@@ -57,9 +57,9 @@ class World:
             raise self.fails[f"{step} {path}"]
 
 
-def wanted(**paths: str) -> dict[str, Wanted]:
+def desired_state(**paths: str) -> dict[str, DesiredAdapter]:
     """Return adapters by name, each from a path."""
-    return {name: Wanted(name, path, path=path) for name, path in paths.items()}
+    return {name: DesiredAdapter(name, path, path=path) for name, path in paths.items()}
 
 
 def states(found: Adapters) -> dict[str, tuple[str, str]]:
@@ -81,20 +81,20 @@ async def found(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 
 async def test_each_is_fetched_checked_and_given_to_the_engine(world: World, found: Adapters) -> None:
-    found.want(wanted(a="/a"))
+    found.want(desired_state(a="/a"))
     assert await found.settled(5)
     assert world.log == ["fetch /a", "check /a", "add /a"]
     assert found.report() == {"adapters": {"a": {"id": "/a", "state": "Loaded", "reason": ""}}}
 
 
 async def test_what_stays_is_not_touched(world: World, found: Adapters) -> None:
-    found.want(wanted(a="/a"))
+    found.want(desired_state(a="/a"))
     await found.settled(5)
     world.log.clear()
-    found.want(wanted(a="/a", b="/b"))
+    found.want(desired_state(a="/a", b="/b"))
     await found.settled(5)
     assert world.log == ["fetch /b", "check /b", "add /b"]
-    found.want(wanted(b="/b"))
+    found.want(desired_state(b="/b"))
     assert world.listed == {"b": "/b"}
     assert states(found) == {"b": ("Loaded", "")}
 
@@ -104,7 +104,7 @@ async def test_one_that_is_refused_is_said_and_not_tried_again(
     world: World, found: Adapters, step: str
 ) -> None:
     world.fails[f"{step} /a"] = Refused("its rank is 64")
-    found.want(wanted(a="/a", b="/b"))
+    found.want(desired_state(a="/a", b="/b"))
     assert await found.settled(5)
     assert states(found) == {"a": ("Rejected", "its rank is 64"), "b": ("Loaded", "")}
     await asyncio.sleep(0.05)
@@ -116,7 +116,7 @@ async def test_one_that_is_refused_is_said_and_not_tried_again(
 
 async def test_one_that_cannot_be_fetched_is_tried_again(world: World, found: Adapters) -> None:
     world.fails["fetch /a"] = NotFetched("no network")
-    found.want(wanted(a="/a"))
+    found.want(desired_state(a="/a"))
     assert await found.settled(5)
     assert states(found) == {"a": ("Failed", "no network")}
     del world.fails["fetch /a"]
@@ -128,16 +128,16 @@ async def test_one_that_cannot_be_fetched_is_tried_again(world: World, found: Ad
 
 async def test_an_error_that_nobody_thought_of_ends_nothing(world: World, found: Adapters) -> None:
     world.fails["check /a"] = ZeroDivisionError("oh")
-    found.want(wanted(a="/a"))
+    found.want(desired_state(a="/a"))
     assert await found.settled(5)
     assert states(found) == {"a": ("Failed", "ZeroDivisionError: oh")}
 
 
 async def test_the_one_before_stays_until_its_successor_is_there(world: World, found: Adapters) -> None:
-    found.want(wanted(a="/a"))
+    found.want(desired_state(a="/a"))
     await found.settled(5)
     world.may_fetch.clear()
-    found.want(wanted(a="/new"))
+    found.want(desired_state(a="/new"))
     assert not await found.settled(0.02)
     assert (world.listed, found.missing("a")) == ({"a": "/a"}, None)
     world.may_fetch.set()
@@ -147,17 +147,17 @@ async def test_the_one_before_stays_until_its_successor_is_there(world: World, f
 
 
 async def test_the_one_before_goes_when_its_successor_is_refused(world: World, found: Adapters) -> None:
-    found.want(wanted(a="/a"))
+    found.want(desired_state(a="/a"))
     await found.settled(5)
     world.fails["check /new"] = Refused("too wide")
-    found.want(wanted(a="/new"))
+    found.want(desired_state(a="/new"))
     await found.settled(5)
     assert (world.listed, states(found)) == ({}, {"a": ("Rejected", "too wide")})
 
 
 async def test_one_that_is_taken_back_while_it_is_fetched_never_comes(world: World, found: Adapters) -> None:
     world.may_fetch.clear()
-    found.want(wanted(a="/a"))
+    found.want(desired_state(a="/a"))
     await asyncio.sleep(0)
     assert why_missing(found, "a") == (NOT_BEGUN, "The adapter `a` is being loaded: try again in a moment.")
     found.want({})

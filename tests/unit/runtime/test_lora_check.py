@@ -64,9 +64,9 @@ def test_the_rank_of_the_weights_counts_too(adapter: Path) -> None:
 def test_one_for_a_smaller_or_larger_model_is_refused(adapter: Path, hidden: int) -> None:
     """vLLM takes the smaller one silently."""
     tiny_model.write_adapter(adapter, hidden=hidden)
-    said = refusal(adapter)
-    assert "model.layers.0.self_attn.q_proj takes 256 values, not " + str(hidden) in said
-    assert "made for tiny" in said
+    message = refusal(adapter)
+    assert "model.layers.0.self_attn.q_proj takes 256 values, not " + str(hidden) in message
+    assert "made for tiny" in message
 
 
 def test_one_for_a_deeper_model_is_refused(adapter: Path) -> None:
@@ -85,7 +85,7 @@ def test_a_layer_that_only_vllm_may_know_is_left_to_it(adapter: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "message"),
     [
         ({"peft_type": "IA3"}, "type IA3"),
         ({"use_dora": True}, "DoRA"),
@@ -96,9 +96,11 @@ def test_a_layer_that_only_vllm_may_know_is_left_to_it(adapter: Path) -> None:
         ({"r": 0}, "no rank"),
     ],
 )
-def test_what_vllm_does_not_have_is_refused_by_name(adapter: Path, fields: dict[str, Any], said: str) -> None:
+def test_what_vllm_does_not_have_is_refused_by_name(
+    adapter: Path, fields: dict[str, Any], message: str
+) -> None:
     edit(adapter, **fields)
-    assert said in refusal(adapter)
+    assert message in refusal(adapter)
 
 
 def test_what_is_no_adapter_is_refused(adapter: Path) -> None:

@@ -13,17 +13,18 @@ import pytest
 
 from cluster.images import tiny_model
 from daybreak_runtime.lora import files
+from daybreak_runtime.lora.desired import DesiredAdapter, read
 from daybreak_runtime.lora.files import NotFetched, fetch
-from daybreak_runtime.lora.wanted import Wanted, read
 from tests.unit.pod_programs.fake_hub import COMMIT, TOKEN, Hub, fake_hub
 from tests.unit.runtime.fake_buckets import ACCESS_KEY, SECRET_KEY, Buckets, served
 
 FETCH = """
 import sys
 from daybreak_runtime.lora.files import NotFetched, fetch
-from daybreak_runtime.lora.wanted import Wanted
+from daybreak_runtime.lora.desired import DesiredAdapter
 try:
-    print(fetch(Wanted("a", "1", repository=sys.argv[1], revision=sys.argv[2], token="ADAPTER_TOKEN")))
+    desired = DesiredAdapter("a", "1", repository=sys.argv[1], revision=sys.argv[2], token="ADAPTER_TOKEN")
+    print(fetch(desired))
 except NotFetched as error:
     sys.exit(str(error))
 """
@@ -48,31 +49,31 @@ def claim(tmp_path: Path) -> Path:
 
 
 def test_a_directory_that_stays_is_used_where_it_is(claim: Path) -> None:
-    assert fetch(Wanted("a", "1", path=str(claim))) == str(claim)
+    assert fetch(DesiredAdapter("a", "1", path=str(claim))) == str(claim)
 
 
 def test_of_a_volume_that_may_change_there_is_a_copy(claim: Path, cache: Path) -> None:
-    wanted = Wanted("team/a", "1", path=str(claim), copy=True)
-    copy = Path(fetch(wanted))
+    desired = DesiredAdapter("team/a", "1", path=str(claim), copy=True)
+    copy = Path(fetch(desired))
     assert copy.parent == cache
     assert {file.name for file in copy.iterdir()} >= {"adapter_config.json", "adapter_model.safetensors"}
     assert not (copy / "optimizer.pt").exists()
     weights = (claim / "adapter_model.safetensors").read_bytes()
     (claim / "adapter_model.safetensors").unlink()
-    assert Path(fetch(wanted)) == copy
+    assert Path(fetch(desired)) == copy
     assert (copy / "adapter_model.safetensors").read_bytes() == weights
 
 
 def test_another_adapter_of_the_name_has_another_copy(claim: Path) -> None:
-    one = fetch(Wanted("a", "1", path=str(claim), copy=True))
-    two = fetch(Wanted("a", "2", path=str(claim), copy=True))
+    one = fetch(DesiredAdapter("a", "1", path=str(claim), copy=True))
+    two = fetch(DesiredAdapter("a", "2", path=str(claim), copy=True))
     assert one != two
 
 
 def test_what_a_dead_process_has_left_is_not_used(claim: Path, cache: Path) -> None:
     (cache / "a-1").mkdir(parents=True)
     (cache / "a-1" / "adapter_config.json").write_text("{")
-    copy = Path(fetch(Wanted("a", "1", path=str(claim), copy=True)))
+    copy = Path(fetch(DesiredAdapter("a", "1", path=str(claim), copy=True)))
     assert copy == cache / "a-1"
     assert (copy / "adapter_config.json").read_text() == (claim / "adapter_config.json").read_text()
 
@@ -84,7 +85,7 @@ def test_a_copy_that_fails_leaves_nothing(cache: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(files, "_bucket", half)
     with pytest.raises(NotFetched) as failed:
-        fetch(Wanted("a", "1", bucket="s3://b/a"))
+        fetch(DesiredAdapter("a", "1", bucket="s3://b/a"))
     assert str(failed.value).startswith("s3://b/a cannot be fetched: 403")
     assert "Signature" not in str(failed.value)
     assert "hf_abc" not in str(failed.value)
@@ -94,12 +95,12 @@ def test_a_copy_that_fails_leaves_nothing(cache: Path, monkeypatch: pytest.Monke
 def test_a_path_that_is_not_there_is_said(tmp_path: Path) -> None:
     for copy in (False, True):
         with pytest.raises(NotFetched, match="no directory of the worker pod"):
-            fetch(Wanted("a", "1", path=str(tmp_path / "none"), copy=copy))
+            fetch(DesiredAdapter("a", "1", path=str(tmp_path / "none"), copy=copy))
 
 
 def test_the_configuration_is_read_leniently() -> None:
     entry = {"name": "a", "id": "1", "path": "/x", "of-tomorrow": 1}
-    assert read({"lora": {"adapters": [entry]}}) == {"a": Wanted("a", "1", path="/x")}
+    assert read({"lora": {"adapters": [entry]}}) == {"a": DesiredAdapter("a", "1", path="/x")}
     assert read(None) == read({}) == read({"lora": {}}) == {}
 
 
@@ -138,8 +139,8 @@ def test_of_a_repository_only_the_adapter_is_fetched(hub: Hub, revision: str) ->
 
 
 def test_a_gated_repository_is_fetched_with_the_adapters_own_token(hub: Hub) -> None:
-    _, said = fetched(hub, "owner/gated-adapter")
-    assert said.startswith("owner/gated-adapter cannot be fetched: ")
+    _, message = fetched(hub, "owner/gated-adapter")
+    assert message.startswith("owner/gated-adapter cannot be fetched: ")
     path, _ = fetched(hub, "owner/gated-adapter", ADAPTER_TOKEN=TOKEN)
     assert (path / "adapter_config.json").is_file()
 
@@ -179,16 +180,16 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
 def test_a_bucket_is_copied_once(buckets: Buckets, claim: Path, cache: Path) -> None:
     for file in claim.glob("adapter*"):
         buckets.objects[f"shop/adapters/a/{file.name}"] = file.read_bytes()
-    wanted = Wanted("a", "1", bucket="s3://shop/adapters/a")
-    copy = Path(fetch(wanted))
+    desired = DesiredAdapter("a", "1", bucket="s3://shop/adapters/a")
+    copy = Path(fetch(desired))
     assert copy == cache / "a-1"
     for file in claim.glob("adapter*"):
         assert (copy / file.name).read_bytes() == file.read_bytes()
     buckets.objects.clear()
-    assert Path(fetch(wanted)) == copy
+    assert Path(fetch(desired)) == copy
 
 
 def test_a_bucket_without_the_adapter_is_said(buckets: Buckets, cache: Path) -> None:
     with pytest.raises(NotFetched, match="s3://shop/none"):
-        fetch(Wanted("a", "1", bucket="s3://shop/none"))
+        fetch(DesiredAdapter("a", "1", bucket="s3://shop/none"))
     assert list(cache.iterdir()) == []

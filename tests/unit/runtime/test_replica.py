@@ -37,26 +37,26 @@ def ended(fault: str) -> tuple[int, list[dict[str, Any]]]:
             assert before["health"] == 200
             assert replica.poll() is None
             os.kill(engine, signal.SIGKILL)
-            said, _ = replica.communicate(timeout=30)
+            report, _ = replica.communicate(timeout=30)
         finally:
             replica.kill()
             if engine and Path(f"/proc/{engine}").exists():
                 os.kill(engine, signal.SIGKILL)
-    return replica.returncode, [json.loads(line) for line in said.splitlines()]
+    return replica.returncode, [json.loads(line) for line in report.splitlines()]
 
 
 def test_it_ends_when_what_it_has_is_answered() -> None:
     """Started requests get the engine's error; waiting ones return unprocessed, for another replica."""
-    code, said = ended("none")
+    code, message = ended("none")
     assert code == 1
-    assert said[-1] == {"shutdown": "none"}
-    assert sorted(said[:-1], key=str) == sorted([BEGUN, WAITING], key=str)
+    assert message[-1] == {"shutdown": "none"}
+    assert sorted(message[:-1], key=str) == sorted([BEGUN, WAITING], key=str)
 
 
 @pytest.mark.parametrize("fault", ["answer", "shutdown", "hung"])
 def test_it_ends_whatever_does_not_go_in_order(fault: str) -> None:
-    code, said = ended(fault)
+    code, message = ended(fault)
     assert code == 1
-    assert WAITING in said or fault == "answer"
-    assert (BEGUN in said) == (fault != "answer")
-    assert said[-1] == {"shutdown": fault}
+    assert WAITING in message or fault == "answer"
+    assert (BEGUN in message) == (fault != "answer")
+    assert message[-1] == {"shutdown": fault}

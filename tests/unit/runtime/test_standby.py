@@ -24,29 +24,29 @@ def started(what: str) -> tuple[dict[str, Any], str]:
     """Return the state in the started process, and its error output."""
     command = [sys.executable, str(PARENT), what]
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, check=True)  # noqa: S603
-    seen: dict[str, Any] = json.loads(done.stdout)
-    return seen, done.stderr
+    observed: dict[str, Any] = json.loads(done.stdout)
+    return observed, done.stderr
 
 
 def test_a_process_has_the_imports_of_the_server_and_the_environment_of_its_start() -> None:
-    seen, said = started("plain")
-    assert seen["ahead"]
-    assert seen["marked"] == "set later"
-    assert "no.such.module cannot be imported ahead" in said
+    observed, message = started("plain")
+    assert observed["ahead"]
+    assert observed["marked"] == "set later"
+    assert "no.such.module cannot be imported ahead" in message
 
 
 def test_what_it_starts_comes_from_the_same_server() -> None:
-    seen, _ = started("deeper")
-    assert seen["below"]["ahead"]
-    assert seen["below"]["server"] == seen["server"]
+    observed, _ = started("deeper")
+    assert observed["below"]["ahead"]
+    assert observed["below"]["server"] == observed["server"]
 
 
 @pytest.mark.parametrize("why", ["stopped", "threads"])
 def test_without_a_server_that_fits_it_is_spawned(why: str) -> None:
-    seen, said = started(why)
-    assert not seen["ahead"]
-    assert seen["marked"] == "set later"
-    assert "look is started without its imports" in said
+    observed, message = started(why)
+    assert not observed["ahead"]
+    assert observed["marked"] == "set later"
+    assert "look is started without its imports" in message
 
 
 def test_a_process_ends_when_its_parent_is_killed() -> None:

@@ -21,7 +21,7 @@ def ago(seconds: float) -> datetime:
 
 def waiter(owner: str, *, waited: float = 60, devices: int = 1, **more: Any) -> Claim:
     """Return the claim of a model whose pods cannot be scheduled."""
-    common: dict[str, Any] = {"since": ago(waited), "no_room_since": ago(waited), "asked": True, **more}
+    common: dict[str, Any] = {"since": ago(waited), "no_room_since": ago(waited), "requested": True, **more}
     return Claim(f"default/{owner}", "m", GPU, devices=devices, waits=True, **common)
 
 
@@ -56,5 +56,5 @@ def lost(owner: str, *, busy: bool = True, **holds: int) -> Claim:
 def batch(owner: str, *, ran: float | None = None, **more: Any) -> Claim:
     """Return the claim of a batch that has run for `ran` seconds; None: it waits."""
     if ran is None:
-        return waiter(owner, background=True, asked=False, **more)
+        return waiter(owner, background=True, requested=False, **more)
     return replace(holder(owner, ran, **more), background=True)

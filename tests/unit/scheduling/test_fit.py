@@ -25,7 +25,7 @@ def model(**fields: Any) -> Manifest:
     return {**GPU_MODEL, **fields}
 
 
-def said(nodes: tuple[Node, ...], *models: Manifest, **spec: Any) -> str:
+def read_message(nodes: tuple[Node, ...], *models: Manifest, **spec: Any) -> str:
     """Return the messages of the check, or an empty string if the models fit."""
     found = fit.fit(service(*(models or (model(),)), **spec).workload, nodes)
     return "\n".join(misfit.message for misfit in found)
@@ -61,11 +61,11 @@ HEAD_NODE = node("head", cpu="4", memory="16Gi")
     ],
 )
 def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
-    assert said(nodes, model(**fields)) == ""
+    assert read_message(nodes, model(**fields)) == ""
 
 
 @pytest.mark.parametrize(
-    ("nodes", "fields", "wanted"),
+    ("nodes", "fields", "desired"),
     [
         pytest.param(
             (HEAD_NODE,),
@@ -197,14 +197,14 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_it_does_not_fit(nodes: tuple[Node, ...], fields: dict[str, Any], wanted: str) -> None:
-    assert said(nodes, model(**fields)) == wanted
+def test_it_does_not_fit(nodes: tuple[Node, ...], fields: dict[str, Any], desired: str) -> None:
+    assert read_message(nodes, model(**fields)) == desired
 
 
 def test_a_split_is_only_advised_where_it_fits() -> None:
     # Four devices per node, with memory for half of the pods that would use four devices.
     small = tuple(node(f"node-{number}", gpus=4, memory="45Gi") for number in "abcd")
-    assert said(small, model(parallelism={"tensor": 8})).endswith(
+    assert read_message(small, model(parallelism={"tensor": 8})).endswith(
         "use parallelism pipeline: 4 with tensor: 2"
     )
 
@@ -212,19 +212,19 @@ def test_a_split_is_only_advised_where_it_fits() -> None:
 def test_the_head_needs_room_too() -> None:
     head = {"resources": {"cpu": "2", "memory": "8Gi"}, "nodeSelector": {"role": "head"}}
     nodes = (node(gpus=1), node("node-b", cpu="2", memory="16Gi", labels={"role": "head"}))
-    assert said(nodes, runtime={"head": head}) == (
+    assert read_message(nodes, runtime={"head": head}) == (
         "head: it needs 2.1 cpu on one node; the nearest, node-b, has 2 cpu in all: "
         "lower spec.runtime.head.resources.cpu, or use a larger node"
     )
-    assert said((), runtime={"head": head}).startswith("head: the cluster has no nodes")
+    assert read_message((), runtime={"head": head}).startswith("head: the cluster has no nodes")
 
 
 def test_the_head_is_weighed_as_it_is_built() -> None:
     """The autoscaler's share of the head's pod is defined in two places."""
     config = ray_service(manifest())["spec"]["rayClusterConfig"]
-    asked = config["autoscalerOptions"]["resources"]["requests"]
-    assert parse_quantity(asked["cpu"]) == fit.AUTOSCALER_CPU
-    assert parse_quantity(asked["memory"]) == fit.AUTOSCALER_MEMORY
+    requested = config["autoscalerOptions"]["resources"]["requests"]
+    assert parse_quantity(requested["cpu"]) == fit.AUTOSCALER_CPU
+    assert parse_quantity(requested["memory"]) == fit.AUTOSCALER_MEMORY
 
 
 def test_each_model_is_checked_by_itself() -> None:
@@ -235,14 +235,14 @@ def test_each_model_is_checked_by_itself() -> None:
 
 def test_quantities_that_cannot_be_read_count_as_nothing() -> None:
     odd = Node("odd", {}, ({"effect": 3},), {"cpu": "64", "memory": "1Ei", "nvidia.com/gpu": "many"})
-    assert "no node has that resource" in said((odd,))
+    assert "no node has that resource" in read_message((odd,))
 
 
 def test_the_answer_follows_the_nodes() -> None:
     """Cached results for one set of nodes do not apply to another set."""
-    assert said((node(gpus=1),)) == ""
-    assert "no node has that resource" in said((node(),))
-    assert said((node(gpus=1),)) == ""
+    assert read_message((node(gpus=1),)) == ""
+    assert "no node has that resource" in read_message((node(),))
+    assert read_message((node(gpus=1),)) == ""
 
 
 def with_pod(spec: Manifest, **fields: Any) -> Manifest:
@@ -269,14 +269,14 @@ ROOM = node(gpus=1, cpu="8", memory="64Gi")
 
 def test_more_resources_of_the_ray_container_count() -> None:
     fabric = replace(ROOM, name="node-b", allocatable={**ROOM.allocatable, "rdma/hca": "1"})
-    assert said((ROOM, fabric), with_pod(ray(**{"rdma/hca": 1}))) == ""
-    found = said((ROOM,), with_pod(ray(**{"rdma/hca": 1})))
+    assert read_message((ROOM, fabric), with_pod(ray(**{"rdma/hca": 1}))) == ""
+    found = read_message((ROOM,), with_pod(ray(**{"rdma/hca": 1})))
     assert "needs 1 rdma/hca" in found
     assert "has 0 rdma/hca in all: lower rdma/hca in podTemplate" in found
 
 
 def test_a_limit_of_cores_is_no_request() -> None:
-    assert said((ROOM,), with_pod(ray(cpu=100), resources={"cpu": "2"})) == ""
+    assert read_message((ROOM,), with_pod(ray(cpu=100), resources={"cpu": "2"})) == ""
 
 
 @pytest.mark.parametrize(
@@ -311,26 +311,26 @@ def test_a_limit_of_cores_is_no_request() -> None:
     ],
 )
 def test_other_containers_count(spec: Manifest, fits: bool) -> None:
-    assert (said((ROOM,), with_pod(spec)) == "") is fits
+    assert (read_message((ROOM,), with_pod(spec)) == "") is fits
 
 
 def test_other_containers_of_the_head_count() -> None:
     spec = {"containers": [helper(**asks("62Gi"))]}
-    found = said((ROOM,), runtime={"head": {"podTemplate": {"spec": spec}}})
+    found = read_message((ROOM,), runtime={"head": {"podTemplate": {"spec": spec}}})
     assert found.startswith("head: it needs 66.5Gi memory on one node")
 
 
 def test_more_labels_and_tolerations_count() -> None:
     labelled = node(labels={"rack": "a"}, gpus=1, taints=(TAINT,))
     spec = {"nodeSelector": {"rack": "a"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}]}
-    assert said((HEAD_NODE, labelled), with_pod(spec)) == ""
-    assert "no node has a label rack" in said((HEAD_NODE, node(gpus=1)), with_pod(spec))
+    assert read_message((HEAD_NODE, labelled), with_pod(spec)) == ""
+    assert "no node has a label rack" in read_message((HEAD_NODE, node(gpus=1)), with_pod(spec))
 
 
 def test_a_runtime_class_may_tolerate_what_nobody_here_knows() -> None:
     tainted = node("node-b", gpus=1, taints=(TAINT,))
-    assert "tainted dedicated" in said((HEAD_NODE, tainted))
-    assert said((HEAD_NODE, tainted), with_pod({"runtimeClassName": "nvidia"})) == ""
+    assert "tainted dedicated" in read_message((HEAD_NODE, tainted))
+    assert read_message((HEAD_NODE, tainted), with_pod({"runtimeClassName": "nvidia"})) == ""
 
 
 def test_what_is_not_looked_at_keeps_nothing_out() -> None:
@@ -342,14 +342,14 @@ def test_what_is_not_looked_at_keeps_nothing_out() -> None:
         },
         "resourceClaims": [{"name": "nic", "resourceClaimTemplateName": "nic"}],
     }
-    assert said((ROOM,), with_pod(spec)) == ""
+    assert read_message((ROOM,), with_pod(spec)) == ""
 
 
 def test_accelerators_by_a_claim_are_nothing_that_a_node_counts() -> None:
     plain = node(cpu="16", memory="256Gi")
     claim = {"templateName": "gpus", "devices": 4}
-    assert said((plain,), model(parallelism={"tensor": 4}, accelerator={"claim": claim})) == ""
-    assert "nvidia.com/gpu" in said((plain,), model(parallelism={"tensor": 4}))
+    assert read_message((plain,), model(parallelism={"tensor": 4}, accelerator={"claim": claim})) == ""
+    assert "nvidia.com/gpu" in read_message((plain,), model(parallelism={"tensor": 4}))
     small = node(cpu="16", memory="32Gi")
-    found = said((small,), model(parallelism={"tensor": 4}, accelerator={"claim": claim}))
+    found = read_message((small,), model(parallelism={"tensor": 4}, accelerator={"claim": claim}))
     assert found.startswith("model qwen: a replica needs 72Gi memory on one node")

@@ -32,7 +32,7 @@ def gpus(count: int) -> dict[str, Decimal]:
 
 def comer(owner: str, of: str = "high", *, devices: int = 1, lacks: int = 1, **more: Any) -> Claim:
     """Return the claim of a model that is about to create its pods."""
-    claim = Claim(f"default/{owner}", "m", GPU, ago(1), devices, waits=True, asked=True)
+    claim = Claim(f"default/{owner}", "m", GPU, ago(1), devices, waits=True, requested=True)
     common: dict[str, Any] = {"priority_class": of, "needs": gpus(devices), "lacks": lacks, "first_lacks": 1}
     return replace(claim, **common | more)
 
@@ -44,7 +44,9 @@ def stands(owner: str, idle: float | None = None, of: str = "", **holds: int) ->
     return replace(claim, busy=idle is None)
 
 
-def decided(*claims: Claim, taken: Booked | None = None, asked: bool = True, **nodes: int) -> dict[str, Turn]:
+def decided(
+    *claims: Claim, taken: Booked | None = None, requested: bool = True, **nodes: int
+) -> dict[str, Turn]:
     """Return the turns by workload name; pods outside the claims may have taken some accelerators."""
     total: dict[str, dict[str, Decimal]] = {node: dict(amounts) for node, amounts in (taken or {}).items()}
     for claim in claims:
@@ -52,7 +54,7 @@ def decided(*claims: Claim, taken: Booked | None = None, asked: bool = True, **n
             own = total.setdefault(node, {})
             for name, amount in amounts.items():
                 own[name] = own.get(name, Decimal(0)) + amount
-    fleet = Fleet(places(**nodes), CLASSES, total if asked else None)
+    fleet = Fleet(places(**nodes), CLASSES, total if requested else None)
     found = turns(claims, fleet, NOW)
     return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
 
@@ -77,7 +79,7 @@ def test_what_others_have_taken_is_not_free() -> None:
     found = decided(comer("high"), stands("busy", a=1), taken={"a": gpus(1)}, a=2)
     assert found["busy"].preempted
     # Until the other pods are known, the model creates no pods, and no model leaves.
-    found = decided(comer("high"), stands("busy", a=1), asked=False, a=2)
+    found = decided(comer("high"), stands("busy", a=1), requested=False, a=2)
     assert (found["high"].after, found.get("busy")) == (("default/busy",), None)
 
 
@@ -106,7 +108,7 @@ def test_nobody_is_asked_whose_leaving_would_not_be_enough() -> None:
 
 
 def test_who_leaves_already_is_enough_and_does_not_come_back() -> None:
-    going = replace(stands("going", a=1), leaving=True, asked=True, comes_back=True)
+    going = replace(stands("going", a=1), leaving=True, requested=True, comes_back=True)
     found = decided(comer("high"), going, stands("busy", b=1), a=1, b=1)
     assert gives_way(found) == {"going": "default/high"}
     assert found["going"].preempted
@@ -279,7 +281,7 @@ def _look(
                 waits=waits,
                 no_room_since=each.no_room_since,
                 queued=each.queued,
-                asked=waits,
+                requested=waits,
                 leaving=each.leaving or each.asleep,
                 yields_at=now if up and not each.leaving and not each.asks(second) else None,
                 busy=each.asks(second),

@@ -16,7 +16,7 @@ def one(**fields: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("tensor", "pipeline", "wanted", "placement", "pods", "accelerators"),
+    ("tensor", "pipeline", "desired", "placement", "pods", "accelerators"),
     [
         (1, 1, None, Placement.PACK, 1, 1),
         (4, 1, None, Placement.STRICT_PACK, 1, 4),
@@ -27,9 +27,9 @@ def one(**fields: Any) -> Any:
     ],
 )
 def test_how_a_replica_is_spread(
-    tensor: int, pipeline: int, wanted: str | None, placement: Placement, pods: int, accelerators: int
+    tensor: int, pipeline: int, desired: str | None, placement: Placement, pods: int, accelerators: int
 ) -> None:
-    spread = one(parallelism={"tensor": tensor, "pipeline": pipeline}, placement=wanted)
+    spread = one(parallelism={"tensor": tensor, "pipeline": pipeline}, placement=desired)
     assert replica_size.placement(spread) is placement
     assert replica_size.pods_per_replica(spread) == pods
     assert replica_size.accelerators_per_pod(spread) == accelerators

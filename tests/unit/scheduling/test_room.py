@@ -14,21 +14,21 @@ def booked(name: str = "node-a", *, gpus: int = 0, cores: int = 0) -> Booked:
     return {name: {"nvidia.com/gpu": Decimal(gpus), "cpu": Decimal(cores)}}
 
 
-def said(*nodes: Node, taken: Booked = NOTHING, replicas: int = 1, **model: Manifest | int) -> str:
+def read_message(*nodes: Node, taken: Booked = NOTHING, replicas: int = 1, **model: Manifest | int) -> str:
     """Return the reason why a service with one model cannot be scheduled, or an empty string."""
     svc = service({**GPU_MODEL, **model})
     return crowded(svc.workload, {"qwen": replicas}, nodes, taken)
 
 
 def test_an_empty_node_has_room() -> None:
-    assert said(node(gpus=1)) == ""
+    assert read_message(node(gpus=1)) == ""
 
 
 def test_what_others_hold_is_not_free() -> None:
-    assert said(node(gpus=2), taken=booked(gpus=1)) == ""
-    told = said(node(gpus=2), taken=booked(gpus=2))
-    assert "model qwen needs 1 nvidia.com/gpu" in told
-    assert "at most 0 are free on one node" in told
+    assert read_message(node(gpus=2), taken=booked(gpus=1)) == ""
+    reported = read_message(node(gpus=2), taken=booked(gpus=2))
+    assert "model qwen needs 1 nvidia.com/gpu" in reported
+    assert "at most 0 are free on one node" in reported
 
 
 def test_which_nodes_it_may_need() -> None:
@@ -40,24 +40,24 @@ def test_a_replica_stands_on_one_node() -> None:
     two = {"tensor": 2}
     halves = (node("a", gpus=2), node("b", gpus=2))
     taken = {**booked("a", gpus=1), **booked("b", gpus=1)}
-    assert "at most 1 are free" in said(*halves, taken=taken, parallelism=two)
-    assert said(*halves, taken=booked("a", gpus=1), parallelism=two) == ""
+    assert "at most 1 are free" in read_message(*halves, taken=taken, parallelism=two)
+    assert read_message(*halves, taken=booked("a", gpus=1), parallelism=two) == ""
 
 
 def test_there_must_be_room_for_as_many_replicas_as_run() -> None:
     nodes = (node("a", gpus=1), node("b", gpus=1))
-    assert said(*nodes, replicas=2) == ""
-    assert "after 2 of 3 pods" in said(*nodes, replicas=3)
+    assert read_message(*nodes, replicas=2) == ""
+    assert "after 2 of 3 pods" in read_message(*nodes, replicas=3)
 
 
 def test_there_must_be_room_for_a_second_head() -> None:
-    told = said(node(gpus=2, cpu="4"), taken=booked(gpus=1, cores=2))
-    assert "its head needs 1.1 cores" in told or "model qwen needs" in told
+    reported = read_message(node(gpus=2, cpu="4"), taken=booked(gpus=1, cores=2))
+    assert "its head needs 1.1 cores" in reported or "model qwen needs" in reported
 
 
 def test_nodes_that_take_nobody_have_no_room() -> None:
-    assert "no node takes them" in said(node(gpus=8, cordoned=True))
+    assert "no node takes them" in read_message(node(gpus=8, cordoned=True))
 
 
 def test_who_sleeps_needs_none() -> None:
-    assert said(node(gpus=1), taken=booked(gpus=1), replicas=0) == ""
+    assert read_message(node(gpus=1), taken=booked(gpus=1), replicas=0) == ""

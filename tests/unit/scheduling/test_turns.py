@@ -140,7 +140,7 @@ def test_what_is_held_while_others_wait_for_it() -> None:
 
 
 def test_who_comes_first() -> None:
-    late, nobody = waiter("late", overdue=True, waited=900), waiter("nobody", asked=False, waited=800)
+    late, nobody = waiter("late", overdue=True, waited=900), waiter("nobody", requested=False, waited=800)
     young, old = waiter("young", waited=10), waiter("old", waited=700)
     found = decided(late, nobody, young, old)
     assert [owner for owner in ("old", "young", "nobody", "late") if not found[owner].after] == ["old"]

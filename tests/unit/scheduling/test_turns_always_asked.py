@@ -75,7 +75,7 @@ class Play:
         def at(moment: int) -> datetime:
             return NOW + timedelta(seconds=moment)
 
-        claim = Claim(name, "m", "nvidia.com/gpu", at(second), 1, asked=True, busy=True)
+        claim = Claim(name, "m", "nvidia.com/gpu", at(second), 1, requested=True, busy=True)
         if name in self.up:
             answers = self.up[name]
             ends = at(answers + self.turn) if answers <= second else None
@@ -242,6 +242,6 @@ def test_priorities_do_not_age_and_the_documentation_says_so() -> None:
 
 def test_the_documentation_says_so() -> None:
     text = " ".join(DOCS.read_text().split())
-    said = re.search(r"its own last stream and one turn of each of the others: .+? and (\d+) s ", text)
-    assert said is not None
-    assert timedelta(seconds=int(said.group(1))) == HANDOVER
+    report = re.search(r"its own last stream and one turn of each of the others: .+? and (\d+) s ", text)
+    assert report is not None
+    assert timedelta(seconds=int(report.group(1))) == HANDOVER

@@ -130,9 +130,9 @@ def test_nobody_yields_if_cores_stay_short_and_it_is_reported() -> None:
     assert gives_way(found) == {}
     turn = found["w"]
     assert (turn.lacks, turn.hopeless) == (("cpu",), True)
-    said = waiting((), turn)
-    assert said.startswith("queued for cpu at position 1; used by default/idle")
-    assert said.endswith("pods outside the queue use so much that no model can free enough")
+    message = waiting((), turn)
+    assert message.startswith("queued for cpu at position 1; used by default/idle")
+    assert message.endswith("pods outside the queue use so much that no model can free enough")
 
 
 def test_what_busy_models_could_free_is_not_hopeless() -> None:

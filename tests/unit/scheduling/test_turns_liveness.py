@@ -89,8 +89,8 @@ def test_everybody_who_fits_alone_is_answered_in_the_end(
     """
     size = {f"n{number}": gpus for number, gpus in enumerate(nodes)}
     some = [
-        Played(f"s{number}", devices, pods, asked, gone_at=gone, dies_at=dies, stays=stays[number])
-        for number, (devices, pods, asked, gone, dies) in enumerate(services)
+        Played(f"s{number}", devices, pods, requested, gone_at=gone, dies_at=dies, stays=stays[number])
+        for number, (devices, pods, requested, gone, dies) in enumerate(services)
         if sum(gpus // devices for gpus in size.values()) >= pods
     ]
     wait, waited_from = timedelta(seconds=node_wait), None
@@ -184,19 +184,19 @@ def _schedule(some: list[Played], size: dict[str, int], order: Any, now: datetim
 def _claim(each: Played, now: datetime, second: int) -> Claim:
     up = each.answered_at is not None
     stays = each.answered_at is not None and second < each.answered_at + each.stays
-    asked = NOW + timedelta(seconds=each.asked_at)
+    requested = NOW + timedelta(seconds=each.asked_at)
     holds = {name: each.devices * each.placed.count(name) for name in set(each.placed)}
     return Claim(
         owner=each.name,
         model="m",
         resource=GPU,
-        since=asked,
+        since=requested,
         devices=each.devices,
         holds=holds,
         waits=not up,
         no_room_since=each.no_room_since,
         queued=each.queued,
-        asked=not up and not each.forsaken,
+        requested=not up and not each.forsaken,
         forsaken=each.forsaken,
         leaving=each.leaving,
         lost=each.lost and each.no_room_since is not None,

@@ -59,8 +59,8 @@ def offers(nodes: Mapping[str, Amounts]) -> list[NodeCapacity]:
 
 
 def test_the_idle_one_gives_way_where_that_makes_room() -> None:
-    idle, asked = stands("idle", 60, a=some(3)), stands("asked", None, b=some(3))
-    found = decided(wants("w", 3), idle, asked, a=some(4, 8), b=some(4, 8))
+    idle, requested = stands("idle", 60, a=some(3)), stands("asked", None, b=some(3))
+    found = decided(wants("w", 3), idle, requested, a=some(4, 8), b=some(4, 8))
     assert gives_way(found) == {"idle": "default/w"}
     assert found["w"].held_by == ("default/asked", "default/idle")
     assert found["w"].cores, "it is told in these words"
@@ -275,7 +275,7 @@ def _claim(each: Played, now: datetime, nodes: frozenset[str]) -> Claim:
         waits=not each.answered,
         no_room_since=each.no_room_since,
         queued=each.queued,
-        asked=not each.answered,
+        requested=not each.answered,
         leaving=each.leaving,
         first_since=each.first_since,
         nodes=None if each.answered else nodes,

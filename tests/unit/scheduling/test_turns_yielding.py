@@ -77,8 +77,8 @@ def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
     four = waiter("w", devices=4)
     found = gives_way(decided(four, night, large, holder("other", 900, n=2), nodes=places(n=5)))
     assert set(found) == {"large", "other"}
-    asked = replace(holder("asked", 900, n=2), busy=True)
-    assert set(gives_way(decided(two, night, small, asked, nodes=places(n=4)))) == {"night", "small"}
+    requested = replace(holder("asked", 900, n=2), busy=True)
+    assert set(gives_way(decided(two, night, small, requested, nodes=places(n=4)))) == {"night", "small"}
 
 
 @settings(max_examples=examples(300), deadline=None)
@@ -150,7 +150,7 @@ def test_one_that_has_lost_pods_and_is_idle_wants_none_back_where_others_do() ->
 
 
 def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
-    gone = waiter("gone", waited=900, asked=False, forsaken=True, priority=9)
+    gone = waiter("gone", waited=900, requested=False, forsaken=True, priority=9)
     idle = holder("idle", 900, a=1)
     assert gives_way(decided(gone, idle)) == {}
     # A forsaken claim is never ahead of another one.
@@ -178,11 +178,11 @@ def test_a_batch_gives_way_before_an_idle_service() -> None:
 
 
 def test_one_that_is_asked_gives_way_only_where_nobody_idle_is_enough() -> None:
-    asked = replace(holder("asked", 900, a=1), busy=True)
-    assert gives_way(decided(waiter("w"), asked, holder("idle", 5, b=1), nodes=places(a=1, b=1))) == {
+    requested = replace(holder("asked", 900, a=1), busy=True)
+    assert gives_way(decided(waiter("w"), requested, holder("idle", 5, b=1), nodes=places(a=1, b=1))) == {
         "idle": "default/w"
     }
-    assert gives_way(decided(waiter("w"), asked)) == {"asked": "default/w"}
+    assert gives_way(decided(waiter("w"), requested)) == {"asked": "default/w"}
 
 
 def test_one_whose_turn_is_over_stays_down_while_another_one_waits() -> None:

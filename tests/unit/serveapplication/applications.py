@@ -54,7 +54,7 @@ def live(
     found = ray_service(one, PLATFORM, code)
     found["metadata"]["generation"] = 1
     ready = status == "RUNNING"
-    said = {
+    report = {
         "status": status,
         "message": message,
         "serveDeploymentStatuses": {
@@ -68,14 +68,14 @@ def live(
             "conditions": [{"type": "Ready", "status": str(ready)}],
             "activeServiceStatus": {
                 "rayClusterName": "pipeline-abcde",
-                "applicationStatuses": {"app": said},
+                "applicationStatuses": {"app": report},
             },
             **more,
         }
     }
 
 
-def seen(
+def observe(
     status: dict[str, Any] | None = None,
     ray: dict[str, Any] | None = None,
     *,
@@ -105,8 +105,8 @@ def seen(
     whole = manifest(status, **(spec or {}))
     whole["metadata"]["annotations"] = annotations or {}
     one, problems = read(whole)
-    heard = {one.name: traffic} if one is not None and traffic is not None else {}
-    gateway = None if traffic is None else GatewayView(20000, heard)
+    received = {one.name: traffic} if one is not None and traffic is not None else {}
+    gateway = None if traffic is None else GatewayView(20000, received)
     contents = {CODE: code} if isinstance(code, Content) else code or {}
     history = history_of(one, whole, kept, contents, ray, ray_clusters) if one is not None else None
     subject = built(one, history) if one is not None else None

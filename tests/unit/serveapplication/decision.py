@@ -8,6 +8,6 @@ from tests.unit import decisions
 Decision = decisions.Decision[ServeApplicationStatus]
 
 
-def decide(seen: Observed) -> Decision:
+def decide(observed: Observed) -> Decision:
     """Decide on an application, and describe it."""
-    return decisions.decided(seen, WAYS)
+    return decisions.decided(observed, WAYS)

@@ -15,7 +15,7 @@ from daybreak.manifests.plan import Plan
 from daybreak.rollouts.machine import SETTLE
 from daybreak.rollouts.revisions import Revision
 from tests.unit.live import beside
-from tests.unit.serveapplication.applications import ASKED, NOW, PLATFORM, seen
+from tests.unit.serveapplication.applications import ASKED, NOW, PLATFORM, observe
 from tests.unit.serveapplication.decision import Decision, decide
 
 FIRST, SECOND = "pipeline-abcde", "pipeline-second"
@@ -37,8 +37,8 @@ def said_by_serve(status: str, message: str = "") -> dict[str, Any]:
 
 
 def _differ(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    said = one["metadata"]["annotations"], other["metadata"]["annotations"]
-    return bool(one["spec"] != other["spec"] or said[0] != said[1])
+    message = one["metadata"]["annotations"], other["metadata"]["annotations"]
+    return bool(one["spec"] != other["spec"] or message[0] != message[1])
 
 
 class Rolling:
@@ -61,7 +61,7 @@ class Rolling:
 
     def look(self) -> Observed:
         """Return the current observation."""
-        return seen(
+        return observe(
             self.status,
             self.ray,
             traffic=self.traffic,
@@ -81,14 +81,14 @@ class Rolling:
         view = view_of(one)
         owned = objects(view, PLATFORM)
         self.plan = make_plan(view, owned, beside(owned, self.ray))
-        wanted = [each.wanted for each in self.plan.targets if each.wanted["kind"] == "RayService"]
-        if not wanted:
+        desired = [each.desired for each in self.plan.targets if each.desired["kind"] == "RayService"]
+        if not desired:
             self.ray, self.clusters = None, []
-        elif self.ray is None or _differ(self.ray, wanted[0]):
+        elif self.ray is None or _differ(self.ray, desired[0]):
             generation = self.ray["metadata"]["generation"] + 1 if self.ray is not None else 1
-            metadata = {**wanted[0]["metadata"], "generation": generation, "ownerReferences": [OWNER]}
+            metadata = {**desired[0]["metadata"], "generation": generation, "ownerReferences": [OWNER]}
             status = self.ray["status"] if self.ray is not None else {}
-            self.ray = {**wanted[0], "metadata": metadata, "status": status}
+            self.ray = {**desired[0], "metadata": metadata, "status": status}
         decision = decide(self.look())
         self.status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         self.kept = one.history.revisions if one.history is not None else self.kept
@@ -166,9 +166,9 @@ class Rolling:
         """Return the desired bounds of the Ray clusters."""
         return cluster_bounds(view_of(self.look()))
 
-    def wanted(self, kind: str) -> dict[str, Any] | None:
+    def desired(self, kind: str) -> dict[str, Any] | None:
         """Return the object of this kind from the last plan, or None."""
-        return next((each.wanted for each in self.plan.targets if each.wanted["kind"] == kind), None)
+        return next((each.desired for each in self.plan.targets if each.desired["kind"] == kind), None)
 
     @property
     def rollout(self) -> tuple[str, int]:

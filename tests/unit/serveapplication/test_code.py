@@ -11,9 +11,9 @@ from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.ways import view_of
 from tests.unit.live import beside
-from tests.unit.serveapplication.applications import ASKED, HELD, PLATFORM, application, live, seen
+from tests.unit.serveapplication.applications import ASKED, HELD, PLATFORM, application, live, observe
 from tests.unit.serveapplication.decision import Decision, decide
-from tests.unit.serveapplication.test_decision import after, conditions, said
+from tests.unit.serveapplication.test_decision import after, conditions, read_message
 
 SPEC: dict[str, Any] = {"code": {"configMap": "pipeline-code"}}
 OLD, NEW = Content(digest="old"), Content(digest="new")
@@ -31,8 +31,8 @@ def built(code: str) -> dict[str, Any]:
 
 def look(ray: dict[str, Any] | None, code: Content | None) -> Observed:
     """Return the observation of an application that has served."""
-    before = after(decide(seen(traffic=ASKED, spec=SPEC, code=OLD)), built("old"), spec=SPEC, code=OLD)
-    return seen(said(before), ray, traffic=ASKED, spec=SPEC, code=code)
+    before = after(decide(observe(traffic=ASKED, spec=SPEC, code=OLD)), built("old"), spec=SPEC, code=OLD)
+    return observe(read_message(before), ray, traffic=ASKED, spec=SPEC, code=code)
 
 
 async def ray_service(one: Observed) -> dict[str, Any] | None:
@@ -40,8 +40,8 @@ async def ray_service(one: Observed) -> dict[str, Any] | None:
     view = view_of(one)
     owned = objects(view, PLATFORM)
     plan = make_plan(view, owned, beside(owned, one.ray_service))
-    wanted = [each.wanted for each in plan.targets if each.wanted["kind"] == "RayService"]
-    return wanted[0] if wanted else None
+    desired = [each.desired for each in plan.targets if each.desired["kind"] == "RayService"]
+    return desired[0] if desired else None
 
 
 def codes(ray: dict[str, Any] | None) -> set[str | None]:
@@ -54,8 +54,8 @@ def codes(ray: dict[str, Any] | None) -> set[str | None]:
 
 
 async def test_pods_say_of_which_code_they_are() -> None:
-    assert codes(await ray_service(seen(traffic=ASKED, spec=SPEC, code=OLD))) == {"old"}
-    assert codes(await ray_service(seen(traffic=ASKED))) == {None}, "code of the image has no digest"
+    assert codes(await ray_service(observe(traffic=ASKED, spec=SPEC, code=OLD))) == {"old"}
+    assert codes(await ray_service(observe(traffic=ASKED))) == {None}, "code of the image has no digest"
 
 
 async def test_other_code_brings_other_pods() -> None:
@@ -86,18 +86,18 @@ async def test_what_was_built_before_contents_were_looked_at_goes_on() -> None:
 
 @pytest.mark.parametrize(("code", "reason"), [(MISSING, "CodeNotFound"), (AWAITED, "Progressing")])
 async def test_without_its_code_no_ray_cluster_is_made(code: Content, reason: str) -> None:
-    one = seen(traffic=HELD, spec=SPEC, code=code)
+    one = observe(traffic=HELD, spec=SPEC, code=code)
     assert await ray_service(one) is None
     found: Decision = decide(one)
     assert found.apply, "its address is there"
     assert conditions(found)["Ready"][1] == reason
-    healed = seen(said(found), traffic=HELD, spec=SPEC, code=NEW)
+    healed = observe(read_message(found), traffic=HELD, spec=SPEC, code=NEW)
     assert codes(await ray_service(healed)) == {"new"}
     assert conditions(decide(healed))["Stalled"] == ("False", "Reconciled")
 
 
 def test_a_config_map_that_is_not_there_is_told() -> None:
-    found = decide(seen(traffic=HELD, spec=SPEC, code=MISSING))
+    found = decide(observe(traffic=HELD, spec=SPEC, code=MISSING))
     assert conditions(found)["Stalled"] == ("True", "CodeNotFound")
     message = next(each.message for each in found.status.conditions if each.type == "Stalled")
     assert message.startswith("ConfigMap pipeline-code, which spec.code names, is not in namespace default")
@@ -112,7 +112,7 @@ def test_what_answers_goes_on_without_it() -> None:
 
 
 async def test_whose_right_to_read_is_missing_goes_on_as_before() -> None:
-    assert codes(await ray_service(seen(traffic=ASKED, spec=SPEC, code=UNREADABLE))) == {None}
+    assert codes(await ray_service(observe(traffic=ASKED, spec=SPEC, code=UNREADABLE))) == {None}
 
 
 def test_pip_is_refused_with_the_way_to_install_packages() -> None:

@@ -14,7 +14,7 @@ from tests.unit.serveapplication.applications import (
     QUIET,
     application,
     live,
-    seen,
+    observe,
 )
 from tests.unit.serveapplication.decision import Decision, decide
 
@@ -26,24 +26,24 @@ def conditions(decision: Decision) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in decision.status.conditions}
 
 
-def said(decision: Decision) -> dict[str, Any]:
+def read_message(decision: Decision) -> dict[str, Any]:
     """Return the status as it is written."""
     return decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def after(before: Decision, ray: dict[str, Any] | None, traffic: Traffic = ASKED, **more: Any) -> Decision:
     """Return the next decision."""
-    return decide(seen(said(before), ray, traffic=traffic, **more))
+    return decide(observe(read_message(before), ray, traffic=traffic, **more))
 
 
 @pytest.fixture
 def awake() -> Decision:
     """Return the decision on a running application."""
-    return after(decide(seen(traffic=ASKED)), live(application()))
+    return after(decide(observe(traffic=ASKED)), live(application()))
 
 
 def test_the_first_look_makes_it() -> None:
-    found = decide(seen(traffic=ASKED))
+    found = decide(observe(traffic=ASKED))
     assert found.apply
     assert conditions(found)["Ready"] == ("Unknown", "Progressing")
     assert found.status.gate is not None
@@ -61,7 +61,7 @@ def test_it_is_ready_when_serve_says_so(awake: Decision) -> None:
 
 def test_the_same_state_is_the_same_status(awake: Decision) -> None:
     again = after(awake, live(application()), now=NOW + timedelta(minutes=1))
-    assert said(again) == said(awake)
+    assert read_message(again) == read_message(awake)
 
 
 def test_idle_it_drains_and_gives_the_whole_cluster_back(awake: Decision) -> None:
@@ -79,7 +79,7 @@ def test_idle_it_drains_and_gives_the_whole_cluster_back(awake: Decision) -> Non
 
 
 def test_by_force_the_whole_cluster_goes_too() -> None:
-    found = decide(seen(traffic=QUIET, spec={"sleep": None, "state": "Asleep"}))
+    found = decide(observe(traffic=QUIET, spec={"sleep": None, "state": "Asleep"}))
     assert found.sleep_state is not None
     assert found.sleep_state.asleep == "Cluster"
 
@@ -120,7 +120,7 @@ def test_one_that_has_never_run_in_this_cluster_does_not_answer(awake: Decision)
     ],
 )
 def test_why_the_code_was_not_taken_is_said(message: str, words: str) -> None:
-    found = after(decide(seen(traffic=ASKED)), live(application(), "DEPLOY_FAILED", message))
+    found = after(decide(observe(traffic=ASKED)), live(application(), "DEPLOY_FAILED", message))
     assert conditions(found)["Stalled"] == ("True", "ModelFailed")
     assert words in next(each.message for each in found.status.conditions if each.type == "Ready")
     assert found.status.gate is not None
@@ -135,7 +135,7 @@ def test_a_replica_that_fails_its_start_is_said() -> None:
         "message": "A replica failed to start with exception. Retrying 2 more times. Error:\n"
         "Traceback (most recent call last):\nKeyError: 'words'",
     }
-    found = after(decide(seen(traffic=ASKED)), starting)
+    found = after(decide(observe(traffic=ASKED)), starting)
     assert conditions(found)["Stalled"][0] == "False", "Serve tries again"
     assert "KeyError: 'words'" in next(
         each.message for each in found.status.conditions if each.type == "Ready"
@@ -143,13 +143,13 @@ def test_a_replica_that_fails_its_start_is_said() -> None:
 
 
 def test_without_kuberay_nothing_is_made() -> None:
-    found = decide(seen(traffic=ASKED, kuberay_installed=False))
+    found = decide(observe(traffic=ASKED, kuberay_installed=False))
     assert not found.apply
     assert conditions(found)["Stalled"] == ("True", "KubeRayNotInstalled")
 
 
 def test_without_a_gateway_it_never_sleeps() -> None:
-    one: Observed = seen(ray=live(application()), traffic=None)
+    one: Observed = observe(ray=live(application()), traffic=None)
     found = decide(one)
     assert found.sleep_state is None
     assert found.status.gate is None
@@ -157,6 +157,6 @@ def test_without_a_gateway_it_never_sleeps() -> None:
 
 
 def test_what_cannot_be_read_is_said() -> None:
-    found = decide(seen(traffic=ASKED, spec={"importPath": "no colon"}))
+    found = decide(observe(traffic=ASKED, spec={"importPath": "no colon"}))
     assert not found.apply
     assert conditions(found)["Stalled"] == ("True", "InvalidSpec")

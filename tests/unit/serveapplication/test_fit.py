@@ -7,7 +7,7 @@ import pytest
 
 from daybreak.scheduling.nodes import Node
 from tests.unit.llmservice.decide.scenes.services import node
-from tests.unit.serveapplication.applications import ASKED, HELD, NOW, QUIET, application, live, seen
+from tests.unit.serveapplication.applications import ASKED, HELD, NOW, QUIET, application, live, observe
 from tests.unit.serveapplication.decision import Decision, decide
 from tests.unit.serveapplication.test_decision import after, conditions
 
@@ -28,7 +28,7 @@ def shared(*shares: float, **more: Any) -> dict[str, Any]:
 
 def look(nodes: tuple[Node, ...] | None, ray: Any = None, **spec: Any) -> Decision:
     """Return the first decision on an application, with these nodes."""
-    return decide(seen(ray=ray, traffic=ASKED, nodes=nodes, spec=spec))
+    return decide(observe(ray=ray, traffic=ASKED, nodes=nodes, spec=spec))
 
 
 def schedulable(decision: Decision) -> str:
@@ -56,7 +56,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "spec", "wanted"),
+    ("nodes", "spec", "desired"),
     [
         pytest.param(
             (HEAD_NODE,),
@@ -148,7 +148,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
     ],
 )
 def test_what_fits_nowhere_is_told_and_made_all_the_same(
-    nodes: tuple[Node, ...], spec: dict[str, Any], wanted: str
+    nodes: tuple[Node, ...], spec: dict[str, Any], desired: str
 ) -> None:
     found = look(nodes, **spec)
     assert found.apply, "its pods wait, as an autoscaler wants to see them"
@@ -157,7 +157,7 @@ def test_what_fits_nowhere_is_told_and_made_all_the_same(
     assert conditions(found)["Stalled"] == ("True", "NoNodeFits")
     assert conditions(found)["Reconciling"] == ("False", "NoNodeFits")
     message = schedulable(found)
-    assert message.startswith(wanted)
+    assert message.startswith(desired)
     assert message.endswith(COMES)
 
 
@@ -203,7 +203,7 @@ def test_nodes_may_be_unknown_or_not_asked_about() -> None:
     found = look(None, **shared(0.5))
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
     assert "may not read nodes" in schedulable(found)
-    off = seen(traffic=ASKED, nodes=(HEAD_NODE,), spec=shared(0.5))
+    off = observe(traffic=ASKED, nodes=(HEAD_NODE,), spec=shared(0.5))
     off.manifest["metadata"]["annotations"] = OFF
     found = decide(off)
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")

@@ -103,6 +103,6 @@ def test_one_that_is_written_out_is_as_it_is_written() -> None:
     ],
 )
 def test_what_cannot_be_built_is_said(spec: dict[str, Any], words: str) -> None:
-    said = problems(application(**spec))
-    assert len(said) == 1
-    assert words in said[0]
+    message = problems(application(**spec))
+    assert len(message) == 1
+    assert words in message[0]

@@ -17,7 +17,7 @@ from daybreak.kinds.serveapplication.observe.fit import crowded, misfits
 from daybreak.kinds.serveapplication.ways import view_of
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_awake
-from tests.unit.serveapplication.applications import ASKED, PLATFORM, application, live, seen
+from tests.unit.serveapplication.applications import ASKED, PLATFORM, application, live, observe
 
 CPU: dict[str, Any] = {
     "name": "tiny",
@@ -46,9 +46,9 @@ def groups(*llms: dict[str, Any], away: bool = False, **spec: Any) -> dict[str, 
 def test_ray_serve_llm_builds_them_and_a_persons_function_the_rest() -> None:
     found = serve(CPU, args={"good": ["fine"]})
     assert found["import_path"] == "daybreak_runtime.models.with_llms:build"
-    told = found["args"]
-    assert (told["importPath"], told["args"]) == ("pipeline:build", {"good": ["fine"]})
-    [config] = told["llms"]
+    reported = found["args"]
+    assert (reported["importPath"], reported["args"]) == ("pipeline:build", {"good": ["fine"]})
+    [config] = reported["llms"]
     assert config["model_loading_config"] == {"model_id": "tiny", "model_source": "/models/tiny"}
     assert config["engine_kwargs"]["max_model_len"] == 1024
     assert "server_cls" not in config, "it listens to handles alone"
@@ -59,7 +59,7 @@ def test_ray_serve_llm_builds_them_and_a_persons_function_the_rest() -> None:
 
 def test_without_them_nothing_is_otherwise() -> None:
     assert serve()["import_path"] == "pipeline:build"
-    assert Marks.wanted(application(), "") == Marks.wanted(application(llms=[]), "")
+    assert Marks.desired(application(), "") == Marks.desired(application(llms=[]), "")
 
 
 def test_they_have_worker_groups_of_their_own_and_the_code() -> None:
@@ -97,7 +97,7 @@ def test_asleep_with_its_head_they_have_no_pod_and_nothing_else_differs() -> Non
 
 def test_bounds_of_their_groups_reach_a_ray_cluster_that_runs() -> None:
     one = application(llms=[CPU])
-    found = seen({"probedConfiguration": "pipeline-abcde"}, live(one), traffic=ASKED, spec={"llms": [CPU]})
+    found = observe({"probedConfiguration": "pipeline-abcde"}, live(one), traffic=ASKED, spec={"llms": [CPU]})
     bounds = cluster_bounds(view_of(found))
     assert bounds == {"pipeline-abcde": {"cpu": (1, 2), "tiny": (1, 3)}}
 
@@ -113,7 +113,7 @@ def test_bounds_of_their_groups_reach_a_ray_cluster_that_runs() -> None:
     ],
 )
 def test_what_needs_new_pods_or_replicas(change: dict[str, Any], pods: bool, restarts: bool) -> None:
-    before, after = (Marks.wanted(application(llms=[each]), "") for each in (CPU, CPU | change))
+    before, after = (Marks.desired(application(llms=[each]), "") for each in (CPU, CPU | change))
     found = before.to(after)
     assert (found.pods, found.restarts) == (pods, restarts)
 

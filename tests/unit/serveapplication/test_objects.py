@@ -63,9 +63,9 @@ def test_replicas_are_bound_to_the_pods_of_their_group() -> None:
     spec = {"deployments": [{"name": "A"}, {"name": "B", "accelerators": 1}]}
     cluster = ray_service(application(**spec), PLATFORM)["spec"]["rayClusterConfig"]
     offered = [set(group["resources"]) - {"CPU", "GPU"} for group in cluster["workerGroupSpecs"]]
-    wanted = [set(each["ray_actor_options"]["resources"]) for each in serve(**spec)["deployments"]]
-    assert offered == wanted
-    assert not wanted[0] & wanted[1]
+    expected = [set(each["ray_actor_options"]["resources"]) for each in serve(**spec)["deployments"]]
+    assert offered == expected
+    assert not expected[0] & expected[1]
 
 
 def test_a_placement_group_is_bound_too() -> None:
@@ -138,7 +138,7 @@ def test_asleep_there_is_no_ray_service() -> None:
 
 def test_what_needs_no_new_pods_is_no_new_wish() -> None:
     def wishes(**spec: Any) -> str:
-        return Marks.wanted(application(**spec), "").pods
+        return Marks.desired(application(**spec), "").pods
 
     before = wishes()
     same: dict[str, Any] = {"sleep": None, "args": {"a": 1}, "importPath": "other:build", "access": {}}

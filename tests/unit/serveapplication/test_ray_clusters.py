@@ -7,7 +7,7 @@ from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.ray_clusters import SETTLED, replaced_clusters
 from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.ways import view_of
-from tests.unit.serveapplication.applications import ASKED, NOW, application, live, seen
+from tests.unit.serveapplication.applications import ASKED, NOW, application, live, observe
 
 SERVING, OTHER, NEXT = "pipeline-abcde", "pipeline-other", "pipeline-next"
 EARLIER, LATER = "2026-05-04T11:00:00Z", "2026-05-04T11:30:00Z"
@@ -22,7 +22,7 @@ def cluster(name: str, made: str, **metadata: Any) -> dict[str, Any]:
 def view(*clusters: dict[str, Any], now: datetime = NOW, **status: Any) -> View:
     """Return a view of an application with this status from KubeRay."""
     ray = live(application(), **status)
-    return view_of(seen(None, ray, traffic=ASKED, now=now, ray_clusters=clusters))
+    return view_of(observe(None, ray, traffic=ASKED, now=now, ray_clusters=clusters))
 
 
 def coming(name: str) -> dict[str, Any]:

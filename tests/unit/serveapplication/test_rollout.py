@@ -18,13 +18,13 @@ async def world() -> Rolling:
 
 def kinds(world: Rolling) -> list[str]:
     """Return the kinds of the applied objects, in order."""
-    return [each.wanted["kind"] for each in world.plan.targets]
+    return [each.desired["kind"] for each in world.plan.targets]
 
 
 async def test_what_runs_is_a_revision_that_is_kept(world: Rolling) -> None:
     assert world.rollout == ("Complete", 1)
     assert kinds(world)[0] == "ControllerRevision"
-    [kept] = [each.wanted for each in world.plan.targets if each.wanted["kind"] == "ControllerRevision"]
+    [kept] = [each.desired for each in world.plan.targets if each.desired["kind"] == "ControllerRevision"]
     assert kept["metadata"]["name"].startswith("application.pipeline-")
     assert kept["metadata"]["ownerReferences"][0]["kind"] == "ServeApplication"
     assert kept["data"] == {

@@ -41,8 +41,8 @@ def test_prefixes_that_look_alike_have_applications_of_other_names() -> None:
     ],
 )
 def test_what_does_not_fit_together_is_refused(spec: dict[str, Any], words: str) -> None:
-    [said] = problems(application(**spec))
-    assert words in said
+    [message] = problems(application(**spec))
+    assert words in message
 
 
 @pytest.mark.parametrize(

@@ -99,8 +99,8 @@ def deployment(**settings: Any) -> dict[str, Any]:
 def test_how_many_replicas_a_pod_has_and_what_they_log_is_said_where_the_spec_says_it() -> None:
     assert not {"max_replicas_per_node", "logging_config"} & set(deployment())
     assert deployment(maxReplicasPerNode=1)["max_replicas_per_node"] == 1
-    told = {"log_level": "DEBUG", "encoding": "TEXT", "enable_access_log": True}
-    assert deployment(logging={"level": "DEBUG"})["logging_config"] == told
+    reported = {"log_level": "DEBUG", "encoding": "TEXT", "enable_access_log": True}
+    assert deployment(logging={"level": "DEBUG"})["logging_config"] == reported
 
 
 def test_a_limit_of_replicas_per_pod_does_not_go_with_a_placement_group() -> None:

@@ -55,7 +55,7 @@ async def test_asleep_the_head_stays_and_no_worker(world: Rolling) -> None:
     [group] = world.ray["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     assert (group["replicas"], group["minReplicas"]) == (0, 0)
     assert world.ray["metadata"]["annotations"] == before["metadata"]["annotations"], "nothing is rebuilt"
-    budget = world.wanted("PodDisruptionBudget")
+    budget = world.desired("PodDisruptionBudget")
     assert budget is not None
     assert budget["spec"]["minAvailable"] == 0, "the head may be drained"
     assert world.condition("Ready")[:2] == ("True", "Asleep")

@@ -13,7 +13,7 @@ from daybreak.manifests.resources import of
 
 
 async def observe_live(
-    owner: Owner, wanted: Iterable[Manifest], owned: Collection[Resource], cache: Cache, applier: Applier
+    owner: Owner, desired: Iterable[Manifest], owned: Collection[Resource], cache: Cache, applier: Applier
 ) -> Live:
     """Return the objects with an owner's label, and those with the name of a desired object.
 
@@ -26,7 +26,7 @@ async def observe_live(
         for live in cache.owned_by(owner.owner_key, resource)
     }
     named = {}
-    for each in wanted:
+    for each in desired:
         ref = of(each), key_of(each)
         live = labeled.get(ref) or await applier.live(each)
         if live is not None:

@@ -198,14 +198,14 @@ class Operator:
             self.resync(RESYNC_SECONDS / 2)
 
     async def _wait_for_crd(self, resource: Resource) -> None:
-        said = False
+        message = False
         while True:
             try:
                 if await is_served(self._api, resource):
                     return
-                if not said:
+                if not message:
                     log.error(f"The API server does not serve {resource.kind}s: install Daybreak's CRDs")
-                    said = True
+                    message = True
             except ApiError as error:
                 log.warning(f"Failed to check whether {resource.kind}s are served", error=str(error))
             await asyncio.sleep(DISCOVERY_SECONDS)

@@ -119,13 +119,13 @@ class Writer:
         for target in targets:
             self.check()
             try:
-                if await self._applier.apply(target.wanted, target.live):
-                    metrics.WRITES.labels(target.wanted["kind"]).inc()
+                if await self._applier.apply(target.desired, target.live):
+                    metrics.WRITES.labels(target.desired["kind"]).inc()
                     wrote = True
             except ApiError as error:
                 if not error.refused:
                     raise
-                refusal = f"{target.wanted['kind']} {target.wanted['metadata']['name']}: {error.message}"
+                refusal = f"{target.desired['kind']} {target.desired['metadata']['name']}: {error.message}"
                 return Applied(wrote, refusal)
         return Applied(wrote)
 
@@ -148,12 +148,12 @@ class Writer:
         """
         again = []
         for cluster in clusters:
-            wanted = bounds.get(cluster["metadata"]["name"])
-            if wanted is None:
+            desired = bounds.get(cluster["metadata"]["name"])
+            if desired is None:
                 continue
             self.check()
             try:
-                if await scale.set_bounds(self._api, self._cache, cluster, wanted):
+                if await scale.set_bounds(self._api, self._cache, cluster, desired):
                     metrics.WRITES.labels(RAY_CLUSTERS.kind).inc()
             except ApiError as error:
                 if not (error.conflict or error.not_found or error.status == 422):
@@ -203,8 +203,8 @@ class Writer:
         orphans = any(
             target.live is not None and not is_controlled_by(target.live, uid) for target in targets
         )
-        missing = [target.wanted for target in targets if target.live is None]
-        lost = any(self._cache.lost(of(wanted), key_of(wanted)) for wanted in missing)
+        missing = [target.desired for target in targets if target.live is None]
+        lost = any(self._cache.lost(of(desired), key_of(desired)) for desired in missing)
         stale = bool(missing) and self._cache.age(self._resource, key) > FRESH_SECONDS
         if not orphans and not lost and not stale:
             return True

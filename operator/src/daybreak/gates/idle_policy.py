@@ -38,7 +38,7 @@ class Seen:
 
 
 def idle_status(
-    gate: ModelGate | None, sleep: Sleep | None, was: SleepState, now: SleepState, seen: Seen
+    gate: ModelGate | None, sleep: Sleep | None, was: SleepState, now: SleepState, observed: Seen
 ) -> IdleStatus | None:
     """Return the idle status after a decision, or None.
 
@@ -48,8 +48,8 @@ def idle_status(
     if sleep is None:
         return None
     before = gate.idle if gate is not None and gate.idle is not None else IdleStatus()
-    known = remembered(before, was, now, seen.traffic, seen.moment)
-    found = _judged(known, sleep.auto, seen.wake)
+    known = remembered(before, was, now, observed.traffic, observed.moment)
+    found = _judged(known, sleep.auto, observed.wake)
     if sleep.after_idle == AUTO:
         found = found.model_copy(update={"after_idle": duration_of(_present(found, sleep.auto))})
     else:
@@ -63,8 +63,8 @@ def in_force(sleep: Sleep, gate: ModelGate | None) -> Sleep:
     if sleep.after_idle != AUTO:
         return sleep
     idle = gate.idle if gate is not None else None
-    said = idle.after_idle if idle is not None else None
-    chosen = _within(seconds(said) if said is not None else DEFAULT_SECONDS, sleep.auto)
+    message = idle.after_idle if idle is not None else None
+    chosen = _within(seconds(message) if message is not None else DEFAULT_SECONDS, sleep.auto)
     return sleep.model_copy(update={"after_idle": duration_of(chosen)})
 
 
@@ -106,8 +106,8 @@ def _judged(known: IdleStatus, auto: AutoIdle, wake: WakeStatus | None) -> IdleS
     elif took is None:
         why = "no wake has been measured yet"
     else:
-        said = known.recommended_after_idle
-        present = seconds(said) if said is not None else DEFAULT_SECONDS
+        message = known.recommended_after_idle
+        present = seconds(message) if message is not None else DEFAULT_SECONDS
         chosen = recommended(known.pauses, took, auto, present)
         why = (
             f"with wakes of {duration_of(took)}, no other idle time would have been clearly cheaper over the "
@@ -123,8 +123,8 @@ def _judged(known: IdleStatus, auto: AutoIdle, wake: WakeStatus | None) -> IdleS
 
 
 def _present(found: IdleStatus, auto: AutoIdle) -> float:
-    said = found.recommended_after_idle
-    return _within(seconds(said) if said is not None else DEFAULT_SECONDS, auto)
+    message = found.recommended_after_idle
+    return _within(seconds(message) if message is not None else DEFAULT_SECONDS, auto)
 
 
 def _within(chosen: float, auto: AutoIdle) -> float:

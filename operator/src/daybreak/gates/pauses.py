@@ -38,7 +38,7 @@ def remembered(
     if not traffic.known:
         return before
     busy = bool(traffic.held or traffic.in_flight)
-    last = moment if busy else None if traffic.asked is None else moment - traffic.asked
+    last = moment if busy else None if traffic.requested is None else moment - traffic.requested
     began, counted = parse_time(before.start_time or ""), parse_time(before.last_end_time or "")
     if began is not None:
         if last is None or last - began <= _SLACK:

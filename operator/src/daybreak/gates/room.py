@@ -42,16 +42,21 @@ def room_status(
         has_room: True if the pods of one replica have been scheduled.
         now: The current time.
     """
-    said = (
+    report = (
         before.accelerator_queue
         if before is not None and before.accelerator_queue is not None
         else RoomStatus()
     )
-    since, recent, first_since, late = parse_time(said.head_time or ""), said.recent_wait_seconds, None, None
+    since, recent, first_since, late = (
+        parse_time(report.head_time or ""),
+        report.recent_wait_seconds,
+        None,
+        None,
+    )
     up = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     waits = up and not has_room
     if waits and before is not None:
-        late = _overdue_since(before, said, Moments(now))
+        late = _overdue_since(before, report, Moments(now))
         since = since if late is None else None
     if waits and not turn.after and late is None:
         # The model is first, or was first and the scheduler has not yet reported its pods as unschedulable.
@@ -73,14 +78,14 @@ def room_status(
     return found if found != RoomStatus() else None
 
 
-def _overdue_since(before: ModelGate, said: RoomStatus, moments: Moments) -> datetime | None:
+def _overdue_since(before: ModelGate, report: RoomStatus, moments: Moments) -> datetime | None:
     """Return since when a waiting model lets the others try, or None if it currently does not.
 
     Only the time in first position counts. A model that waits behind others for longer than its hold timeout
     has not tried. It would never get its turn if it lost its position for that.
     """
     hold = timedelta(seconds=before.hold_seconds)
-    late, first = parse_time(said.overdue_time or ""), parse_time(said.head_time or "")
+    late, first = parse_time(report.overdue_time or ""), parse_time(report.head_time or "")
     if late is not None:
         return None if moments.reached(late + OTHERS_TRY * hold) else late
     return moments.now if first is not None and moments.reached(first + hold) else None
@@ -112,9 +117,9 @@ def yielded_to(before: ModelGate | None, state: SleepState, turn: Turn) -> str |
     """
     if state.phase is not Phase.DRAINING and (state.asleep is None or state.phase is Phase.REPLACING):
         return None
-    said = before.yielded_to if before is not None else None
+    message = before.yielded_to if before is not None else None
     begins = before is None or (before.phase is not Phase.DRAINING and before.sleep_depth is None)
-    return (turn.gives_way_to or None) if begins else said
+    return (turn.gives_way_to or None) if begins else message
 
 
 def first_since(gate: ModelGate | None) -> datetime | None:
@@ -132,20 +137,20 @@ def held_since(gate: ModelGate | None, traffic: Traffic, now: datetime) -> datet
     It also stays if the oldest request was rejected at the hold timeout while others are held: a model that
     waits longer than that keeps its position.
     """
-    said = (
+    message = (
         parse_time(gate.accelerator_queue.oldest_request_time or "")
         if gate is not None and gate.accelerator_queue is not None
         else None
     )
     if traffic.held_for is None:
-        return said if not traffic.known else None
-    told = (now - traffic.held_for).replace(microsecond=0)
-    if said is None or gate is None:
-        return told
-    refused = now - said >= timedelta(seconds=gate.hold_seconds) - SAME
-    if abs(told - said) <= SAME or (told > said and (refused or not traffic.known)):
-        return said
-    return told
+        return message if not traffic.known else None
+    reported = (now - traffic.held_for).replace(microsecond=0)
+    if message is None or gate is None:
+        return reported
+    refused = now - message >= timedelta(seconds=gate.hold_seconds) - SAME
+    if abs(reported - message) <= SAME or (reported > message and (refused or not traffic.known)):
+        return message
+    return reported
 
 
 def room_seconds(gate: ModelGate | None) -> tuple[int, ...]:

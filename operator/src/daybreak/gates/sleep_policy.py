@@ -88,8 +88,8 @@ def sleep_policy(
     annotated = text(at(manifest, "metadata", "annotations").get(names.STATE_ANNOTATION))
     forced = State(annotated) if annotated in set(State) else state
     window = sleep is not None and inside(sleep.schedule, now)
-    wanted = in_force(sleep, gate) if sleep is not None else None
-    return SleepPolicy(sleep=wanted, forced=forced, window=window)
+    desired = in_force(sleep, gate) if sleep is not None else None
+    return SleepPolicy(sleep=desired, forced=forced, window=window)
 
 
 def model_gate(
@@ -143,9 +143,9 @@ def overdue(gate: ModelGate, now: datetime) -> bool:
     return gate.wake is not None and gate.wake.under_way and node_wait(gate, now) is None
 
 
-def told_to_clients(said: Sequence[str]) -> str:
+def told_to_clients(report: Sequence[str]) -> str:
     """Return the reason why no model can start, for clients."""
-    return "; ".join(said)[:REASON_LIMIT]
+    return "; ".join(report)[:REASON_LIMIT]
 
 
 def hold_seconds(wakes: WakeStatus | None) -> int:

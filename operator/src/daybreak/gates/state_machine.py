@@ -173,8 +173,8 @@ def _asleep(
     health: Health,
     moments: Moments,
 ) -> SleepState:
-    asked = bool(traffic.held) and not _turn_is_over(policy, health)
-    if not policy.must_sleep and (asked or not policy.may_sleep):
+    requested = bool(traffic.held) and not _turn_is_over(policy, health)
+    if not policy.must_sleep and (requested or not policy.may_sleep):
         return replace(before, phase=Phase.WAKING, asleep=None, gate=GateState.CLOSED, reason="")
     deeper = policy.sleep.cluster_after_idle if policy.sleep is not None else None
     waits = depth is SleepDepth.WORKERS and deeper is not None and traffic.known
@@ -189,12 +189,12 @@ def _asleep(
 def _draining(before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health) -> SleepState:
     # An administrator forced a rejecting gate and has since withdrawn that: it is no sign of idleness.
     released = before.gate is GateState.FAILED
-    asked = bool(traffic.held) and not _turn_is_over(policy, health)
-    if not policy.must_sleep and (released or asked or not policy.may_sleep):
+    requested = bool(traffic.held) and not _turn_is_over(policy, health)
+    if not policy.must_sleep and (released or requested or not policy.may_sleep):
         return _waking(before, policy, health)
     closed = _shut(before, policy)
     changed = (closed.gate, closed.reason) != (before.gate, before.reason)
-    if changed or asked or not _passed(traffic, before.epoch):
+    if changed or requested or not _passed(traffic, before.epoch):
         return closed
     return replace(closed, phase=Phase.ASLEEP, asleep=policy.depth)
 

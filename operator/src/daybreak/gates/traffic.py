@@ -55,7 +55,7 @@ class Traffic:
     """True if at least one gateway has a server of the model that answers."""
     unrouted: timedelta = timedelta(0)
     """Time for which no gateway has had one."""
-    asked: timedelta | None = None
+    requested: timedelta | None = None
     """Time since the last arrival or end that a gateway has observed, or None if there was none.
 
     Unlike `idle`, a newly started gateway does not shorten it.
@@ -83,7 +83,7 @@ def together(gateways: Iterable[Heard | None], model: str, others: Collection[st
     Requests of none of the `others`, the service's other models, may be for this model and count for it.
     These are requests whose model the gateways could not read, and those of a removed model.
     """
-    rows = [_of(heard, model, others) for heard in gateways]
+    rows = [_of(received, model, others) for received in gateways]
     found = [row for row in rows if row is not None]
     if not found:
         return UNKNOWN
@@ -96,7 +96,9 @@ def together(gateways: Iterable[Heard | None], model: str, others: Collection[st
         acknowledged=min(row[0].report.epoch for row in found),
         routed=any(row[0].report.servers_up for row in found),
         unrouted=min(row[0].unrouted for row in found),
-        asked=min((_idle(each) for row in found for each in row if _asked(each.report)), default=None),
+        requested=min(
+            (_idle(each) for row in found for each in row if _has_requests(each.report)), default=None
+        ),
         pause=_pause([each for row in found for each in row]) if len(found) == len(rows) else None,
     )
 
@@ -107,28 +109,28 @@ def clusters_in_use(gateways: Collection[Heard | None]) -> frozenset[str] | None
     None means unknown: a gateway does not report, does not know the service yet, or omits its clusters.
     """
     found: set[str] = set()
-    for heard in gateways:
-        if not heard:
+    for received in gateways:
+        if not received:
             return None
-        for seen in heard.values():
-            if seen.report.clusters is None:
+        for observed in received.values():
+            if observed.report.clusters is None:
                 return None
-            found.update(seen.report.clusters)
+            found.update(observed.report.clusters)
     return frozenset(found) if gateways else None
 
 
-def _idle(seen: Seen) -> timedelta:
-    return timedelta(milliseconds=seen.report.idle_ms) + seen.age
+def _idle(observed: Seen) -> timedelta:
+    return timedelta(milliseconds=observed.report.idle_ms) + observed.age
 
 
-def _held_for(seen: Seen) -> timedelta | None:
+def _held_for(observed: Seen) -> timedelta | None:
     """Return the waiting time of the oldest request that a gateway holds."""
-    if not seen.report.held or seen.report.held_ms is None:
+    if not observed.report.held or observed.report.held_ms is None:
         return None
-    return timedelta(milliseconds=seen.report.held_ms) + seen.age
+    return timedelta(milliseconds=observed.report.held_ms) + observed.age
 
 
-def _asked(report: Report) -> bool:
+def _has_requests(report: Report) -> bool:
     return bool(report.arrivals or report.held or report.in_flight)
 
 
@@ -153,8 +155,11 @@ def _pause(rows: Iterable[Seen]) -> Pause | None:
     return min(ended, key=lambda each: each.ended, default=None)
 
 
-def _of(heard: Heard | None, model: str, others: Collection[str]) -> list[Seen] | None:
+def _of(received: Heard | None, model: str, others: Collection[str]) -> list[Seen] | None:
     """Return the reports of a gateway on a model, its own gate first, or None if there are none."""
-    if heard is None or model not in heard:
+    if received is None or model not in received:
         return None
-    return [heard[model], *(seen for name, seen in heard.items() if name != model and name not in others)]
+    return [
+        received[model],
+        *(observed for name, observed in received.items() if name != model and name not in others),
+    ]

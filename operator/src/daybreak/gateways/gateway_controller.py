@@ -152,13 +152,13 @@ class GatewayController:
         if not needed and there and await self._has_services(namespace):
             return UNTOLD_SECONDS
         secrets = await self._secrets(namespace) if needed else frozenset[str]()
-        said = self._cache.get(CONFIG_MAPS, Key(namespace, names.GATEWAY)) if needed else None
-        platform, refusal = _settings(self._platform, said)
+        message = self._cache.get(CONFIG_MAPS, Key(namespace, names.GATEWAY)) if needed else None
+        platform, refusal = _settings(self._platform, message)
         outside = self._needs.of(namespace, self._routes).ports
-        wanted = (
+        desired = (
             gateway(namespace, self._workloads, platform, secrets, self._routes, outside) if needed else []
         )
-        for manifest in wanted:
+        for manifest in desired:
             live = self._cache.get(of(manifest), key_of(manifest))
             if refusal and live is not None and of(manifest) is DEPLOYMENTS:
                 continue  # it stays unchanged: invalid settings are no reason to replace every pod
@@ -170,31 +170,31 @@ class GatewayController:
                 # another owner.
                 again = min(AGAIN_SECONDS, again or AGAIN_SECONDS)
             except ApiError as error:
-                if not (error.refused and said is not None and of(manifest) is DEPLOYMENTS):
+                if not (error.refused and message is not None and of(manifest) is DEPLOYMENTS):
                     raise
                 refusal = error.message
-        await self._say(namespace, said, refusal)
-        kept = {(of(manifest), key_of(manifest)) for manifest in wanted}
+        await self._say(namespace, message, refusal)
+        kept = {(of(manifest), key_of(manifest)) for manifest in desired}
         for live in there:
             if (of(live), key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
                 await self._applier.delete(live)
                 metrics.WRITES.labels(live["kind"]).inc()
         return again
 
-    async def _say(self, namespace: str, said: Manifest | None, refusal: str) -> None:
+    async def _say(self, namespace: str, report: Manifest | None, refusal: str) -> None:
         """Post an event about invalid settings, once per error."""
-        if said is None or not refusal:
+        if report is None or not refusal:
             self._refused.pop(namespace, None)
             return
-        told = said["metadata"]["uid"], refusal
-        if self._refused.get(namespace) == told:
+        reported = report["metadata"]["uid"], refusal
+        if self._refused.get(namespace) == reported:
             return
-        self._refused[namespace] = told
+        self._refused[namespace] = reported
         log.warning("Rejected the settings of a gateway", namespace=namespace, why=refusal)
         await emit(
             self._api,
             CONFIG_MAPS,
-            said,
+            report,
             warning=True,
             reason="InvalidGatewaySettings",
             action="Configure",
@@ -232,8 +232,8 @@ class GatewayController:
             self._unenforced.discard(namespace)
             return
         enforced = self._reports.enforced(namespace) if self._reports is not None else None
-        wanted = self._platform.network_policy
-        if not wanted or enforced is not False or namespace in self._unenforced:
+        desired = self._platform.network_policy
+        if not desired or enforced is not False or namespace in self._unenforced:
             return
         self._unenforced.add(namespace)
         log.warning("NetworkPolicies are not enforced", namespace=namespace)
@@ -308,13 +308,13 @@ class GatewayController:
         return False
 
 
-def _settings(platform: Platform, said: Manifest | None) -> tuple[Platform, str]:
+def _settings(platform: Platform, report: Manifest | None) -> tuple[Platform, str]:
     """Merge the settings of a namespace into those of the installation.
 
     Return also the error, empty if there is none.
     """
     try:
-        return of_namespace(platform, said), ""
+        return of_namespace(platform, report), ""
     except InvalidGatewaySettings as error:
         return platform, str(error)
 

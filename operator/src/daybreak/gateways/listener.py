@@ -84,7 +84,7 @@ class GatewayListener:
         self._reports: dict[str, dict[str, _Heard]] = {}
         """Last reports, by service and model."""
         self._doubted = False
-        self.heard = False
+        self.received = False
         """True if the reports are current."""
         self.tried = asyncio.Event()
         """Set after the first report or the first failed attempt."""
@@ -95,9 +95,9 @@ class GatewayListener:
         """Number of stored reports."""
         return sum(len(models) for models in self._reports.values())
 
-    def seen(self, service: str) -> Heard | None:
+    def observed(self, service: str) -> Heard | None:
         """Return the gateway's report of a service, or None without a connection."""
-        if not self.heard:
+        if not self.received:
             return None
         now = time.monotonic()
         return {
@@ -121,13 +121,13 @@ class GatewayListener:
             try:
                 await self._read()
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-                if self.heard:
+                if self.received:
                     log.info("Gateway no longer reports", url=self._url, error=repr(error))
                 if isinstance(error, ValueError):
                     self._reports = {}
-            if self.heard:
+            if self.received:
                 pause = RETRY_SECONDS[0]
-                self.heard = False
+                self.received = False
                 self._on_change(None)
             self.tried.set()
             await asyncio.sleep(pause)
@@ -184,8 +184,8 @@ class GatewayListener:
             changed |= {
                 name for name, models in before.items() if models.keys() - self._reports.get(name, {}).keys()
             }
-        if not self.heard:
-            self.heard = True
+        if not self.received:
+            self.received = True
             self.tried.set()
             self._on_change(None)
         elif changed:
@@ -202,8 +202,8 @@ class GatewayListener:
             self.on_tallies()
 
 
-def _unrouted(heard: _Heard, now: float) -> timedelta:
-    return timedelta(0) if heard.report.servers_up else timedelta(seconds=now - heard.routed)
+def _unrouted(received: _Heard, now: float) -> timedelta:
+    return timedelta(0) if received.report.servers_up else timedelta(seconds=now - received.routed)
 
 
 def _pause(before: _Heard, report: Report, now: float) -> tuple[float, float] | None:
@@ -211,8 +211,8 @@ def _pause(before: _Heard, report: Report, now: float) -> tuple[float, float] | 
     busy = before.report.held or before.report.in_flight
     began = before.at if busy else before.at - before.report.idle_ms / 1000
     ended = now - report.idle_ms / 1000
-    asked = report.arrivals != before.report.arrivals or report.held or report.in_flight
-    return (began, ended) if asked and ended - began >= SHORTEST_PAUSE.total_seconds() else None
+    requested = report.arrivals != before.report.arrivals or report.held or report.in_flight
+    return (began, ended) if requested and ended - began >= SHORTEST_PAUSE.total_seconds() else None
 
 
 def _ended(pause: tuple[float, float] | None, now: float) -> Pause | None:

@@ -58,9 +58,11 @@ class GatewayNeeds:
 def needs(manifest: Manifest | None) -> Needs:
     """Return the needs of a workload or a route from its namespace's gateway."""
     external = at(manifest, "spec", "externalFallback")
-    asked = [mapping(key.get("secretRef")) for key in mappings(at(manifest, "spec", "access").get("apiKeys"))]
-    asked += [mapping(external.get(field)) for field in ("apiKeySecretRef", "caSecretRef")]
-    secrets = frozenset(name for each in asked if (name := text(each.get("name"))))
+    requested = [
+        mapping(key.get("secretRef")) for key in mappings(at(manifest, "spec", "access").get("apiKeys"))
+    ]
+    requested += [mapping(external.get(field)) for field in ("apiKeySecretRef", "caSecretRef")]
+    secrets = frozenset(name for each in requested if (name := text(each.get("name"))))
     port = port_of(url) if (url := text(external.get("url"))) else None
     found = Needs(secrets, frozenset([port] if port else ()))
     return found if found != NOTHING else NOTHING

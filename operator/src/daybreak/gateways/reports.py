@@ -66,11 +66,11 @@ class GatewayReports:
         """Called with a namespace when one of its gateways has determined whether NetworkPolicies are
         enforced."""
 
-    def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
         """Return the report of each gateway in a workload's namespace, with None for a disconnected
         gateway."""
         listeners = self._listeners.get(workload.namespace, {})
-        return tuple(listener.seen(workload.label) for listener in listeners.values())
+        return tuple(listener.observed(workload.label) for listener in listeners.values())
 
     def short(self, namespace: str) -> frozenset[str]:
         """Return the UIDs of a namespace's gateway pods that are nearly full."""
@@ -83,7 +83,7 @@ class GatewayReports:
         known = [each.enforced for each in listeners.values() if each.enforced is not None]
         return all(known) if known else None
 
-    def told(self, namespace: str, route: str) -> tuple[Told, ...]:
+    def reported(self, namespace: str, route: str) -> tuple[Told, ...]:
         """Return the reports of each gateway of a namespace about a route, including deleted gateways."""
         found = []
         for gone, tallies in self._starts(namespace):
@@ -118,18 +118,18 @@ class GatewayReports:
         every = list(self._cache.owned_by(gateway_key(namespace), PODS))
         left = [_left(pod, now) for pod in every]
         pods = [pod for pod, seconds in zip(every, left, strict=True) if seconds is None or seconds > 0]
-        wanted = {(address, _uid(pod)) for pod in pods if (address := _address(pod))}
+        desired = {(address, _uid(pod)) for pod in pods if (address := _address(pod))}
         listeners = self._listeners.setdefault(namespace, {})
-        for address, uid in wanted - set(listeners):
+        for address, uid in desired - set(listeners):
             url = f"http://{address}:{names.GATEWAY_HTTP_PORT}/state"
             listener = GatewayListener(
-                url, self._connections(), self._told(namespace), self._prove(namespace, uid)
+                url, self._connections(), self._reported(namespace), self._prove(namespace, uid)
             )
             listener.on_tallies = partial(self._tallied, namespace)
             listener.on_short = partial(self._shorter, namespace)
             listener.on_enforced = partial(self._tried, namespace)
             listeners[address, uid] = listener
-        gone = set(listeners) - wanted
+        gone = set(listeners) - desired
         for address, uid in gone:
             if self.identity is not None:
                 self.identity.forget(namespace, uid)
@@ -197,8 +197,8 @@ class GatewayReports:
     def _prove(self, namespace: str, uid: str) -> Prove | None:
         return None if self.identity is None else partial(self.identity.prove, namespace, uid)
 
-    def _told(self, namespace: str) -> Callable[[set[str] | None], None]:
-        def told(services: set[str] | None) -> None:
+    def _reported(self, namespace: str) -> Callable[[set[str] | None], None]:
+        def reported(services: set[str] | None) -> None:
             if services is None:
                 self._all_of(namespace)
             else:
@@ -211,7 +211,7 @@ class GatewayReports:
                     ):
                         self._enqueue(owner, 0.0)
 
-        return told
+        return reported
 
     def _all_of(self, namespace: str) -> None:
         for kind in self._workloads:

@@ -61,9 +61,9 @@ def of_namespace(platform: Platform, manifest: Mapping[str, Any] | None) -> Plat
     """
     if manifest is None:
         return platform
-    said = _read(manifest)
+    message = _read(manifest)
     given = {
-        name: value for name in GatewaySettings.model_fields if (value := getattr(said, name)) is not None
+        name: value for name in GatewaySettings.model_fields if (value := getattr(message, name)) is not None
     }
     replicas = given.pop("replicas", platform.gateway_replicas)
     pods = platform.gateway_pods.model_copy(update=given)
@@ -83,7 +83,7 @@ def _read(manifest: Mapping[str, Any]) -> GatewaySettings:
         # A few lines with aliases can expand beyond the available memory.
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
             raise InvalidGatewaySettings(f"{FILE} has an alias (*name): write out its value")
-        said = yaml.safe_load(text)
+        message = yaml.safe_load(text)
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where is not None else ""
@@ -91,6 +91,6 @@ def _read(manifest: Mapping[str, Any]) -> GatewaySettings:
     except RecursionError as error:
         raise InvalidGatewaySettings(f"{FILE} is nested too deeply") from error
     try:
-        return GatewaySettings.model_validate({} if said is None else said)
+        return GatewaySettings.model_validate({} if message is None else message)
     except ValidationError as error:
         raise InvalidGatewaySettings(readable(error, "gateway")) from error

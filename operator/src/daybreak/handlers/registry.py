@@ -94,7 +94,7 @@ def _watch(table: kopf.OperatorRegistry, cache: Cache, resource: Resource) -> No
     """Pass watch events of a kind to the cache, which notifies the operator of changes."""
 
     @kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=table)
-    async def seen(type: str | None, event: Any, **_: Any) -> None:
+    async def observed(type: str | None, event: Any, **_: Any) -> None:
         if type == "DELETED":
             cache.drop(resource, event["object"])
         else:

@@ -22,20 +22,20 @@ class Decision:
     """Digest of the spec with which the job started. Empty if it has not started."""
 
     @classmethod
-    def settled(cls, seen: Seen, begun: str) -> Self | None:
+    def settled(cls, observed: Seen, begun: str) -> Self | None:
         """Return the decision on an ended object, or on one that cannot be built, or None for others."""
-        if seen.finished:
+        if observed.finished:
             return cls(apply=False, running=False, verdict=None, job=begun)
-        if seen.subject is None or seen.problems:
-            message = "; ".join(seen.problems)
-            verdict = Verdict(seen.phase_before, JobReason.INVALID_SPEC, message, stalled=True)
+        if observed.subject is None or observed.problems:
+            message = "; ".join(observed.problems)
+            verdict = Verdict(observed.phase_before, JobReason.INVALID_SPEC, message, stalled=True)
             return cls(apply=False, running=False, verdict=verdict, job=begun)
         return None
 
     @classmethod
     def going_on(
         cls,
-        seen: Seen,
+        observed: Seen,
         verdict: Verdict,
         *,
         begun: str,
@@ -65,7 +65,7 @@ class Decision:
             )
             verdict = Verdict(verdict.phase, JobReason.SPEC_CHANGED, message, stalled=True)
         return cls(
-            apply=not seen.deleting and not verdict.final and not (changed and not suspended),
+            apply=not observed.deleting and not verdict.final and not (changed and not suspended),
             running=not suspended and not waits,
             verdict=verdict,
             job=begun or ("" if suspended or waits else digest),

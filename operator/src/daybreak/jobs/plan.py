@@ -38,24 +38,24 @@ def make_plan(
     left_over: list[dict[str, Any]] = []
     foreign: list[str] = []
     leaving = False
-    for wanted in desired:
-        if of(wanted) not in owned:
+    for expected in desired:
+        if of(expected) not in owned:
             continue
-        live = live_objects.find(wanted)
+        live = live_objects.find(expected)
         if live is not None:
             whose = owner.whose(live)
             if live["metadata"].get("deletionTimestamp") or whose is Whose.PREDECESSORS:
                 leaving = True
                 continue
-            if whose is Whose.ORPHAN and of(wanted) is job:
+            if whose is Whose.ORPHAN and of(expected) is job:
                 # The running job reports for a deleted object, and cannot belong to this one.
                 left_over.append(live)
                 leaving = True
                 continue
             if whose is Whose.FOREIGN:
-                foreign.append(named(wanted))
-            elif stays(wanted, live, whose):
+                foreign.append(named(expected))
+            elif stays(expected, live, whose):
                 continue
-        targets.append(Target(wanted, live))
+        targets.append(Target(expected, live))
     surplus = live_objects.surplus(owner, owned, desired)
     return Plan(tuple(targets), (*surplus, *left_over), tuple(foreign), leaving)

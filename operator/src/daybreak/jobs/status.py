@@ -61,7 +61,7 @@ class JobStatus(Protocol):
         ...
 
 
-def update(seen: Seen, before: JobStatus, decision: Decision, held: int) -> dict[str, object]:
+def update(observed: Seen, before: JobStatus, decision: Decision, held: int) -> dict[str, object]:
     """Return the changed fields of a status, by name.
 
     Args:
@@ -70,20 +70,20 @@ def update(seen: Seen, before: JobStatus, decision: Decision, held: int) -> dict
         decision: The decision.
         held: Accelerators that the pods hold.
     """
-    found: dict[str, object] = {"observed_generation": seen.generation}
+    found: dict[str, object] = {"observed_generation": observed.generation}
     verdict = decision.verdict
     if verdict is not None:
-        moment = written(seen.now)
+        moment = written(observed.now)
         found |= {
-            "start_time": before.start_time or (moment if seen.job is not None else None),
+            "start_time": before.start_time or (moment if observed.job is not None else None),
             "completion_time": before.completion_time or (moment if verdict.final else None),
             "job_hash": decision.job or None,
-            "conditions": _conditions(seen, verdict),
+            "conditions": _conditions(observed, verdict),
         }
-    return found | cost(before, held, seen.now)
+    return found | cost(before, held, observed.now)
 
 
-def _conditions(seen: Seen, verdict: Verdict) -> list[Condition]:
+def _conditions(observed: Seen, verdict: Verdict) -> list[Condition]:
     phase, reason, message = verdict.phase, verdict.reason, verdict.message
     still = verdict.final or verdict.stalled or verdict.waiting or phase is JobPhase.SUSPENDED
     made = [
@@ -92,7 +92,7 @@ def _conditions(seen: Seen, verdict: Verdict) -> list[Condition]:
         Made(JobConditionType.RECONCILING, not still, reason, message),
         Made(JobConditionType.STALLED, verdict.stalled, reason, message),
     ]
-    return dated(seen.status, made, seen.now, seen.generation)
+    return dated(observed.status, made, observed.now, observed.generation)
 
 
 def cost(before: JobStatus, held: int, now: datetime) -> dict[str, object]:
@@ -118,9 +118,9 @@ def events(action: str, before: JobStatus, after: JobStatus) -> list[Event]:
         if was is None or was.status != "True" or was.reason != stalled.reason:
             return [Event(action, True, stalled.reason, stalled.message)]
         return []
-    said = _of(after, JobConditionType.RECONCILING)
-    if said is not None and after.phase != before.phase and after.phase in TOLD:
-        return [Event(action, False, str(after.phase), said.message)]
+    report = _of(after, JobConditionType.RECONCILING)
+    if report is not None and after.phase != before.phase and after.phase in TOLD:
+        return [Event(action, False, str(after.phase), report.message)]
     return []
 
 

@@ -39,44 +39,44 @@ class Verdict:
         return self.phase in (JobPhase.SUCCEEDED, JobPhase.FAILED)
 
 
-def failed(said: JobWords, reasons: type[StrEnum]) -> Verdict:
+def failed(report: JobWords, reasons: type[StrEnum]) -> Verdict:
     """Return the verdict on a failed job. A reason that the kind does not know becomes `JobFailed`."""
-    reason = reasons(said.reason) if said.reason in list(reasons) else JobReason.JOB_FAILED
-    return Verdict(JobPhase.FAILED, reason, said.message or "the job reported no reason", stalled=True)
+    reason = reasons(report.reason) if report.reason in list(reasons) else JobReason.JOB_FAILED
+    return Verdict(JobPhase.FAILED, reason, report.message or "the job reported no reason", stalled=True)
 
 
-def suspended(*, wanted: bool, meaning: str) -> Verdict | None:
+def suspended(*, desired: bool, meaning: str) -> Verdict | None:
     """Return the verdict on a suspended object, or None. `meaning` is the effect, for the message."""
-    if not wanted:
+    if not desired:
         return None
     message = f"spec.suspend is true: nothing runs, and {meaning}"
     return Verdict(JobPhase.SUSPENDED, JobReason.SUSPENDED, message)
 
 
-def not_applied(seen: Seen, noun: str) -> Verdict | None:
+def not_applied(observed: Seen, noun: str) -> Verdict | None:
     """Return the verdict if the objects cannot be created, or None.
 
     A name belongs to another owner, or the API server rejects an object.
     """
-    if seen.foreign:
-        names = ", ".join(seen.foreign)
+    if observed.foreign:
+        names = ", ".join(observed.foreign)
         message = f"{names} exists and is not managed by Daybreak: delete it, or rename the {noun}"
         return Verdict(JobPhase.PENDING, JobReason.NAME_CONFLICT, message, stalled=True)
-    if seen.refusal:
-        return Verdict(seen.phase_before, JobReason.OBJECT_REJECTED, seen.refusal, stalled=True)
+    if observed.refusal:
+        return Verdict(observed.phase_before, JobReason.OBJECT_REJECTED, observed.refusal, stalled=True)
     return None
 
 
-def being_made(seen: Seen, kind: str) -> Verdict | None:
+def being_made(observed: Seen, kind: str) -> Verdict | None:
     """Return the verdict if the job does not exist yet or is being deleted before its successor, or None."""
-    if seen.job is not None and not seen.job_leaving:
+    if observed.job is not None and not observed.job_leaving:
         return None
     return Verdict(JobPhase.PENDING, JobReason.PROGRESSING, f"its {kind} is being made")
 
 
-def pod_failed(seen: Seen) -> Verdict | None:
+def pod_failed(observed: Seen) -> Verdict | None:
     """Return the verdict on the first pod that cannot start, or None."""
-    for pod in pod_views(seen.pods):
+    for pod in pod_views(observed.pods):
         problem = pod_problem(pod) if pod.counts else None
         if problem is not None:
             # An unscheduled pod has not failed: another pod may end, or a node may be added.
@@ -86,17 +86,19 @@ def pod_failed(seen: Seen) -> Verdict | None:
     return None
 
 
-def pod_rejected(seen: Seen, containers: Mapping[str, PodFields]) -> Verdict | None:
+def pod_rejected(observed: Seen, containers: Mapping[str, PodFields]) -> Verdict | None:
     """Return the verdict on a job whose pod the API server rejects, with the field to set.
 
     Args:
         seen: The observation.
         containers: Fields of the pod's containers, by name.
     """
-    if not seen.rejection:
+    if not observed.rejection:
         return None
-    message = with_fix(f"no pod can be created: {excerpt(seen.rejection)}", fix(seen.rejection, containers))
-    return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, message, stalled=rejects(seen.rejection))
+    message = with_fix(
+        f"no pod can be created: {excerpt(observed.rejection)}", fix(observed.rejection, containers)
+    )
+    return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, message, stalled=rejects(observed.rejection))
 
 
 def leads_nowhere(referred: Referred) -> str:
@@ -106,11 +108,11 @@ def leads_nowhere(referred: Referred) -> str:
     return f"there is no {referred.words} in this namespace; {choice(referred.name, referred.others)}"
 
 
-def choice(wanted: str, there: Collection[str]) -> str:
+def choice(desired: str, there: Collection[str]) -> str:
     """Return possible names, as a message: the most similar one, and the existing ones."""
     names = sorted(there)
     if not names:
         return "there is none"
-    near = get_close_matches(wanted, names, n=1)
+    near = get_close_matches(desired, names, n=1)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"{f'did you mean {near[0]}? ' if near else ''}there is: {', '.join(names[:_LISTED])}{more}"

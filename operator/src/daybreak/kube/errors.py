@@ -57,8 +57,8 @@ class ApiError(Exception):
 def from_response(status: int, body: bytes, retry_after: str | None) -> ApiError:
     """Return the error in a response. Its body is a Kubernetes Status, or arbitrary if a proxy responded."""
     try:
-        said = orjson.loads(body)
-        reason, message = str(said.get("reason") or ""), str(said.get("message") or "")
+        report = orjson.loads(body)
+        reason, message = str(report.get("reason") or ""), str(report.get("message") or "")
     except (ValueError, AttributeError):
         reason, message = "", body[:200].decode(errors="replace").strip()
     try:

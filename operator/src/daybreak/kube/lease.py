@@ -58,7 +58,7 @@ class Lease:
         self._renewed = float("-inf")
         self._transitions: int | None = None
         """Value of `leaseTransitions` when this candidate acquired the lease; None if it never has."""
-        self._seen: tuple[Any, Any] | None = None
+        self._observed: tuple[Any, Any] | None = None
         self._seen_at = float("-inf")
 
     @property
@@ -71,7 +71,7 @@ class Lease:
         waiting = False
         while not await self._try():
             if not waiting:
-                log.info("Waiting for lease", holder=(self._seen or ("?",))[0])
+                log.info("Waiting for lease", holder=(self._observed or ("?",))[0])
                 waiting = True
             await asyncio.sleep(RENEW_SECONDS)
         metrics.LEADER.set(1)
@@ -90,7 +90,7 @@ class Lease:
             pass
         self._renewed = float("-inf")
         metrics.LEADER.set(0)
-        log.error("Lost lease", holder=(self._seen or ("?",))[0])
+        log.error("Lost lease", holder=(self._observed or ("?",))[0])
 
     async def release(self) -> None:
         """Release the lease, so that the next operator does not wait for its expiration."""
@@ -119,10 +119,10 @@ class Lease:
             found = await self._read()
             spec = (found or {}).get("spec") or {}
             holder, renewed = spec.get("holderIdentity") or "", spec.get("renewTime")
-            if (holder, renewed) != self._seen:
+            if (holder, renewed) != self._observed:
                 # Other candidates' clocks are not compared: a lease counts from the local time at which its
                 # renewal was observed.
-                self._seen, self._seen_at = (holder, renewed), began
+                self._observed, self._seen_at = (holder, renewed), began
             transitions = int(spec.get("leaseTransitions") or 0)
             others = holder not in ("", self._identity)
             if self._transitions is not None and (others or transitions > self._transitions):
@@ -145,7 +145,7 @@ class Lease:
             if not error.conflict:
                 log.warning("Failed to renew lease", error=str(error))
             return False
-        self._seen, self._seen_at = (self._identity, now), began
+        self._observed, self._seen_at = (self._identity, now), began
         self._renewed = began
         self._transitions = transitions
         return True

@@ -26,7 +26,7 @@ S = TypeVar("S", bound=Observed[Any])
 class GatewaySource(Protocol):
     """Reports of gateways."""
 
-    def heard(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
         """Return the report of each gateway of the namespace on a workload, or None for a missing report."""
         ...
 
@@ -62,7 +62,7 @@ class Observer(ABC, Generic[S]):
         """Read a manifest and the kept revisions."""
 
     @abstractmethod
-    def objects(self, key: Key, seen: S) -> S:
+    def objects(self, key: Key, observed: S) -> S:
         """Add the current objects that are specific to the kind."""
 
     @abstractmethod
@@ -86,39 +86,43 @@ class Observer(ABC, Generic[S]):
             self._turns.forget(owner)
             self.forget(key)
             return None
-        seen = self.read(manifest, datetime.now(UTC))
-        gateway = self.gateway(key, seen)
+        observed = self.read(manifest, datetime.now(UTC))
+        gateway = self.gateway(key, observed)
         if gateway is not None and not gateway.port:
             first, last = names.GATEWAY_PORTS
-            said = f"the namespace's gateway serves {last - first + 1} services, no more"
-            seen = replace(seen, problems=(*seen.problems, said))
+            message = f"the namespace's gateway serves {last - first + 1} services, no more"
+            observed = replace(observed, problems=(*observed.problems, message))
             gateway = replace(gateway, port=first)
-        seen = self._with_objects(key, replace(seen, gateway=gateway, nodes=self._nodes.nodes()))
-        if seen.changes_revision:
-            seen = replace(seen, booked=self._booked.booked())
-        self._fit.note(key, seen.subject if seen.fit_checked else None, seen.nodes, self.questions)
-        return replace(seen, turns=self._turns.turns(owner, claims(seen), seen.now))
+        observed = self._with_objects(key, replace(observed, gateway=gateway, nodes=self._nodes.nodes()))
+        if observed.changes_revision:
+            observed = replace(observed, booked=self._booked.booked())
+        self._fit.note(
+            key, observed.subject if observed.fit_checked else None, observed.nodes, self.questions
+        )
+        return replace(observed, turns=self._turns.turns(owner, claims(observed), observed.now))
 
-    def again(self, key: Key, seen: S) -> S:
+    def again(self, key: Key, observed: S) -> S:
         """Observe the objects and the traffic again. A newer spec has its own reconcile."""
-        if self._cache.uid(self.resource, key) != seen.manifest["metadata"]["uid"]:
-            return seen  # the current objects may be a successor's
-        gateway = seen.gateway
+        if self._cache.uid(self.resource, key) != observed.manifest["metadata"]["uid"]:
+            return observed  # the current objects may be a successor's
+        gateway = observed.gateway
         if gateway is not None and self._gateways is not None:
-            heard = self._gateways.heard(self.owner(key))
-            gateway = replace(gateway, traffic=_traffic(seen, heard), clusters=clusters_in_use(heard))
-        return self._with_objects(key, replace(seen, gateway=gateway, now=datetime.now(UTC)))
+            received = self._gateways.received(self.owner(key))
+            gateway = replace(
+                gateway, traffic=_traffic(observed, received), clusters=clusters_in_use(received)
+            )
+        return self._with_objects(key, replace(observed, gateway=gateway, now=datetime.now(UTC)))
 
-    def gateway(self, key: Key, seen: S) -> GatewayView | None:
+    def gateway(self, key: Key, observed: S) -> GatewayView | None:
         """Return the gateway of an object, with port 0 if no port is left, or None without a gateway."""
         if self._gateways is None:
             return None
-        heard = self._gateways.heard(self.owner(key))
+        received = self._gateways.received(self.owner(key))
         deployment = self._cache.get(DEPLOYMENTS, Key(key.namespace, names.GATEWAY))
         return GatewayView(
             port=self._ports.of(self.owner(key)) or 0,
-            traffic=_traffic(seen, heard),
-            clusters=clusters_in_use(heard),
+            traffic=_traffic(observed, received),
+            clusters=clusters_in_use(received),
             rejected=rejection(deployment),
         )
 
@@ -126,11 +130,11 @@ class Observer(ABC, Generic[S]):
         """Return the objects whose fit check has another result now than when they were observed."""
         return await self._fit.concerned(self._nodes.nodes())
 
-    def _with_objects(self, key: Key, seen: S) -> S:
+    def _with_objects(self, key: Key, observed: S) -> S:
         pods = tuple(self._cache.owned_by(self.owner(key), PODS))
-        return self.objects(key, replace(seen, pods=pods))
+        return self.objects(key, replace(observed, pods=pods))
 
 
-def _traffic(seen: Observed[Any], heard: Sequence[Heard | None]) -> dict[str, Any]:
-    gates = list(seen.subject.sleeps) if seen.subject is not None else []
-    return {gate: together(heard, gate, gates) for gate in gates}
+def _traffic(observed: Observed[Any], received: Sequence[Heard | None]) -> dict[str, Any]:
+    gates = list(observed.subject.sleeps) if observed.subject is not None else []
+    return {gate: together(received, gate, gates) for gate in gates}

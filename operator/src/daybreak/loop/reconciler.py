@@ -66,37 +66,37 @@ class Reconciler(ABC, Generic[S, V, P]):
         """Message of the API server when it last rejected an object, by workload."""
 
     @abstractmethod
-    def objects(self, seen: S) -> Sequence[dict[str, Any]]:
+    def objects(self, observed: S) -> Sequence[dict[str, Any]]:
         """Return the desired objects of a workload whose spec can be built, dependencies first."""
 
     @abstractmethod
-    def plan(self, seen: S, wanted: Sequence[dict[str, Any]], live: Live) -> P:
+    def plan(self, observed: S, desired: Sequence[dict[str, Any]], live: Live) -> P:
         """Return the plan from the live objects to the desired ones."""
 
-    def names_of_others(self, seen: S) -> Sequence[Manifest]:
+    def names_of_others(self, observed: S) -> Sequence[Manifest]:
         """Return objects, without specs, that another controller creates and whose names must be free."""
         return ()
 
-    def prepare(self, key: Key, seen: S) -> S:
+    def prepare(self, key: Key, observed: S) -> S:
         """Add observations from outside the cache."""
-        return seen
+        return observed
 
-    def with_plan(self, seen: S, plan: P) -> S:
+    def with_plan(self, observed: S, plan: P) -> S:
         """Add the results of the plan: names that belong to other owners."""
-        return replace(seen, foreign=plan.foreign)
+        return replace(observed, foreign=plan.foreign)
 
-    async def carry_on(self, seen: S, plan: P) -> Sequence[float]:
+    async def carry_on(self, observed: S, plan: P) -> Sequence[float]:
         """Do further work after the objects match, and return the delays until the next reconcile."""
         return ()
 
-    def questions(self, seen: S) -> Sequence[Question]:
+    def questions(self, observed: S) -> Sequence[Question]:
         """Return the probe of each model that can currently be probed."""
         return ()
 
     def forget(self, key: Key) -> None:
         """Drop all data about a deleted object."""
 
-    def is_due(self, seen: S, decided: Decided, status: Any) -> bool:
+    def is_due(self, observed: S, decided: Decided, status: Any) -> bool:
         """Return True if a decision specific to the kind must be applied by the next reconcile."""
         return False
 
@@ -106,40 +106,40 @@ class Reconciler(ABC, Generic[S, V, P]):
 
     async def _once(self, key: Key) -> float | None:
         again = Again()
-        seen = await self._observe(key)
-        if seen is None:
+        observed = await self._observe(key)
+        if observed is None:
             return None
         plan: P | None = None
-        if self._can_be_planned(seen):
-            plan = await self._plan(key, seen)
+        if self._can_be_planned(observed):
+            plan = await self._plan(key, observed)
             if plan.foreign:
                 again.after(FOREIGN_SECONDS)
-            seen = await self._with_others(self.with_plan(seen, plan))
-        view = self._ways.read(seen)
+            observed = await self._with_others(self.with_plan(observed, plan))
+        view = self._ways.read(observed)
         decided = decide(view, self._ways.course)
-        gates = [(seen.sleep_states.get(gate), state) for gate, state in decided.states.items()]
+        gates = [(observed.sleep_states.get(gate), state) for gate, state in decided.states.items()]
         if plan is not None and decided.apply and not sleep_marks.turned_awake(gates):
-            applied = await self._apply(key, seen, plan, again)
+            applied = await self._apply(key, observed, plan, again)
             if applied is None:
                 return None  # the object was deleted
-            if applied is not seen:
-                seen, view = applied, self._ways.read(applied)
-        found: Report[Any] = report(seen, view, decided, self._ways)
-        self._ask(key, seen, decided)
-        if not await self._write(key, seen, found):
+            if applied is not observed:
+                observed, view = applied, self._ways.read(applied)
+        found: Report[Any] = report(observed, view, decided, self._ways)
+        self._ask(key, observed, decided)
+        if not await self._write(key, observed, found):
             return None
         if (
             sleep_marks.sleep_differs(gates)
-            or _is_taken(seen, decided)
-            or self.is_due(seen, decided, found.status)
+            or _is_taken(observed, decided)
+            or self.is_due(observed, decided, found.status)
         ):
             again.at_once()
         again.within(found.look_again)
         return again.seconds
 
     async def _observe(self, key: Key) -> S | None:
-        seen = self._observer.observe(key)
-        if seen is None:
+        observed = self._observer.observe(key)
+        if observed is None:
             owner = self._observer.owner(key)
             self.forget(key)
             self._refusals.pop(key, None)
@@ -148,73 +148,73 @@ class Reconciler(ABC, Generic[S, V, P]):
             if self._prober is not None:
                 self._prober.forget(key)
             return None
-        seen = replace(self.prepare(key, seen), refusal=self._refusals.get(key, ""))
+        observed = replace(self.prepare(key, observed), refusal=self._refusals.get(key, ""))
         if self._prober is None:
-            return seen
-        return replace(seen, answers=self._prober.answers(key, self.questions(seen)))
+            return observed
+        return replace(observed, answers=self._prober.answers(key, self.questions(observed)))
 
-    def _can_be_planned(self, seen: S) -> bool:
-        if seen.manifest["metadata"].get("deletionTimestamp") or seen.subject is None:
+    def _can_be_planned(self, observed: S) -> bool:
+        if observed.manifest["metadata"].get("deletionTimestamp") or observed.subject is None:
             return False
-        return self._ways.blocked(replace(seen, refusal="")) is None
+        return self._ways.blocked(replace(observed, refusal="")) is None
 
-    async def _plan(self, key: Key, seen: S) -> P:
-        owner = Owner(self._observer.resource, key, seen.manifest["metadata"]["uid"])
-        wanted = self.objects(seen)
-        needed = (*wanted, *self.names_of_others(seen))
+    async def _plan(self, key: Key, observed: S) -> P:
+        owner = Owner(self._observer.resource, key, observed.manifest["metadata"]["uid"])
+        desired = self.objects(observed)
+        needed = (*desired, *self.names_of_others(observed))
         live = await observe_live(owner, needed, self._owned, self._cache, self._applier)
-        return self.plan(seen, wanted, live)
+        return self.plan(observed, desired, live)
 
-    async def _with_others(self, seen: S) -> S:
+    async def _with_others(self, observed: S) -> S:
         """Add the allocations of other pods, if a rollout may need capacity alongside the current pods."""
-        if seen.booked is None or seen.nodes is None or seen.target is None:
-            return seen
-        asked = places(seen.target.workload, seen.nodes)
-        return replace(seen, booked=await self._others.beside(seen.booked, asked))
+        if observed.booked is None or observed.nodes is None or observed.target is None:
+            return observed
+        requested = places(observed.target.workload, observed.nodes)
+        return replace(observed, booked=await self._others.beside(observed.booked, requested))
 
-    async def _apply(self, key: Key, seen: S, plan: P, again: Again) -> S | None:
+    async def _apply(self, key: Key, observed: S, plan: P, again: Again) -> S | None:
         """Write the differing objects, and observe again after a write. None if the object was deleted."""
         if plan.leaving:
             again.after(SOON_SECONDS)
-            return seen
-        applied = await self._writer.carry_out(key, seen.manifest["metadata"]["uid"], plan)
+            return observed
+        applied = await self._writer.carry_out(key, observed.manifest["metadata"]["uid"], plan)
         if applied is None:
             return None
         if applied.refusal:
             again.after(REFUSED_SECONDS)
-        if bool(applied.refusal) != bool(seen.refusal):
+        if bool(applied.refusal) != bool(observed.refusal):
             again.at_once()  # the next decision uses the new refusal
         self._refusals[key] = applied.refusal
         if applied.refusal or applied.wrote:
             # An answer may belong to the previous objects.
-            answers = () if applied.wrote else seen.answers
-            now = self._observer.again(key, seen)
-            seen = replace(now, refusal=applied.refusal, answers=answers)
-        again.after(*await self.carry_on(seen, plan))
-        return seen
+            answers = () if applied.wrote else observed.answers
+            now = self._observer.again(key, observed)
+            observed = replace(now, refusal=applied.refusal, answers=answers)
+        again.after(*await self.carry_on(observed, plan))
+        return observed
 
-    def _ask(self, key: Key, seen: S, decided: Decided) -> None:
+    def _ask(self, key: Key, observed: S, decided: Decided) -> None:
         if self._prober is None:
             return
-        asked = [each for each in self.questions(seen) if each.model.name in decided.asking.now]
-        self._prober.ask(key, asked)
+        requested = [each for each in self.questions(observed) if each.model.name in decided.asking.now]
+        self._prober.ask(key, requested)
 
-    async def _write(self, key: Key, seen: S, found: Report[Any]) -> bool:
+    async def _write(self, key: Key, observed: S, found: Report[Any]) -> bool:
         """Write the status if it has changed, and post events. Return False if the object was deleted."""
         owner = self._observer.owner(key)
         sleep_marks.see(owner, found.status.savings, found.status.gate)
-        said = await self._writer.say(key, seen.manifest, found.status, transitions, seen.now)
-        if said.new:
-            sleep_marks.count(owner, said)
-        return not said.gone
+        reply = await self._writer.say(key, observed.manifest, found.status, transitions, observed.now)
+        if reply.new:
+            sleep_marks.count(owner, reply)
+        return not reply.gone
 
 
-def _is_taken(seen: Observed[Any], decided: Decided) -> bool:
+def _is_taken(observed: Observed[Any], decided: Decided) -> bool:
     """Return True if this reconcile decided to build another revision than the observed one.
 
     A previous decision counts only once: a rejected spec is never built, whatever the status shows.
     """
-    history = seen.history
+    history = observed.history
     if history is None or history.built is None or decided.rolled is None:
         return False
     revision = decided.rolled.state.current_revision

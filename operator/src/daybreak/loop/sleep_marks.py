@@ -42,10 +42,10 @@ def see(owner: OwnerKey, savings: SavingsStatus | None, gate: GateStatus | None)
     sleep_metrics.EXPECTED_WAITS.see(owner, gate)
 
 
-def count(owner: OwnerKey, said: Said) -> None:
+def count(owner: OwnerKey, report: Said) -> None:
     """Count the ended wakes, and the yields to other workloads.
 
     A gate that has closed to yield does not count yet: a request may cancel the drain.
     """
-    sleep_metrics.count_wakes(owner, said.before, said.after)
-    sleep_metrics.count_yields(owner, said.before, said.after)
+    sleep_metrics.count_wakes(owner, report.before, report.after)
+    sleep_metrics.count_yields(owner, report.before, report.after)

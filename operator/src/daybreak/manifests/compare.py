@@ -31,22 +31,22 @@ def difference(desired: Mapping[str, Any], live: Mapping[str, Any]) -> str:
     The live object may have additional keys (the API server's defaults, labels of other writers), but no
     additional list elements, except for owner references.
     """
-    for name, wanted in desired["metadata"].items():
+    for name, expected in desired["metadata"].items():
         if name in _COMPARED:
             found = live["metadata"].get(name)
             compare = _references if name == "ownerReferences" else _differs
-            rest = compare(wanted, found, name)
+            rest = compare(expected, found, name)
             if rest is not None:
                 return f"metadata.{name}{rest}"
-    for name, wanted in desired.items():
+    for name, expected in desired.items():
         if name not in ("apiVersion", "kind", "metadata"):
-            rest = _differs(wanted, live.get(name), name)
+            rest = _differs(expected, live.get(name), name)
             if rest is not None:
                 return f"{name}{rest}"
     return ""
 
 
-def _differs(wanted: Any, found: Any, name: str) -> str | None:
+def _differs(desired: Any, found: Any, name: str) -> str | None:
     """Return the path from the field `name` to the first difference in it, or None if there is none.
 
     Manifests are dictionaries and lists. The code checks for `dict`, because a check for Mapping takes longer
@@ -54,29 +54,29 @@ def _differs(wanted: Any, found: Any, name: str) -> str | None:
     """
     if found is None:
         # The API server omits empty values.
-        return None if wanted in ({}, [], None, "") or wanted is False else ""
-    if isinstance(wanted, dict):
-        if not isinstance(found, dict) or (_atomic(name) and found.keys() - wanted.keys()):
+        return None if desired in ({}, [], None, "") or desired is False else ""
+    if isinstance(desired, dict):
+        if not isinstance(found, dict) or (_atomic(name) and found.keys() - desired.keys()):
             return ""
-        for key, value in wanted.items():
+        for key, value in desired.items():
             rest = _differs(value, found.get(key), key)
             if rest is not None:
                 return f".{key}{rest}"
         return None
-    if isinstance(wanted, list | tuple):
-        if not isinstance(found, list) or len(found) != len(wanted):
+    if isinstance(desired, list | tuple):
+        if not isinstance(found, list) or len(found) != len(desired):
             return ""
-        for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
+        for index, (one, other) in enumerate(zip(desired, found, strict=True)):
             rest = _differs(one, other, "")
             if rest is not None:
                 return f"[{index}]{rest}"
         return None
-    return None if wanted == found and isinstance(wanted, bool) == isinstance(found, bool) else ""
+    return None if desired == found and isinstance(desired, bool) == isinstance(found, bool) else ""
 
 
-def _references(wanted: Any, found: Any, name: str) -> str | None:
+def _references(desired: Any, found: Any, name: str) -> str | None:
     by_uid = {reference.get("uid"): reference for reference in found or ()}
-    for reference in wanted:
+    for reference in desired:
         rest = _differs(reference, by_uid.get(reference["uid"]), name)
         if rest is not None:
             return rest

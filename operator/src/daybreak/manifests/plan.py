@@ -21,9 +21,9 @@ class Live:
     labeled: Mapping[tuple[Resource, Key], dict[str, Any]]
     """Objects of the owner's kinds that have the owner's label."""
 
-    def find(self, wanted: Manifest) -> dict[str, Any] | None:
+    def find(self, desired: Manifest) -> dict[str, Any] | None:
         """Return the live object that has the name of a desired one."""
-        return self.named.get((of(wanted), key_of(wanted)))
+        return self.named.get((of(desired), key_of(desired)))
 
     def surplus(
         self, owner: Owner, owned: Collection[Resource], kept: Iterable[Manifest]
@@ -50,7 +50,7 @@ class Live:
 class Target:
     """An owned object in its desired and its live state."""
 
-    wanted: dict[str, Any]
+    desired: dict[str, Any]
     live: dict[str, Any] | None
 
 

@@ -42,28 +42,28 @@ def engine_error(message: str, limit: int = LIMIT) -> str:
     Serve forwards whole tracebacks, often several chained ones: the cause is the last exception that does not
     only refer to another one.
     """
-    said = COLOURS.sub("", message)
-    if of_the_driver := driver_error(said):
+    report = COLOURS.sub("", message)
+    if of_the_driver := driver_error(report):
         return excerpt(of_the_driver, limit)
     for mark in _MARKS:
-        _before, found, after = said.partition(mark)
+        _before, found, after = report.partition(mark)
         if found and after.strip():
-            said = after
+            report = after
             break
-    if _NO_PACKAGE.search(said):
+    if _NO_PACKAGE.search(report):
         return excerpt(_PACKAGE, limit)
-    errors = _exceptions(said)
+    errors = _exceptions(report)
     telling = [error for error in errors if not any(phrase in error for phrase in _SAYS_NOTHING)]
     if errors and not telling:
         return f"{excerpt(errors[-1], limit)} ({_MORE})"
-    return excerpt((telling or [said])[-1], limit)
+    return excerpt((telling or [report])[-1], limit)
 
 
-def _exceptions(said: str) -> list[str]:
+def _exceptions(message: str) -> list[str]:
     """Return each exception of a traceback, with the lines that belong to it."""
     found: list[list[str]] = []
     open_ = False
-    for line in said.splitlines():
+    for line in message.splitlines():
         if _EXCEPTION.match(line):
             found.append([line])
             open_ = True

@@ -99,17 +99,17 @@ def _sleep_and_wake(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
         if deeper is not None and deeper != depth:
             released = "the whole Ray cluster is" if deeper == SleepDepth.CLUSTER else "the workers are"
             other = f" for {gate['yieldedTo']}, which waits for them" if gate.get("yieldedTo") else ""
-            reason, said = Reason.ASLEEP, f"{model}{released} released{other}; a request wakes it"
+            reason, message = Reason.ASLEEP, f"{model}{released} released{other}; a request wakes it"
             if gate.get("phase") == Phase.REPLACING:
-                reason, said = (
+                reason, message = (
                     Reason.REPLACING,
                     f"{model}old pods terminate and new pods start; requests are held",
                 )
-            found.append(Event("Sleep", False, reason, said))
+            found.append(Event("Sleep", False, reason, message))
         if depth is not None and deeper is None:
             replaced = was.get("phase") == Phase.REPLACING
-            said = "its new pods are being created" if replaced else f"waking from sleep at depth {depth}"
-            found.append(Event("Wake", False, Reason.WAKING, f"{model}{said}"))
+            message = "its new pods are being created" if replaced else f"waking from sleep at depth {depth}"
+            found.append(Event("Wake", False, Reason.WAKING, f"{model}{message}"))
         wake = gate.get("wake") or {}
         if wake.get("seconds") is not None and (was.get("wake") or {}).get("seconds") is None:
             found.append(Event("Wake", False, Reason.AWAKE, f"{model}{_awake(wake)}"))
@@ -130,8 +130,8 @@ def _waits(model: str, was: Mapping[str, Any], gate: Mapping[str, Any]) -> list[
             place=room.get("position") or 0,
             expected=parse_time(room.get("expectedTime") or ""),
         )
-        said = no_room(gate.get("queuedBehind") or (), turn)
-        return [Event("Wait", False, Reason.WAITING_FOR_ACCELERATORS, f"{model}{said}")]
+        message = no_room(gate.get("queuedBehind") or (), turn)
+        return [Event("Wait", False, Reason.WAITING_FOR_ACCELERATORS, f"{model}{message}")]
     if _in_line(was) and not _in_line(gate) and gate.get("sleepDepth") is None and gate["phase"] in _UP:
         return [Event("Wait", False, ROOM_FOUND, f"{model}its pods have nodes")]
     return []

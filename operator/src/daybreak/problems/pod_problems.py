@@ -57,14 +57,14 @@ def _container_problem(container: Mapping[str, Any], *, head: bool) -> Problem |
     if reason in _NO_IMAGE or reason in _NO_IMAGE_YET:
         image = text(container.get("image")) or f"of container {name}"
         why = excerpt(_BACK_OFF.sub("", message)) or reason
-        said = f"image {image} cannot be pulled: {why}"
-        return Problem(Reason.IMAGE_PULL_FAILED, said, stalled=reason in _NO_IMAGE)
+        report = f"image {image} cannot be pulled: {why}"
+        return Problem(Reason.IMAGE_PULL_FAILED, report, stalled=reason in _NO_IMAGE)
     if reason in _NO_CONTAINER:
-        said = f"container {name} cannot be created: {excerpt(message) or reason}"
-        return Problem(Reason.CONTAINER_CONFIG_FAILED, said, stalled=True)
+        report = f"container {name} cannot be created: {excerpt(message) or reason}"
+        return Problem(Reason.CONTAINER_CONFIG_FAILED, report, stalled=True)
     if reason == "RunContainerError":
-        said = f"container {name} does not start: {driver_error(message) or excerpt(message) or reason}"
-        return Problem(Reason.CONTAINER_CRASHING, said, stalled=True)
+        report = f"container {name} does not start: {driver_error(message) or excerpt(message) or reason}"
+        return Problem(Reason.CONTAINER_CRASHING, report, stalled=True)
     if reason == "CrashLoopBackOff":
         last = at(container, "lastState", "terminated")
         return Problem(Reason.CONTAINER_CRASHING, _ended(name, last), stalled=True)
@@ -83,12 +83,12 @@ def _ended(name: str, ended: Mapping[str, Any]) -> str:
         return f"container {name} exceeded its memory limit and was killed (OOMKilled): raise the limit"
     if not ended:
         return f"container {name} keeps crashing"
-    said = f"container {name} ended with exit code {whole(ended.get('exitCode'))}"
+    report = f"container {name} ended with exit code {whole(ended.get('exitCode'))}"
     if ended.get("reason") not in (None, "", "Error", "Completed"):
-        said += f" ({text(ended.get('reason'))})"
+        report += f" ({text(ended.get('reason'))})"
     message = text(ended.get("message"))
     last_words = driver_error(message) or excerpt(message)
-    return f"{said}: {last_words}" if last_words else said
+    return f"{report}: {last_words}" if last_words else report
 
 
 def _failed_pod(status: Mapping[str, Any]) -> Problem:
@@ -97,12 +97,12 @@ def _failed_pod(status: Mapping[str, Any]) -> Problem:
     KubeRay creates another pod, but that one would exceed a limit again.
     """
     reason, message = text(status.get("reason")), excerpt(text(status.get("message")))
-    said = (
+    report = (
         "a pod was evicted or failed"
         + (f" ({reason})" if reason else "")
         + (f": {message}" if message else "")
     )
-    return Problem(Reason.CONTAINER_CRASHING, said, stalled="exceeds the" in message)
+    return Problem(Reason.CONTAINER_CRASHING, report, stalled="exceeds the" in message)
 
 
 def _not_placed(status: Mapping[str, Any]) -> Problem | None:

@@ -85,8 +85,8 @@ def deployment_problem(deployment: Deployment) -> Problem | None:
     if deployment.failed:
         # A running replica is gone. Serve starts another one; the deployment is stuck only if that one fails
         # too.
-        said = engine_error(message) if spoke else "a replica failed its health check and restarts"
-        return Problem(Reason.MODEL_FAILED, said, stalled=spoke)
+        report = engine_error(message) if spoke else "a replica failed its health check and restarts"
+        return Problem(Reason.MODEL_FAILED, report, stalled=spoke)
     if spoke or message.startswith(_FIRST_WORDS):
         return Problem(Reason.MODEL_FAILED, f"{engine_error(message)} {TRIES_AGAIN}", stalled=False)
     return None

@@ -14,10 +14,10 @@ TIMES = 3
 """Factor over the measured starts: a new image and new weights take longer."""
 
 
-def deadline(asked: str, wakes: Iterable[WakeStatus | None]) -> timedelta:
+def deadline(requested: str, wakes: Iterable[WakeStatus | None]) -> timedelta:
     """Return the deadline of a rollout: from the spec, or with `Auto` from measured starts of models."""
-    if asked != AUTO:
-        return timedelta(seconds=seconds(asked))
+    if requested != AUTO:
+        return timedelta(seconds=seconds(requested))
     measured = [wake.p95_seconds for wake in wakes if wake is not None and wake.p95_seconds is not None]
     if not measured:
         return UNKNOWN

@@ -77,7 +77,7 @@ class History:
         return self.named(self.state.current_revision)
 
     @cached_property
-    def wanted(self) -> Revision | None:
+    def desired(self) -> Revision | None:
         """The revision that is requested by the spec, or by its number."""
         if self._pin is None:
             return self.own
@@ -92,9 +92,9 @@ class History:
     def next(self) -> tuple[Revision, ...]:
         """Revisions to which the workload may change, so that the changes to them must be computed."""
         state = self.state
-        if self.built is None or (self.wanted == self.built and (state is None or state.phase in ENDED)):
+        if self.built is None or (self.desired == self.built and (state is None or state.phase in ENDED)):
             return ()
-        ways = {self.wanted.name if self.wanted is not None else None}
+        ways = {self.desired.name if self.desired is not None else None}
         ways |= {state.last_successful_revision if state is not None else None}
         return tuple(each for each in self.revisions if each.name in ways and each != self.built)
 
@@ -102,7 +102,7 @@ class History:
     def in_use(self) -> frozenset[str]:
         """Names of the revisions that are needed, regardless of the history limit."""
         state = self.state
-        found = {each.name for each in (self.own, self.built, self.wanted) if each is not None}
+        found = {each.name for each in (self.own, self.built, self.desired) if each is not None}
         if state is not None:
             found |= {
                 each
@@ -137,10 +137,10 @@ class History:
     @property
     def wish(self) -> Wish | None:
         """The rollout request of the spec, or None if its revision is unknown."""
-        if self.wanted is None:
+        if self.desired is None:
             return None
         return Wish(
-            self.wanted.name,
+            self.desired.name,
             self.rollout.strategy,
             self.rollout.on_failure,
             paused=self.paused,

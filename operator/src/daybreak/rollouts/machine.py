@@ -50,7 +50,7 @@ class Errors:
 
     since: datetime
     """Time of the first error. The model has returned nothing else since."""
-    said: str
+    message: str
     """Text of the error."""
 
 
@@ -129,9 +129,9 @@ class RolloutState:
         )
 
 
-def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutState:
+def step(before: RolloutState | None, observed: Situation, wish: Wish) -> RolloutState:
     """Return the next decision. The same input twice gives the same state."""
-    state = _read(before, seen)
+    state = _read(before, observed)
     if state.failed_revision is not None and state.failed_revision != wish.revision:
         # Another revision is requested, and is tried at once.
         state = replace(state, failed_revision=None, message="")
@@ -139,69 +139,73 @@ def step(before: RolloutState | None, seen: Situation, wish: Wish) -> RolloutSta
             ended = state.phase is RolloutPhase.ROLLED_BACK
             state = replace(state, phase=RolloutPhase.COMPLETE if ended else RolloutPhase.PROGRESSING)
     if wish.refused and state.failed_revision is None:
-        return _waits(state, state.current_revision, seen, wish, RolloutPhase.BLOCKED, wish.refused)
+        return _waits(state, state.current_revision, observed, wish, RolloutPhase.BLOCKED, wish.refused)
     goal = (
         wish.revision
         if state.failed_revision is None
         else state.last_successful_revision or state.current_revision
     )
     if goal != state.current_revision:
-        return _move(state, goal, seen, wish)
+        return _move(state, goal, observed, wish)
     if state.phase in _NOT_BEGUN:
         # The strategy was that of another revision.
         state = replace(state, strategy=None, reason="")
     return _settle(
-        replace(state, target_revision=None) if state.target_revision is not None else state, seen, wish
+        replace(state, target_revision=None) if state.target_revision is not None else state, observed, wish
     )
 
 
-def look_again(state: RolloutState, seen: Situation) -> timedelta | None:
+def look_again(state: RolloutState, observed: Situation) -> timedelta | None:
     """Return the time after which the decision may change without an event, or None."""
-    moments = Moments(seen.now)
+    moments = Moments(observed.now)
     if state.timed and state.start_time is not None:
-        _wrong(state, seen, moments)
+        _wrong(state, observed, moments)
     return moments.look_again
 
 
-def _read(before: RolloutState | None, seen: Situation) -> RolloutState:
+def _read(before: RolloutState | None, observed: Situation) -> RolloutState:
     """Return the previous decision, without revisions that are no longer known."""
     if before is None:
-        return RolloutState(seen.revision, RolloutPhase.PROGRESSING)
-    answered = before.last_successful_revision if before.last_successful_revision in seen.known else None
-    if before.current_revision != seen.revision:
+        return RolloutState(observed.revision, RolloutPhase.PROGRESSING)
+    answered = before.last_successful_revision if before.last_successful_revision in observed.known else None
+    if before.current_revision != observed.revision:
         # The previous content is lost, so the workload is built of the requested revision.
-        return RolloutState(seen.revision, RolloutPhase.PROGRESSING, last_successful_revision=answered)
+        return RolloutState(observed.revision, RolloutPhase.PROGRESSING, last_successful_revision=answered)
     return replace(before, last_successful_revision=answered)
 
 
-def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> RolloutState:
+def _move(state: RolloutState, goal: str, observed: Situation, wish: Wish) -> RolloutState:
     """Return the decision for a change to another revision."""
-    back, change = state.failed_revision is not None, seen.changes.get(goal)
+    back, change = state.failed_revision is not None, observed.changes.get(goal)
     if wish.paused and not back:
-        told = "rollouts are paused: see rollout.paused"
-        return _waits(state, goal, seen, wish, RolloutPhase.PAUSED, told, _ahead(state, goal, seen, wish))
-    if seen.vacated and state.replaces:
-        return _taken(state, goal, seen, state.strategy, state.reason)
-    if seen.asleep:
-        return _taken(state, goal, seen, None, "it sleeps: the next wake runs it")
+        reported = "rollouts are paused: see rollout.paused"
+        return _waits(
+            state, goal, observed, wish, RolloutPhase.PAUSED, reported, _ahead(state, goal, observed, wish)
+        )
+    if observed.vacated and state.replaces:
+        return _taken(state, goal, observed, state.strategy, state.reason)
+    if observed.asleep:
+        return _taken(state, goal, observed, None, "it sleeps: the next wake runs it")
     if change is None:
-        return _taken(state, goal, seen, None, "nothing runs that could be disturbed")
+        return _taken(state, goal, observed, None, "nothing runs that could be disturbed")
     if state.replaces and state.target_revision == goal and (back or wish.strategy in _REPLACED):
         # If a second Ray cluster could not be scheduled, the object already contains the requested revision.
         return state
     if not change.restarts:
-        return _taken(state, goal, seen, RolloutStrategy.IN_PLACE, _NO_RESTART)
-    if state.last_successful_revision is None and not seen.around.serving:
-        return _taken(state, goal, seen, None, "no revision has answered yet that the rollout could disturb")
-    if seen.beside and goal == state.last_successful_revision:
-        said = "its Ray cluster still serves and is kept"
-        return _taken(state, goal, seen, RolloutStrategy.BLUE_GREEN, said)
-    road = choose(wish.strategy, change, seen.around, back=back)
+        return _taken(state, goal, observed, RolloutStrategy.IN_PLACE, _NO_RESTART)
+    if state.last_successful_revision is None and not observed.around.serving:
+        return _taken(
+            state, goal, observed, None, "no revision has answered yet that the rollout could disturb"
+        )
+    if observed.beside and goal == state.last_successful_revision:
+        message = "its Ray cluster still serves and is kept"
+        return _taken(state, goal, observed, RolloutStrategy.BLUE_GREEN, message)
+    road = choose(wish.strategy, change, observed.around, back=back)
     if road.strategy is None:
-        return _waits(state, goal, seen, wish, RolloutPhase.BLOCKED, road.reason)
+        return _waits(state, goal, observed, wish, RolloutPhase.BLOCKED, road.reason)
     if road.strategy is RolloutStrategy.REPLACE:
-        if seen.preparing and not back:
-            return _waits(state, goal, seen, wish, RolloutPhase.PREPARING, seen.preparing, road)
+        if observed.preparing and not back:
+            return _waits(state, goal, observed, wish, RolloutPhase.PREPARING, observed.preparing, road)
         return replace(
             state,
             target_revision=goal,
@@ -211,30 +215,34 @@ def _move(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Rollou
             message=state.message if back else "",
             start_time=None,
         )
-    return _taken(state, goal, seen, road.strategy, road.reason)
+    return _taken(state, goal, observed, road.strategy, road.reason)
 
 
 _REPLACED = (RolloutStrategy.AUTO, RolloutStrategy.REPLACE)
 """Strategies with which a started replacement continues."""
 
 
-def _ahead(state: RolloutState, goal: str, seen: Situation, wish: Wish) -> Road:
+def _ahead(state: RolloutState, goal: str, observed: Situation, wish: Wish) -> Road:
     """Return the strategy that a waiting revision would currently use, or no strategy."""
-    change = seen.changes.get(goal)
-    if seen.asleep or change is None or (state.last_successful_revision is None and not seen.around.serving):
+    change = observed.changes.get(goal)
+    if (
+        observed.asleep
+        or change is None
+        or (state.last_successful_revision is None and not observed.around.serving)
+    ):
         return _NO_ROAD
     if not change.restarts:
         return Road(RolloutStrategy.IN_PLACE, _NO_RESTART)
-    return choose(wish.strategy, change, seen.around, back=False)
+    return choose(wish.strategy, change, observed.around, back=False)
 
 
 def _waits(
     state: RolloutState,
     goal: str,
-    seen: Situation,
+    observed: Situation,
     wish: Wish,
     phase: RolloutPhase,
-    said: str,
+    message: str,
     road: Road = _NO_ROAD,
 ) -> RolloutState:
     """Return the decision not to start a revision, while the previous one continues to run.
@@ -243,18 +251,18 @@ def _waits(
     """
     if state.replaces:
         state = replace(state, phase=RolloutPhase.PROGRESSING, strategy=None, reason="", target_revision=None)
-    settled = _settle(state, seen, wish)
+    settled = _settle(state, observed, wish)
     if settled.phase not in _AT_REST or settled.failed_revision is not None:
         return settled
     target = goal if goal != state.current_revision else None
     reason = road.reason if road.strategy is not None else ""
     return replace(
-        settled, phase=phase, target_revision=target, message=said, strategy=road.strategy, reason=reason
+        settled, phase=phase, target_revision=target, message=message, strategy=road.strategy, reason=reason
     )
 
 
 def _taken(
-    state: RolloutState, goal: str, seen: Situation, strategy: RolloutStrategy | None, reason: str
+    state: RolloutState, goal: str, observed: Situation, strategy: RolloutStrategy | None, reason: str
 ) -> RolloutState:
     """Return the decision to build the workload of a revision from now on."""
     return replace(
@@ -265,7 +273,7 @@ def _taken(
         strategy=strategy,
         reason=reason,
         message=state.message if state.failed_revision is not None else "",
-        start_time=None if seen.asleep else seen.now,
+        start_time=None if observed.asleep else observed.now,
     )
 
 
@@ -273,9 +281,9 @@ def _under_way(state: RolloutState) -> RolloutPhase:
     return RolloutPhase.PROGRESSING if state.failed_revision is None else RolloutPhase.ROLLING_BACK
 
 
-def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
+def _settle(state: RolloutState, observed: Situation, wish: Wish) -> RolloutState:
     """Return the decision if the requested revision is the running one."""
-    if seen.answers:
+    if observed.answers:
         phase = RolloutPhase.COMPLETE if state.failed_revision is None else RolloutPhase.ROLLED_BACK
         message = state.message if state.failed_revision is not None else ""
         return replace(state, phase=phase, last_successful_revision=state.current_revision, message=message)
@@ -286,11 +294,15 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
         answered = state.last_successful_revision == state.current_revision
         phase = RolloutPhase.COMPLETE if answered else RolloutPhase.PROGRESSING
         return replace(state, phase=phase, message="")
-    if seen.asleep or seen.filling:
+    if observed.asleep or observed.filling:
         return replace(state, start_time=None, phase=_under_way(state))
     if state.start_time is None:
-        return replace(state, start_time=seen.now, phase=_under_way(state))
-    if seen.no_room and state.strategy is RolloutStrategy.BLUE_GREEN and _may_replace(state, seen, wish):
+        return replace(state, start_time=observed.now, phase=_under_way(state))
+    if (
+        observed.no_room
+        and state.strategy is RolloutStrategy.BLUE_GREEN
+        and _may_replace(state, observed, wish)
+    ):
         return replace(
             state,
             current_revision=state.failed_revision
@@ -298,11 +310,11 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
             or state.current_revision,
             target_revision=state.current_revision,
             strategy=RolloutStrategy.REPLACE,
-            reason=f"{seen.around.second} found no capacity: {seen.no_room}",
+            reason=f"{observed.around.second} found no capacity: {observed.no_room}",
             phase=_under_way(state),
             start_time=None,
         )
-    wrong = _wrong(state, seen, Moments(seen.now))
+    wrong = _wrong(state, observed, Moments(observed.now))
     if not wrong:
         return replace(state, phase=_under_way(state), message=state.message if state.failed_revision else "")
     rolls_back = state.failed_revision is None and wish.on_failure is OnFailure.ROLL_BACK and not wish.paused
@@ -314,28 +326,28 @@ def _settle(state: RolloutState, seen: Situation, wish: Wish) -> RolloutState:
         back = replace(
             state, failed_revision=state.current_revision, message=wrong, phase=RolloutPhase.ROLLING_BACK
         )
-        return _move(back, state.last_successful_revision, seen, wish)
+        return _move(back, state.last_successful_revision, observed, wish)
     if state.phase is RolloutPhase.FAILED:
         return state if state.failed_revision is not None else replace(state, message=wrong)
-    said = (
+    report = (
         wrong
         if state.failed_revision is None
         else f"{state.message}; and what answered before cannot start: {wrong}"
     )
-    return replace(state, phase=RolloutPhase.FAILED, message=said)
+    return replace(state, phase=RolloutPhase.FAILED, message=report)
 
 
-def _may_replace(state: RolloutState, seen: Situation, wish: Wish) -> bool:
+def _may_replace(state: RolloutState, observed: Situation, wish: Wish) -> bool:
     """Return True if a Ray cluster that could not be scheduled alongside another one may replace it."""
-    if not seen.around.holds:
+    if not observed.around.holds:
         return False
     if state.failed_revision is not None:
         # A rollback is never rejected. Until the capacity is free, the workload counts as built of the failed
         # revision.
-        settled = state.start_time is not None and seen.now - state.start_time >= SETTLE
+        settled = state.start_time is not None and observed.now - state.start_time >= SETTLE
         return (
             settled
-            and state.failed_revision in seen.known
+            and state.failed_revision in observed.known
             and state.failed_revision != state.current_revision
         )
     old = (
@@ -345,15 +357,15 @@ def _may_replace(state: RolloutState, seen: Situation, wish: Wish) -> bool:
     return old and wish.strategy is RolloutStrategy.AUTO
 
 
-def _wrong(state: RolloutState, seen: Situation, moments: Moments) -> str:
+def _wrong(state: RolloutState, observed: Situation, moments: Moments) -> str:
     """Return why the starting revision has failed. Empty if it has not."""
     assert state.start_time is not None  # noqa: S101 - checked by the caller
     if not moments.reached(state.start_time + SETTLE) or state.last_successful_revision is None:
         return ""
-    if seen.stuck:
-        return seen.stuck
-    in_time = not moments.reached(state.start_time + seen.limit)
-    if seen.errors is not None and moments.reached(max(seen.errors.since, state.start_time) + ERRORS):
+    if observed.stuck:
+        return observed.stuck
+    in_time = not moments.reached(state.start_time + observed.limit)
+    if observed.errors is not None and moments.reached(max(observed.errors.since, state.start_time) + ERRORS):
         lasted = round(ERRORS.total_seconds())
-        return f"it has answered with nothing but errors for {lasted} s: {seen.errors.said}"
-    return "" if in_time else f"it has not answered within {round(seen.limit.total_seconds())} s"
+        return f"it has answered with nothing but errors for {lasted} s: {observed.errors.message}"
+    return "" if in_time else f"it has not answered within {round(observed.limit.total_seconds())} s"

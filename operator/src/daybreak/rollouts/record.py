@@ -24,23 +24,23 @@ def kept(status: Mapping[str, Any]) -> RolloutStatus | None:
 
 def state_of(status: Mapping[str, Any]) -> RolloutState | None:
     """Return the previous decision, or None if there is none yet."""
-    said = kept(status)
-    if said is None:
+    report = kept(status)
+    if report is None:
         return None
     return RolloutState(
-        current_revision=said.current_revision,
-        phase=said.phase,
-        strategy=said.strategy,
-        reason=said.reason or "",
-        target_revision=said.target_revision,
-        last_successful_revision=said.last_successful_revision,
-        failed_revision=said.failed_revision,
-        message=said.message or "",
-        start_time=parse_time(said.start_time) if said.start_time else None,
+        current_revision=report.current_revision,
+        phase=report.phase,
+        strategy=report.strategy,
+        reason=report.reason or "",
+        target_revision=report.target_revision,
+        last_successful_revision=report.last_successful_revision,
+        failed_revision=report.failed_revision,
+        message=report.message or "",
+        start_time=parse_time(report.start_time) if report.start_time else None,
     )
 
 
-def said(state: RolloutState, revisions: Sequence[Revision], limit: timedelta) -> RolloutStatus:
+def rollout_status(state: RolloutState, revisions: Sequence[Revision], limit: timedelta) -> RolloutStatus:
     """Return a decision for the status; `limit` is the maximum duration of the rollout."""
     started = state.start_time
     due = started + limit if started is not None and state.timed else None

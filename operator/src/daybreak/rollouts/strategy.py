@@ -46,7 +46,7 @@ class Road:
     """Reason for the choice, in one sentence."""
 
 
-def choose(asked: RolloutStrategy, change: Change, around: Surroundings, *, back: bool) -> Road:
+def choose(requested: RolloutStrategy, change: Change, around: Surroundings, *, back: bool) -> Road:
     """Return the strategy for a change that restarts replicas of a workload that has answered.
 
     Args:
@@ -55,37 +55,37 @@ def choose(asked: RolloutStrategy, change: Change, around: Surroundings, *, back
         around: Environment of the rollout.
         back: True for a rollback to the last successful revision, which is never rejected.
     """
-    if asked is RolloutStrategy.IN_PLACE and change.pods and not back:
+    if requested is RolloutStrategy.IN_PLACE and change.pods and not back:
         return Road(
             None,
             "the change needs new pods, which rollout.strategy InPlace does not create: use Auto, BlueGreen "
             "or Replace, or revert it",
         )
-    if not change.pods and asked is not RolloutStrategy.REPLACE:
+    if not change.pods and requested is not RolloutStrategy.REPLACE:
         return Road(RolloutStrategy.IN_PLACE, "only the Ray Serve configuration changes, so the pods stay")
     if not around.holds:
-        if asked is RolloutStrategy.REPLACE and not back:
+        if requested is RolloutStrategy.REPLACE and not back:
             return Road(
                 None,
                 "rollout.strategy Replace needs a gateway, which holds requests during it, and this "
                 "installation has none: use Auto or BlueGreen",
             )
         return _without_gateway(change)
-    if around.misfit and not back and asked is not RolloutStrategy.BLUE_GREEN:
+    if around.misfit and not back and requested is not RolloutStrategy.BLUE_GREEN:
         return Road(None, f"not started, because no node fits it: {around.misfit}")
-    if asked is RolloutStrategy.REPLACE:
+    if requested is RolloutStrategy.REPLACE:
         return Road(RolloutStrategy.REPLACE, "rollout.strategy is Replace")
     if not around.serving:
         return Road(RolloutStrategy.REPLACE, f"nothing answers that {around.second} could relieve")
     if around.apart:
         return Road(RolloutStrategy.REPLACE, around.apart)
-    if asked is RolloutStrategy.BLUE_GREEN:
+    if requested is RolloutStrategy.BLUE_GREEN:
         return Road(RolloutStrategy.BLUE_GREEN, "rollout.strategy is BlueGreen")
     if around.crowded:
         return Road(RolloutStrategy.REPLACE, f"no capacity for {around.second} now: {around.crowded}")
     if around.crowded is None:
-        said = f"nodes cannot be seen: unless the scheduler finds room for {around.second}, it is replaced"
-        return Road(RolloutStrategy.BLUE_GREEN, said)
+        message = f"nodes cannot be seen: unless the scheduler finds room for {around.second}, it is replaced"
+        return Road(RolloutStrategy.BLUE_GREEN, message)
     return Road(RolloutStrategy.BLUE_GREEN, f"capacity is free for {around.second}")
 
 

@@ -14,30 +14,30 @@ _REASONS = {
 _WAITS = {RolloutPhase.PAUSED: Reason.PAUSED, RolloutPhase.PREPARING: Reason.FILLING_CACHE}
 
 
-def stalled(history: History, state: RolloutState, said: Said) -> Said:
+def stalled(history: History, state: RolloutState, report: Said) -> Said:
     """Return `Stalled`: the requested revision does not run, and needs action by a user."""
     if state.phase is RolloutPhase.FAILED:
         # A problem of the running pods is more specific, if one is known.
-        return said if said[0] == "True" else ("True", Reason.ROLLOUT_FAILED, _failed(history, state))
+        return report if report[0] == "True" else ("True", Reason.ROLLOUT_FAILED, _failed(history, state))
     if state.phase not in _REASONS:
-        return said
-    told = f"revision {_wanted(history)} is not started: {state.message}"
+        return report
+    reported = f"revision {_desired_number(history)} is not started: {state.message}"
     if state.failed_revision is not None:
-        told = _rolled_back(history, state)
+        reported = _rolled_back(history, state)
     elif state.target_revision is None:
-        told = state.message
-    also = f"; {said[2]}" if said[0] == "True" and state.phase is not RolloutPhase.ROLLING_BACK else ""
-    return "True", _REASONS[state.phase], f"{told}{also}"
+        reported = state.message
+    also = f"; {report[2]}" if report[0] == "True" and state.phase is not RolloutPhase.ROLLING_BACK else ""
+    return "True", _REASONS[state.phase], f"{reported}{also}"
 
 
-def reconciling(history: History, state: RolloutState, said: Said) -> Said:
+def reconciling(history: History, state: RolloutState, report: Said) -> Said:
     """Return `Reconciling`: a rollout in progress, with its strategy and the reason for it."""
     if (waits := _WAITS.get(state.phase)) is not None:
-        return "True", waits, f"revision {_wanted(history)} waits: {state.message}{_road(state)}"
+        return "True", waits, f"revision {_desired_number(history)} waits: {state.message}{_road(state)}"
     if state.phase not in UNDER_WAY or state.strategy is None:
-        return said
+        return report
     comes = number(state.target_revision or state.current_revision, history.revisions)
-    doing = f"; {said[2]}" if said[0] == "True" else ""
+    doing = f"; {report[2]}" if report[0] == "True" else ""
     return (
         "True",
         Reason.UPDATING,
@@ -50,8 +50,8 @@ def _road(state: RolloutState) -> str:
     return f"; it would be rolled out by {state.strategy} ({state.reason})" if state.strategy else ""
 
 
-def _wanted(history: History) -> int:
-    return history.wanted.number if history.wanted is not None else 0
+def _desired_number(history: History) -> int:
+    return history.desired.number if history.desired is not None else 0
 
 
 def _failed(history: History, state: RolloutState) -> str:

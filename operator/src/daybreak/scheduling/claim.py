@@ -42,7 +42,7 @@ class Claim:
     """Time since which the scheduler cannot place one of its pods, or None if it could."""
     queued: bool = False
     """True if the model has released its pods and creates none until its turn."""
-    asked: bool = False
+    requested: bool = False
     """True if requests are held for the model."""
     held_since: datetime | None = None
     """Arrival time of the oldest held request, or None if it is not reported."""

@@ -68,18 +68,18 @@ def _device(resource: str) -> bool:
 def _no_such_label(capacities: Sequence[NodeCapacity], demand: Demand) -> str:
     change = f"change {demand.terms.fields}.nodeSelector"
     for key, value in sorted(demand.selector.items()):
-        wanted = f"{demand.terms.who} needs a node with label {key}={value}"
+        desired = f"{demand.terms.who} needs a node with label {key}={value}"
         values = sorted({capacity.labels[key] for capacity in capacities if key in capacity.labels})
         if value in values:
             continue
         if values:
             near = get_close_matches(value, values, n=1, cutoff=0.4) or values[:_LISTED]
-            return f"{wanted}; nodes have {key}={' or '.join(near)}: {change}"
+            return f"{desired}; nodes have {key}={' or '.join(near)}: {change}"
         near = get_close_matches(
             key, sorted({name for capacity in capacities for name in capacity.labels}), n=1
         )
         hint = f" (did you mean {near[0]}?)" if near else ""
-        return f"{wanted}; no node has a label {key}{hint}: {change}, or label a node"
+        return f"{desired}; no node has a label {key}{hint}: {change}, or label a node"
 
     def lacking(capacity: NodeCapacity) -> list[str]:
         return [

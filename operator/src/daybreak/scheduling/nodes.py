@@ -130,8 +130,8 @@ def capacity(node: Node) -> NodeCapacity:
 
 def chosen(capacities: Iterable[NodeCapacity], demand: Demand) -> list[NodeCapacity]:
     """Return the nodes with the labels of the demand."""
-    wanted = demand.selector.items()
-    return [each for each in capacities if all(each.labels.get(key) == value for key, value in wanted)]
+    desired = demand.selector.items()
+    return [each for each in capacities if all(each.labels.get(key) == value for key, value in desired)]
 
 
 def lets_in(place: NodeCapacity, demand: Demand) -> bool:

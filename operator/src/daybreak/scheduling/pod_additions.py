@@ -79,10 +79,10 @@ def _requests(container: Mapping[str, Any], *, own: bool = False) -> dict[str, D
     them.
     """
     resources = container.get("resources", {})
-    asked = {**resources.get("limits", {}), **resources.get("requests", {})}
+    requested = {**resources.get("limits", {}), **resources.get("requests", {})}
     return {
         name: parse_quantity(str(amount))
-        for name, amount in asked.items()
+        for name, amount in requested.items()
         if not (own and name in ("cpu", "memory"))
     }
 

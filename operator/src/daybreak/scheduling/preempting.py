@@ -74,17 +74,17 @@ class Preempting:
             return
         going = [each for each in self._claims if each.leaving and _stands_where(each, comer)]
         forced = {each.name for each in there}
-        now, reach, asked = self._reckoned(comer, going, forced)
+        now, reach, requested = self._reckoned(comer, going, forced)
         starts = reach >= max(comer.first_lacks, 1)
         if now < comer.lacks and self._would_delete(comer, there):
             enough = starts and not comer.forsaken
-            leave = [*(each for each in going if each.name in forced), *(asked if enough else ())]
+            leave = [*(each for each in going if each.name in forced), *(requested if enough else ())]
             self._hold_back(comer, leave or there, there)
             if not enough:
                 return
             for each in leave:
                 self.found[each.name] = _leaves(each, comer, forced=each.name in forced)
-            for each in (*going, *asked):
+            for each in (*going, *requested):
                 if each.name not in self._counted:
                     self._counted.add(each.name)
                     _give(self._left, each)
@@ -120,7 +120,7 @@ class Preempting:
         for each in going:
             if each.name not in self._counted:
                 _give(room, each)
-        reach, asked = _take(room, comer, comer.lacks), list[Claim]()
+        reach, requested = _take(room, comer, comer.lacks), list[Claim]()
         may = [
             each
             for each in self._claims
@@ -130,14 +130,14 @@ class Preempting:
             and (each.name in forced or self._yields(each))
         ]
         while reach < comer.lacks:
-            chosen = _for_one_more(comer, room, [each for each in may if each not in asked], forced)
+            chosen = _for_one_more(comer, room, [each for each in may if each not in requested], forced)
             if not chosen:
                 break
-            asked += chosen
+            requested += chosen
             for each in chosen:
                 _give(room, each)
             reach += _take(room, comer, comer.lacks - reach)
-        return now, reach, asked
+        return now, reach, requested
 
     def _hold_back(self, comer: Claim, leave: Iterable[Claim], there: Iterable[Claim]) -> None:
         owners = tuple(dict.fromkeys(each.owner for each in leave))

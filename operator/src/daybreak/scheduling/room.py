@@ -89,11 +89,11 @@ def _place(
 
 
 def _allowed(demand: Demand, places: tuple[NodeCapacity, ...]) -> list[NodeCapacity]:
-    wanted = demand.selector.items()
+    desired = demand.selector.items()
     return [
         each
         for each in places
-        if all(each.labels.get(key) == value for key, value in wanted) and lets_in(each, demand)
+        if all(each.labels.get(key) == value for key, value in desired) and lets_in(each, demand)
     ]
 
 

@@ -32,8 +32,8 @@ def schedulable(misfits: Sequence[Misfit] | None, kind: str, fits: str, *, valid
         known: True if nodes are known.
     """
     if misfits:
-        said = "; ".join([*(misfit.message for misfit in misfits), nodes_come(kind)])
-        return "False", Reason.NO_NODE_FITS, said
+        message = "; ".join([*(misfit.message for misfit in misfits), nodes_come(kind)])
+        return "False", Reason.NO_NODE_FITS, message
     if misfits is not None:
         return "True", Reason.NODES_FIT, f"{fits} fit on the nodes"
     if not valid:

@@ -13,8 +13,8 @@ def waiting(before: Sequence[str], turn: Turn) -> str:
     """
     if turn.preempts:
         return f"queued until pods of a lower priority finish their requests and terminate: {_named(before)}"
-    wanted = "CPUs and memory" if turn.cores else " and ".join(turn.lacks) or "accelerators"
-    return f"queued for {wanted}{_line(before, turn)}"
+    desired = "CPUs and memory" if turn.cores else " and ".join(turn.lacks) or "accelerators"
+    return f"queued for {desired}{_line(before, turn)}"
 
 
 def no_room(before: Sequence[str], turn: Turn) -> str:

@@ -189,8 +189,8 @@ def _expected(first: Claim, same: Collection[Claim], now: datetime) -> Callable[
 
 def _waited_for(holder: Claim, queue: Iterable[Claim]) -> int:
     """Return the accelerators that a model holds and that other pods wait for, except those of batches."""
-    wanted = sum(claim.devices for claim in queue if claim.owner != holder.owner and not claim.background)
-    return min(holder.held, wanted)
+    desired = sum(claim.devices for claim in queue if claim.owner != holder.owner and not claim.background)
+    return min(holder.held, desired)
 
 
 def _order(fleet: Fleet, claim: Claim) -> tuple[object, ...]:
@@ -210,4 +210,4 @@ def _rank(claim: Claim) -> tuple[object, ...]:
     """
     last = (claim.forsaken, claim.overdue, claim.background)
     since = claim.held_since or claim.since
-    return (last, not claim.lost, -claim.priority, not claim.asked, since, claim.name)
+    return (last, not claim.lost, -claim.priority, not claim.requested, since, claim.name)

@@ -174,8 +174,8 @@ def _with_beside(
         for claim in every.values()
         for own in [claim.holds.get(node, 0) if claim.resource == first.resource else 0]
     ]
-    wanted = dict(lacks) | ({first.resource: Decimal(lacking)} if lacking > 0 else {})
-    return [every[claim.name] for claim in fewest_that_give(giving, node, wanted)]
+    desired = dict(lacks) | ({first.resource: Decimal(lacking)} if lacking > 0 else {})
+    return [every[claim.name] for claim in fewest_that_give(giving, node, desired)]
 
 
 def _fewest(claims: Iterable[Claim], node: str, lacking: int) -> list[Claim]:

@@ -29,7 +29,7 @@ class Assessed(Protocol):
         ...
 
     @property
-    def seen(self) -> Any:
+    def observed(self) -> Any:
         """The observation."""
         ...
 

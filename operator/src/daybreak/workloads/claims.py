@@ -18,18 +18,18 @@ from daybreak.workloads.observed import Observed
 from daybreak.workloads.subject import Subject
 
 
-def claims(seen: Observed[Any]) -> tuple[Claim, ...]:
+def claims(observed: Observed[Any]) -> tuple[Claim, ...]:
     """Return a claim for each claimant. Without a gateway there are none, because nothing sleeps then."""
-    if seen.subject is None or seen.gateway is None or seen.problems:
+    if observed.subject is None or observed.gateway is None or observed.problems:
         return ()
-    return tuple(_claim(seen, seen.subject, each) for each in seen.claimants())
+    return tuple(_claim(observed, observed.subject, each) for each in observed.claimants())
 
 
-def _claim(seen: Observed[Any], subject: Subject, claimant: Claimant) -> Claim:
-    assert seen.gateway is not None  # noqa: S101 - checked by the caller
+def _claim(observed: Observed[Any], subject: Subject, claimant: Claimant) -> Claim:
+    assert observed.gateway is not None  # noqa: S101 - checked by the caller
     model, pods = claimant.model, list(claimant.pods)
-    state, gate = seen.sleep_states[claimant.gate], seen.gates.get(claimant.gate)
-    policy, traffic = seen.sleep_policies[claimant.gate], seen.gateway.of(claimant.gate)
+    state, gate = observed.sleep_states[claimant.gate], observed.gates.get(claimant.gate)
+    policy, traffic = observed.sleep_policies[claimant.gate], observed.gateway.of(claimant.gate)
     waits = state.asleep is None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     leaving = state.asleep is not None or state.phase is Phase.DRAINING
     claim = Claim(
@@ -42,16 +42,16 @@ def _claim(seen: Observed[Any], subject: Subject, claimant: Claimant) -> Claim:
         waits=waits,
         no_room_since=no_room_since(pods, model) if waits else None,
         queued=waits and gate is not None and bool(gate.queued_behind),
-        asked=bool(traffic.held),
-        held_since=held_since(gate, traffic, seen.now) if waits else None,
-        forsaken=waits and wakes_for_requests(gate, seen.status) and forsaken(policy, traffic),
+        requested=bool(traffic.held),
+        held_since=held_since(gate, traffic, observed.now) if waits else None,
+        forsaken=waits and wakes_for_requests(gate, observed.status) and forsaken(policy, traffic),
         overdue=waits and overdue(gate),
-        wake_overdue=gate is not None and wake_overdue(gate, seen.now),
-        nodes=nodes_for(model, seen.nodes) if waits and seen.nodes is not None else None,
+        wake_overdue=gate is not None and wake_overdue(gate, observed.now),
+        nodes=nodes_for(model, observed.nodes) if waits and observed.nodes is not None else None,
         # A replaced model restarts at once: its accelerators are for no other model.
         leaving=leaving and state.phase is not Phase.REPLACING,
         priority=policy.sleep.priority if policy.sleep is not None else 0,
-        yields_at=yields_at(state, policy, traffic, seen.now),
+        yields_at=yields_at(state, policy, traffic, observed.now),
         busy=busy(traffic),
         begins=claimant.begins,
         first_since=first_since(gate) if waits else None,
@@ -60,6 +60,6 @@ def _claim(seen: Observed[Any], subject: Subject, claimant: Claimant) -> Claim:
         comes_back=bool(traffic.held) or not policy.may_sleep,
     )
     claim = with_pods(claim, subject.workload, model, pods)
-    may_yield = may_yield_at(state, policy, traffic, seen.now)
+    may_yield = may_yield_at(state, policy, traffic, observed.now)
     awake = Awake(state, gate, subject.workload, model, pods, may_yield)
-    return with_lost_pods(claim, awake, seen.nodes, seen.now)
+    return with_lost_pods(claim, awake, observed.nodes, observed.now)

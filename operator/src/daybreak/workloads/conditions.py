@@ -41,28 +41,28 @@ def ready(view: Assessed, states: States, moments: Moments) -> Said:
     if view.blocked is not None:
         kept = "; objects that were applied before stay unchanged" if view.made else ""
         return "False", view.blocked.reason, f"{view.blocked.message}{kept}"
-    seen: Observed[Any] = view.seen
-    if seen.gateway is None or seen.gateway.past or not states:
-        return view.answers(list(seen.subject.sleeps) if seen.subject is not None else ())
+    observed: Observed[Any] = view.observed
+    if observed.gateway is None or observed.gateway.past or not states:
+        return view.answers(list(observed.subject.sleeps) if observed.subject is not None else ())
     up = [gate for gate, state in states.items() if state.asleep is None]
     if any(state.phase is Phase.REPLACING for state in states.values()):
         return _replacing(_was(view), up, states)
-    said = view.answers(up) if up else _asleep(states)
+    message = view.answers(up) if up else _asleep(states)
     asleep = [gate for gate in states if gate not in up]
-    if up and asleep and said[0] == "True":
-        said = said[0], said[1], f"{said[2]}; asleep until a request arrives: {', '.join(asleep)}"
+    if up and asleep and message[0] == "True":
+        message = message[0], message[1], f"{message[2]}; asleep until a request arrives: {', '.join(asleep)}"
     forced = next((state for state in states.values() if _is_forced(state)), None)
     if not up and forced is not None:
         return "False", Reason.ASLEEP, forced.reason
     if any(states[gate].gate is GateState.FAILED or states[gate].phase is Phase.FAILED for gate in up):
-        return said
-    if all(seen.gateway.of(gate).acknowledged < 0 for gate in states):
-        return _not_true(view), Reason.GATEWAY_NOT_REPORTING, unheard(seen.gateway.rejected)
+        return message
+    if all(observed.gateway.of(gate).acknowledged < 0 for gate in states):
+        return _not_true(view), Reason.GATEWAY_NOT_REPORTING, unheard(observed.gateway.rejected)
     if up and all(states[gate].phase is Phase.DRAINING for gate in up):
         return "True", Reason.SERVING, "going to sleep; a new request cancels this"
-    if said[0] != "True":
-        return _waking(view, up, states, said)
-    return _not_routed(view, seen.gateway, up, states, said, moments)
+    if message[0] != "True":
+        return _waking(view, up, states, message)
+    return _not_routed(view, observed.gateway, up, states, message, moments)
 
 
 def reconciling(view: Assessed, states: States, ready: Said, plain: Said) -> Said:
@@ -100,13 +100,13 @@ def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going
         active: `Active`.
         going: `Reconciling`, without the rollout.
     """
-    seen: Observed[Any] = view.seen
+    observed: Observed[Any] = view.observed
     acts = stalled(view.to_act_on)
     if rolled is not None and view.blocked is None:
         going = words.reconciling(rolled.history, rolled.state, going)
         acts = words.stalled(rolled.history, rolled.state, acts)
-    valid, known = not seen.problems, seen.nodes is not None
-    fits = said_of_fit(seen.misfits, view.kind, view.fits, valid=valid, known=known)
+    valid, known = not observed.problems, observed.nodes is not None
+    fits = said_of_fit(observed.misfits, view.kind, view.fits, valid=valid, known=known)
     return [
         made_of(ConditionType.READY, ready),
         made_of(ConditionType.ACTIVE, active),
@@ -118,7 +118,7 @@ def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going
 
 def _was(view: Assessed) -> str:
     """Return the previous status of `Ready`."""
-    return str(condition(view.seen.status, ConditionType.READY).get("status"))
+    return str(condition(view.observed.status, ConditionType.READY).get("status"))
 
 
 def _not_true(view: Assessed) -> Any:
@@ -133,8 +133,8 @@ def _replacing(was: str, up: Sequence[str], states: States) -> Said:
     """
     gone = all(states[gate].phase is not Phase.REPLACING for gate in up)
     doing = "old pods terminate and new pods start" if gone else "requests in flight finish"
-    said = f"pods are being replaced, and requests are held until the new pods serve: {doing}"
-    return ("True" if was == "True" else "False"), Reason.REPLACING, said
+    message = f"pods are being replaced, and requests are held until the new pods serve: {doing}"
+    return ("True" if was == "True" else "False"), Reason.REPLACING, message
 
 
 def _asleep(states: States) -> Said:
@@ -147,42 +147,42 @@ def _is_forced(state: SleepState) -> bool:
     return state.phase is Phase.ASLEEP and state.gate is GateState.FAILED
 
 
-def _waking(view: Assessed, up: Sequence[str], states: States, said: Said) -> Said:
+def _waking(view: Assessed, up: Sequence[str], states: States, report: Said) -> Said:
     """Return `Ready` while some models do not answer yet.
 
     A workload that wakes from sleep stays ready, if it was, while requests are held for it. A workload that
     has never answered is not ready before its first answer.
     """
-    seen: Observed[Any] = view.seen
+    observed: Observed[Any] = view.observed
     assessed = view.assess()
     silent = [gate for gate in up if not assessed[gate].answering]
     closed = [gate for gate in silent if states[gate].gate is GateState.CLOSED]
-    before = {gate: seen.gates[gate] for gate in closed if gate in seen.gates}
-    overdue = [gate for gate in before.values() if sleep_policy.overdue(gate, seen.now)]
+    before = {gate: observed.gates[gate] for gate in closed if gate in observed.gates}
+    overdue = [gate for gate in before.values() if sleep_policy.overdue(gate, observed.now)]
     if overdue:
         # The wake continues, and requests are held for the same time again, but the condition must show the
         # delay.
         held = max(gate.hold_seconds for gate in overdue)
-        told = f"the wake exceeds the hold timeout of {held} s: {said[2]}"
-        return "False", said[1] if said[0] == "False" else Reason.WAKE_TIMED_OUT, told
-    from_sleep = len(closed) == len(silent) and all(_is_from_sleep(seen, each) for each in silent)
+        reported = f"the wake exceeds the hold timeout of {held} s: {report[2]}"
+        return "False", report[1] if report[0] == "False" else Reason.WAKE_TIMED_OUT, reported
+    from_sleep = len(closed) == len(silent) and all(_is_from_sleep(observed, each) for each in silent)
     if _was(view) == "True" and from_sleep:
         # The decision that starts the wake still observes the models asleep.
-        asleep = all(seen.sleep_states[gate].asleep is not None for gate in silent)
-        doing = "its pods are being created" if asleep else said[2]
+        asleep = all(observed.sleep_states[gate].asleep is not None for gate in silent)
+        doing = "its pods are being created" if asleep else report[2]
         return "True", Reason.WAKING, f"waking, requests are held until it serves: {doing}"
-    return said
+    return report
 
 
-def _is_from_sleep(seen: Observed[Any], gate: str) -> bool:
+def _is_from_sleep(observed: Observed[Any], gate: str) -> bool:
     """Return True if a model wakes from sleep, or is about to."""
-    before = seen.gates.get(gate)
+    before = observed.gates.get(gate)
     wakes = before is not None and before.wake is not None and before.wake.under_way
-    return wakes or seen.sleep_states[gate].asleep is not None
+    return wakes or observed.sleep_states[gate].asleep is not None
 
 
 def _not_routed(
-    view: Assessed, gateway: GatewayView, up: Sequence[str], states: States, said: Said, moments: Moments
+    view: Assessed, gateway: GatewayView, up: Sequence[str], states: States, report: Said, moments: Moments
 ) -> Said:
     """Return `Ready` if all models answer the operator's probes, but no gateway reaches one of them.
 
@@ -190,16 +190,20 @@ def _not_routed(
     """
     unseen = [gate for gate in up if states[gate].gate is GateState.OPEN and not gateway.of(gate).routed]
     if not unseen:
-        return said
+        return report
     was_ready, opened = _was(view) == "True", max(states[gate].since for gate in unseen)
     if not moments.reached(opened + FINDING):
-        told = f"up, and no gateway has found {view.reached} yet: {_HELD}"
-        return ("True", Reason.WAKING, told) if was_ready else (_not_true(view), Reason.PROGRESSING, told)
+        reported = f"up, and no gateway has found {view.reached} yet: {_HELD}"
+        return (
+            ("True", Reason.WAKING, reported)
+            if was_ready
+            else (_not_true(view), Reason.PROGRESSING, reported)
+        )
     lost = moments.now - max(gateway.of(gate).unrouted for gate in unseen)
     if was_ready and not moments.reached(lost + FINDING):
-        return said
-    told = (
+        return report
+    reported = (
         f"{view.answerer}, but no gateway pod of the namespace reaches {view.reached}: {_HELD}; "
         "check whether a NetworkPolicy blocks it"
     )
-    return _not_true(view), Reason.BACKEND_UNREACHABLE, told
+    return _not_true(view), Reason.BACKEND_UNREACHABLE, reported

@@ -51,7 +51,7 @@ def decide(view: V | None, course: Callable[[V], Course]) -> Decided:
     if view is None:
         return Decided()
     blocked, change = view.blocked, rolled(view, course)
-    steps = next_steps(view.seen, view.assess(), change)
+    steps = next_steps(view.observed, view.assess(), change)
     states = {gate: each.state for gate, each in steps.items()}
     pauses = [each.look_again for each in steps.values()]
     due = earliest(*pauses, change.look_again if change is not None else None)

@@ -31,7 +31,7 @@ class Gates:
         wakes: Wake history of each gate, after this decision.
     """
 
-    seen: Observed[Any]
+    observed: Observed[Any]
     assessed: Mapping[str, Assessment]
     states: Mapping[str, SleepState]
     wakes: Mapping[str, WakeStatus | None]
@@ -49,13 +49,13 @@ class Gates:
             adapters: Names of the available LoRA adapters, by gate.
             displaced: Gates of models that are no longer in the spec.
         """
-        seen = self.seen
-        if seen.gateway is None or seen.subject is None or not self.states:
+        observed = self.observed
+        if observed.gateway is None or observed.subject is None or not self.states:
             return None
         gates = [self._gate(gate, (adapters or {}).get(gate, ())) for gate in self.states]
         return GateStatus(
-            port=seen.gateway.port,
-            protocol=seen.subject.protocol,
+            port=observed.gateway.port,
+            protocol=observed.subject.protocol,
             backends=list(backends),
             models=[*gates, *displaced],
         )
@@ -64,9 +64,12 @@ class Gates:
         """Return the accelerator-seconds, or None without accelerators or without a gateway."""
         if not self.states:
             return None
-        waited_for = sum(self.seen.turn(gate).waited_for for gate in self.states)
-        before, now = savings_before(self.seen.status), replace(self.accelerators(), waited_for=waited_for)
-        return None if before is None and now == Accelerators() else count(before, now, self.seen.now)
+        waited_for = sum(self.observed.turn(gate).waited_for for gate in self.states)
+        before, now = (
+            savings_before(self.observed.status),
+            replace(self.accelerators(), waited_for=waited_for),
+        )
+        return None if before is None and now == Accelerators() else count(before, now, self.observed.now)
 
     def accelerators(self) -> Accelerators:
         """Return the accelerators that the models hold now, and those that they released by sleep."""
@@ -84,44 +87,44 @@ class Gates:
 
     def access(self) -> Literal["Open", "ApiKeys"] | None:
         """Return which clients the gateway admits, or None without a gateway."""
-        access = self.seen.subject.spec.access if self.seen.subject is not None else None
+        access = self.observed.subject.spec.access if self.observed.subject is not None else None
         if not self.states:
             return None
         return "ApiKeys" if access is not None and access.api_keys else "Open"
 
     def phase_transition_time(self, phase: Phase) -> str:
         """Return the time at which the workload entered a phase."""
-        before = self.seen.status
+        before = self.observed.status
         since = parse_time(text(before.get("phaseTransitionTime"))) if before.get("phase") == phase else None
-        return written(since or self.seen.now)
+        return written(since or self.observed.now)
 
     def _gate(self, gate: str, adapters: Sequence[str]) -> ModelGate:
-        seen, state, before, turn = (
-            self.seen,
+        observed, state, before, turn = (
+            self.observed,
             self.states[gate],
-            self.seen.gates.get(gate),
-            self.seen.turn(gate),
+            self.observed.gates.get(gate),
+            self.observed.turn(gate),
         )
-        assert seen.gateway is not None and seen.subject is not None  # noqa: S101, PT018 - checked by the caller
-        traffic, wake = seen.gateway.of(gate), self.wakes[gate]
-        looked = idle_policy.Seen(traffic, wake, seen.now)
-        sleep, was = seen.subject.sleeps[gate], seen.sleep_states[gate]
+        assert observed.gateway is not None and observed.subject is not None  # noqa: S101, PT018 - checked by the caller
+        traffic, wake = observed.gateway.of(gate), self.wakes[gate]
+        looked = idle_policy.Seen(traffic, wake, observed.now)
+        sleep, was = observed.subject.sleeps[gate], observed.sleep_states[gate]
         has_room = self.assessed[gate].has_room
         return sleep_policy.model_gate(
             gate,
             state,
-            seen.subject.spec.hold,
+            observed.subject.spec.hold,
             wake,
             adapters,
             after=_after(turn, state),
             idle=idle_policy.idle_status(before, sleep, was, state, looked),
-            room=room_status(before, state, turn, traffic, has_room=has_room, now=seen.now),
+            room=room_status(before, state, turn, traffic, has_room=has_room, now=observed.now),
             yielded_to=yielded_to(before, state, turn),
         )
 
 
 def gates_of(
-    seen: Observed[Any],
+    observed: Observed[Any],
     assessed: Mapping[str, Assessment],
     states: Mapping[str, SleepState],
     timeline: Timeline,
@@ -136,14 +139,14 @@ def gates_of(
     """
     wakes = {}
     for gate, state in states.items():
-        before, was = seen.gates.get(gate), seen.sleep_states[gate]
+        before, was = observed.gates.get(gate), observed.sleep_states[gate]
         if was.asleep is not None:
             # While another model is awake the Ray cluster stays, whatever depth this one has reached.
-            whole = seen.asleep is SleepDepth.CLUSTER
+            whole = observed.asleep is SleepDepth.CLUSTER
             was = replace(was, asleep=SleepDepth.CLUSTER if whole else SleepDepth.WORKERS)
         history = before.wake if before is not None else None
-        wakes[gate] = wake_history(history, was, state, seen.now, timeline(gate))
-    return Gates(seen, assessed, states, wakes)
+        wakes[gate] = wake_history(history, was, state, observed.now, timeline(gate))
+    return Gates(observed, assessed, states, wakes)
 
 
 def _after(turn: Turn, state: SleepState) -> tuple[str, ...]:

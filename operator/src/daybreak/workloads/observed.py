@@ -139,7 +139,7 @@ class Observed(ABC, Generic[T]):
     @property
     def changes_revision(self) -> bool:
         """True if the spec requests another revision than the built one."""
-        return self.history is not None and self.history.wanted != self.history.built
+        return self.history is not None and self.history.desired != self.history.built
 
     @property
     def fit_check_off(self) -> bool:

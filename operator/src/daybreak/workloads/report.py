@@ -46,8 +46,8 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
         outcome: The decision on it.
         backends: Pods that receive requests.
     """
-    seen, gates = view.seen, outcome.gates
-    state, ready = gates.states.get(seen.gate_name), conditions.ready(view, gates.states, outcome.moments)
+    observed, gates = view.observed, outcome.gates
+    state, ready = gates.states.get(observed.gate_name), conditions.ready(view, gates.states, outcome.moments)
     going = conditions.reconciling(view, gates.states, ready, view.progress(ready))
     made = conditions.made(view, outcome.rolled, ready, view.active(gates.states), going)
     phase = state.phase if state is not None else _phase(view, made)
@@ -59,12 +59,12 @@ def common(view: AnyView, outcome: Outcome, backends: Sequence[GateBackend]) -> 
         access=gates.access(),
         gate=gates.status(backends),
         savings=gates.savings(),
-        conditions=dated(seen.status, made, seen.now, generation),
+        conditions=dated(observed.status, made, observed.now, generation),
     )
 
 
 def as_before(
-    kind: type[M], seen: Observed[Any], reason: Reason, message: str, *, active: bool | None = None
+    kind: type[M], observed: Observed[Any], reason: Reason, message: str, *, active: bool | None = None
 ) -> M:
     """Return the status of a deleted or unreadable object, which keeps the previous fields.
 
@@ -75,8 +75,8 @@ def as_before(
         message: Message of its conditions.
         active: True if the object holds pods. Defaults to the value in the status.
     """
-    stalled, before = reason is Reason.INVALID_SPEC, seen.status
-    generation = max(0, whole(at(seen.manifest, "metadata").get("generation")))
+    stalled, before = reason is Reason.INVALID_SPEC, observed.status
+    generation = max(0, whole(at(observed.manifest, "metadata").get("generation")))
     if active is None:
         active = condition(before, ConditionType.ACTIVE).get("status") == "True"
     made = [
@@ -89,7 +89,7 @@ def as_before(
     now = {
         "observed_generation": generation,
         "phase": Phase.FAILED if stalled else Phase.DRAINING,
-        "conditions": dated(before, made, seen.now, generation),
+        "conditions": dated(before, made, observed.now, generation),
     }
     return kind(**{**readable(kind, before), **now})
 

@@ -34,7 +34,7 @@ class Report(Generic[R]):
     """Time until the next reconcile without an event, or None if only an event triggers it."""
 
 
-def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:
+def report(observed: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:
     """Return the report of a workload, with the time of its next reconcile.
 
     Args:
@@ -44,33 +44,33 @@ def report(seen: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Re
         ways: Functions of the kind.
     """
     if view is None:
-        if at(seen.manifest, "metadata").get("deletionTimestamp"):
-            return Report(ways.as_before(seen, Reason.TERMINATING, "it is being deleted"), None)
-        blocked = ways.blocked(seen)
-        said = blocked.message if blocked is not None else ""
-        return Report(ways.as_before(seen, Reason.INVALID_SPEC, said), None)
+        if at(observed.manifest, "metadata").get("deletionTimestamp"):
+            return Report(ways.as_before(observed, Reason.TERMINATING, "it is being deleted"), None)
+        blocked = ways.blocked(observed)
+        message = blocked.message if blocked is not None else ""
+        return Report(ways.as_before(observed, Reason.INVALID_SPEC, message), None)
     assessed = view.assess()
-    gates = gates_of(seen, assessed, decided.states, view.timeline())
-    moments = Moments(seen.now)
+    gates = gates_of(observed, assessed, decided.states, view.timeline())
+    moments = Moments(observed.now)
     status = ways.status(view, Outcome(view.blocked, gates, moments, decided.rolled))
     written = status.gate.models if status.gate is not None else []
     again = earliest(
         decided.look_again,
         moments.look_again,
-        look_again(seen, decided.states, written),
+        look_again(observed, decided.states, written),
         ways.look_again(view, status),
         decided.asking.later,
     )
     if decided.asking.now:
         shortest, longest = ASK_AGAIN
-        again = earliest(again, min(max(_silent_for(seen) / _PATIENCE, shortest), longest))
+        again = earliest(again, min(max(_silent_for(observed) / _PATIENCE, shortest), longest))
     return Report(status, again)
 
 
-def _silent_for(seen: Observed[Any]) -> timedelta:
+def _silent_for(observed: Observed[Any]) -> timedelta:
     """Return the time for which the workload has been unready because a model did not answer a probe."""
-    ready = condition(seen.status, ConditionType.READY)
+    ready = condition(observed.status, ConditionType.READY)
     since = parse_time(text(ready.get("lastTransitionTime")))
     if since is None or ready.get("reason") != Reason.PROBE_FAILED:
         return timedelta(0)
-    return seen.now - since
+    return observed.now - since

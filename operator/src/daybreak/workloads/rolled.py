@@ -84,16 +84,16 @@ def rolled(view: V, course_of: Callable[[V], Course]) -> Rolled | None:
         view: The assessed workload.
         course_of: Returns the kind's facts about a rollout.
     """
-    seen: Observed[Any] = view.seen
-    blocked, history = view.blocked, seen.history
+    observed: Observed[Any] = view.observed
+    blocked, history = view.blocked, observed.history
     if history is None:
         return None
-    limit = deadline(history.rollout.deadline, [gate.wake for gate in seen.gates.values()])
+    limit = deadline(history.rollout.deadline, [gate.wake for gate in observed.gates.values()])
     held_up = blocked is not None and blocked.reason is not Reason.OBJECT_REJECTED
     if held_up or history.wish is None or history.built is None:
         return None if history.state is None else Rolled(history, history.state, limit)
     course = course_of(view)
-    situation = _situation(seen, view.assess(), course, history, limit)
+    situation = _situation(observed, view.assess(), course, history, limit)
     state = step(history.state, situation, history.wish)
     waits = state.phase is RolloutPhase.BLOCKED and bool(situation.around.misfit)
     pauses = [look_again(state, situation), course.look_again, course.nodes_after if waits else None]
@@ -101,14 +101,14 @@ def rolled(view: V, course_of: Callable[[V], Course]) -> Rolled | None:
 
 
 def _situation(
-    seen: Observed[Any],
+    observed: Observed[Any],
     assessed: Mapping[str, Assessment],
     course: Course,
     history: History,
     limit: timedelta,
 ) -> Situation:
-    states, gateway = seen.sleep_states, seen.gateway
-    built, other = history.built, history.wanted != history.built
+    states, gateway = observed.sleep_states, observed.gateway
+    built, other = history.built, history.desired != history.built
     assert built is not None  # noqa: S101 - checked by the caller
     open_gates = [gate for gate in assessed if gate not in states or states[gate].gate is GateState.OPEN]
     replacing = any(state.phase is Phase.REPLACING for state in states.values())
@@ -122,31 +122,31 @@ def _situation(
             crowded=course.crowded,
             second=course.second,
             apart=course.apart,
-            misfit=_misfit(seen) if other else "",
+            misfit=_misfit(observed) if other else "",
         ),
         answers=course.answers,
         asleep=course.asleep and not replacing,
         vacated=course.vacated,
         beside=course.beside,
         no_room=course.no_room,
-        stuck=_stuck(seen, course),
+        stuck=_stuck(observed, course),
         errors=course.errors,
         preparing=course.preparing,
         filling=course.filling,
         limit=limit,
-        now=seen.now,
+        now=observed.now,
     )
 
 
-def _stuck(seen: Observed[Any], course: Course) -> str:
+def _stuck(observed: Observed[Any], course: Course) -> str:
     """Return why the revision cannot start. Empty if it can, or if the previous one has the problem."""
-    if seen.refusal:
-        return f"the API server refused {excerpt(seen.refusal, REFUSAL_LIMIT)}"
+    if observed.refusal:
+        return f"the API server refused {excerpt(observed.refusal, REFUSAL_LIMIT)}"
     return course.problems if course.carried_out else ""
 
 
-def _misfit(seen: Observed[Any]) -> str:
+def _misfit(observed: Observed[Any]) -> str:
     """Return which pods of the requested revision fit on no node, as a message."""
-    if seen.target is None or seen.nodes is None or not seen.fit_checked:
+    if observed.target is None or observed.nodes is None or not observed.fit_checked:
         return ""
-    return "; ".join(misfit.message for misfit in seen.misfits_of(seen.target, seen.nodes))
+    return "; ".join(misfit.message for misfit in observed.misfits_of(observed.target, observed.nodes))

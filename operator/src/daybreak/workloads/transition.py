@@ -17,22 +17,24 @@ from daybreak.workloads.rolled import Rolled
 
 
 def next_steps(
-    seen: Observed[Any], assessed: Mapping[str, Assessment], rolled: Rolled | None
+    observed: Observed[Any], assessed: Mapping[str, Assessment], rolled: Rolled | None
 ) -> dict[str, Step]:
     """Return the next decision on the sleep of each gate, by the gate's name. Empty without a gateway."""
-    if seen.gateway is None:
+    if observed.gateway is None:
         return {}
     steps = {}
-    for gate, before in seen.sleep_states.items():
-        health = _health(seen, gate, assessed[gate])
+    for gate, before in observed.sleep_states.items():
+        health = _health(observed, gate, assessed[gate])
         if rolled is not None:
             health = rolled_out(health, rolled.state, rolled.history.rollout.on_failure)
-        policy, traffic = seen.sleep_policies[gate], seen.gateway.of(gate)
-        steps[gate] = state_machine.decide(before, policy, traffic, health, seen.now)
+        policy, traffic = observed.sleep_policies[gate], observed.gateway.of(gate)
+        steps[gate] = state_machine.decide(before, policy, traffic, health, observed.now)
     return steps
 
 
-def look_again(seen: Observed[Any], states: Iterable[str], gates: Sequence[ModelGate]) -> timedelta | None:
+def look_again(
+    observed: Observed[Any], states: Iterable[str], gates: Sequence[ModelGate]
+) -> timedelta | None:
     """Return the time after which the reported decision may change without an event, or None.
 
     Args:
@@ -42,16 +44,16 @@ def look_again(seen: Observed[Any], states: Iterable[str], gates: Sequence[Model
     """
     pauses: list[timedelta | None] = []
     for gate in states:
-        policy = seen.sleep_policies[gate]
+        policy = observed.sleep_policies[gate]
         pauses += [
-            next_change(policy.sleep.schedule if policy.sleep is not None else (), seen.now),
-            seen.turn(gate).look_again,
+            next_change(policy.sleep.schedule if policy.sleep is not None else (), observed.now),
+            observed.turn(gate).look_again,
         ]
     for each in gates:
         pauses += [
-            node_wait(each, seen.now),
-            idle_policy.look_again(seen.gates.get(each.name), each),
-            room.look_again(each, seen.now),
+            node_wait(each, observed.now),
+            idle_policy.look_again(observed.gates.get(each.name), each),
+            room.look_again(each, observed.now),
         ]
     return earliest(*pauses)
 
@@ -61,8 +63,8 @@ def earliest(*pauses: timedelta | None) -> timedelta | None:
     return min((pause for pause in pauses if pause is not None), default=None)
 
 
-def _health(seen: Observed[Any], gate: str, found: Assessment) -> Health:
-    turn = seen.turn(gate)
+def _health(observed: Observed[Any], gate: str, found: Assessment) -> Health:
+    turn = observed.turn(gate)
     return Health(
         answers=found.answering,
         drain=found.drain,

@@ -55,8 +55,8 @@ class View(ABC, Generic[S, T]):
     reached = "its pods"
     """Noun phrase for messages: the target of the gateways' requests."""
 
-    def __init__(self, seen: S, subject: T, blocked: Problem | None = None) -> None:
-        self.seen = seen
+    def __init__(self, observed: S, subject: T, blocked: Problem | None = None) -> None:
+        self.observed = observed
         self.subject = subject
         self.blocked = blocked
 
@@ -135,16 +135,16 @@ class View(ABC, Generic[S, T]):
             gpus=self.gpus,
             gpus_awake=sum(accelerators_awake(workload, model) for model in workload.models),
         )
-        return {self.seen.gate_name: found}
+        return {self.observed.gate_name: found}
 
     def sleeps(self, states: Mapping[str, SleepState]) -> bool:
         """Return True if the decision releases the pods; `states` are the decided states."""
-        state = states.get(self.seen.gate_name)
+        state = states.get(self.observed.gate_name)
         return state is not None and state.asleep is not None
 
     def asking(self) -> Asking:
         """Return the model to probe, if any."""
-        return Asking((self.seen.gate_name,) if self.ask else ())
+        return Asking((self.observed.gate_name,) if self.ask else ())
 
     def timeline(self) -> Timeline:
         """Return the function that reads the steps of a wake."""
@@ -173,7 +173,7 @@ class View(ABC, Generic[S, T]):
             return "False", self.problem.reason, self.problem.message
         if self.silent:
             return "False", Reason.PROBE_FAILED, self.silent
-        standing = condition(self.seen.status, ConditionType.READY)
+        standing = condition(self.observed.status, ConditionType.READY)
         if self.ask and standing.get("reason") == Reason.PROBE_FAILED:
             # The next probe is in progress: the previous result holds until its response.
             return "False", Reason.PROBE_FAILED, str(standing.get("message"))
@@ -185,19 +185,19 @@ class View(ABC, Generic[S, T]):
         A pod uses nothing before it is on a node, and a Ray head uses nothing scarce: the head counts only if
         no other pod is expected.
         """
-        state, waits = states.get(self.seen.gate_name), self.in_line
+        state, waits = states.get(self.observed.gate_name), self.in_line
         there = [pod for pod in self.pods if pod.counts]
         others = any(pod.role != HEAD for pod in there)
         head_stays = waits or others or (state is not None and state.asleep is SleepDepth.WORKERS)
         if any(pod.placed and not (head_stays and pod.role == HEAD) for pod in there):
             return "True", Reason.AWAKE, "its pods are there"
         if state is not None and state.asleep is not None:
-            said = "of its pods only the Ray head is there" if there else "it has no pod"
-            return "False", Reason.ASLEEP, f"{said}; a request wakes it"
+            message = "of its pods only the Ray head is there" if there else "it has no pod"
+            return "False", Reason.ASLEEP, f"{message}; a request wakes it"
         if waits:
             return "False", Reason.WAITING_FOR_ACCELERATORS, self.doing
-        said = "its pods wait for a node" if others else "no pod is there yet"
-        return "False", Reason.STARTING, said
+        message = "its pods wait for a node" if others else "no pod is there yet"
+        return "False", Reason.STARTING, message
 
     def progress(self, ready: Said) -> Said:
         """Return the change in progress, from the workload's answers and pods."""
@@ -205,35 +205,37 @@ class View(ABC, Generic[S, T]):
         if ready[0] != "True":
             return "True", Reason.PROGRESSING, ready[2]
         if self.updating:
-            said = "other pods take the place of those that run"
-            return "True", Reason.UPDATING, f"{said}: {why}" if why else said
+            message = "other pods take the place of those that run"
+            return "True", Reason.UPDATING, f"{message}: {why}" if why else message
         if self.missing:
             return "True", Reason.PROGRESSING, f"{self.missing}, {why}" if why else self.missing
         return "False", Reason.RECONCILED, "all objects match the spec"
 
-    def told(self, found: Iterable[Problem | None]) -> Problem | None:
+    def reported(self, found: Iterable[Problem | None]) -> Problem | None:
         """Return the most important problem of these and of the pods that fit on no node, or None."""
         misfit = self._no_node_fits()
         if misfit is not None:
             # The scheduler's message says the same, without numbers.
             others = (each for each in found if each is None or each.reason is not Reason.UNSCHEDULABLE)
             found = [*others, misfit]
-        stalled = condition(self.seen.status, ConditionType.STALLED)
+        stalled = condition(self.observed.status, ConditionType.STALLED)
         standing = text(stalled.get("reason")) if stalled.get("status") == "True" else ""
         return lasting(worst(found), standing)
 
     def _no_node_fits(self) -> Problem | None:
         """Return the problem of pods that fit on no node, or None once the workload answers."""
-        misfits = self.seen.misfits
+        misfits = self.observed.misfits
         if not misfits or self.answering:
             return None
-        said = "; ".join(misfit.message for misfit in misfits)
-        return no_node_fits(said, self.kind, waking=node_wait(self.seen.gate, self.seen.now) is not None)
+        message = "; ".join(misfit.message for misfit in misfits)
+        return no_node_fits(
+            message, self.kind, waking=node_wait(self.observed.gate, self.observed.now) is not None
+        )
 
     @cached_property
     def pods(self) -> Sequence[PodView]:
         """All pods of the workload."""
-        return pod_views(self.seen.pods)
+        return pod_views(self.observed.pods)
 
     @property
     def gpus(self) -> int:
@@ -244,19 +246,19 @@ class View(ABC, Generic[S, T]):
     @property
     def wakes_from_sleep(self) -> bool:
         """True if the workload wakes from sleep, not for the first time."""
-        gate = self.seen.gate
+        gate = self.observed.gate
         return gate is not None and gate.wake is not None and gate.wake.under_way
 
     @property
     def overdue(self) -> bool:
         """True if the wake has lasted longer than requests are held."""
-        gate = self.seen.gate
-        return gate is not None and overdue(gate, self.seen.now)
+        gate = self.observed.gate
+        return gate is not None and overdue(gate, self.observed.now)
 
     @property
     def no_room(self) -> bool:
         """True if the workload wakes from sleep and none of its pods has been scheduled."""
-        stuck = no_room_since(self.pods) is not None or bool(self.seen.own_turn.after)
+        stuck = no_room_since(self.pods) is not None or bool(self.observed.own_turn.after)
         return self.wakes_from_sleep and not self.has_room and stuck
 
     @property
@@ -267,7 +269,7 @@ class View(ABC, Generic[S, T]):
     @property
     def queued(self) -> bool:
         """True if the workload creates no pods because others are ahead in the accelerator queue."""
-        return bool(self.seen.own_turn.after) and self._waking
+        return bool(self.observed.own_turn.after) and self._waking
 
     @property
     def in_line(self) -> bool:
@@ -275,9 +277,9 @@ class View(ABC, Generic[S, T]):
 
         It is `queued`, or first in the accelerator queue with pods that the scheduler cannot place.
         """
-        return self.queued or (bool(self.seen.own_turn.place) and self._waking and not self.has_room)
+        return self.queued or (bool(self.observed.own_turn.place) and self._waking and not self.has_room)
 
     @property
     def _waking(self) -> bool:
-        state = self.seen.sleep_state
+        state = self.observed.sleep_state
         return state is not None and state.phase is Phase.WAKING and state.gate is GateState.CLOSED

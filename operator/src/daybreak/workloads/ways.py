@@ -53,26 +53,26 @@ class Ways(Generic[S, V, R]):
     look_again: Callable[[V, R], timedelta | None] = lambda *_: None
     """Returns the time until the next reconcile for reasons of the kind."""
 
-    def read(self, seen: S) -> V | None:
+    def read(self, observed: S) -> V | None:
         """Assess an observation, or return None if the spec cannot be read or the object is being deleted."""
-        if at(seen.manifest, "metadata").get("deletionTimestamp") or seen.subject is None:
+        if at(observed.manifest, "metadata").get("deletionTimestamp") or observed.subject is None:
             return None
-        return self.view(seen, self.blocked(seen))
+        return self.view(observed, self.blocked(observed))
 
-    def blocked(self, seen: S) -> Problem | None:
+    def blocked(self, observed: S) -> Problem | None:
         """Return the problem that prevents the operator from applying the spec, or None."""
-        if seen.subject is None or seen.problems:
-            said = "; ".join(seen.problems) or "the spec cannot be read"
-            return Problem(Reason.INVALID_SPEC, said, stalled=True)
-        lacking = self.hinders(seen)
+        if observed.subject is None or observed.problems:
+            message = "; ".join(observed.problems) or "the spec cannot be read"
+            return Problem(Reason.INVALID_SPEC, message, stalled=True)
+        lacking = self.hinders(observed)
         if lacking is not None:
             return lacking
-        if seen.foreign:
-            said = _taken(self.kind, seen.subject.namespace, seen.foreign)
-            return Problem(Reason.NAME_CONFLICT, said, stalled=True)
-        if seen.refusal:
-            said = f"the API server refused {excerpt(seen.refusal, REFUSAL_LIMIT)}"
-            return Problem(Reason.OBJECT_REJECTED, said, stalled=True)
+        if observed.foreign:
+            message = _taken(self.kind, observed.subject.namespace, observed.foreign)
+            return Problem(Reason.NAME_CONFLICT, message, stalled=True)
+        if observed.refusal:
+            message = f"the API server refused {excerpt(observed.refusal, REFUSAL_LIMIT)}"
+            return Problem(Reason.OBJECT_REJECTED, message, stalled=True)
         return None
 
 

@@ -119,10 +119,10 @@ def _main() -> int:
             log.error("%s: %s", problem.reason, problem.message)
             # If the operator has received the failure, it knows that it is permanent, and KubeRay need not
             # retry.
-            heard = progress.end(problem.reason, problem.message)
+            received = progress.end(problem.reason, problem.message)
             _shut_down_ray()
             _write_own_error(problem.reason, problem.message)
-            return 0 if heard else 1
+            return 0 if received else 1
         except Fenced as error:
             log.error("%s", error)
             return 1
@@ -139,9 +139,9 @@ def _shut_down_ray() -> None:
 
 
 def _write_own_error(reason: str, message: str) -> None:
-    said = {"reason": reason, "message": replace_surrogates(message[:_MESSAGE_LIMIT])}
+    report = {"reason": reason, "message": replace_surrogates(message[:_MESSAGE_LIMIT])}
     sys.stdout.flush()
-    print(f"{OWN_ERROR}{json.dumps(said)}", file=sys.stderr, flush=True)
+    print(f"{OWN_ERROR}{json.dumps(report)}", file=sys.stderr, flush=True)
 
 
 def _described(error: Exception) -> str:

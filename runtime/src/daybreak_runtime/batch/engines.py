@@ -166,7 +166,7 @@ async def in_json(
     """Yield the engine stage's output of each row as text; `most` has the maximum number of tokens by row."""
     async for output in udf:
         error = str(output.get("__inference_error__") or "")[:ERROR_LIMIT]
-        answer = {} if error else _said(output, most.get(output[index]))
+        answer = {} if error else _result_of(output, most.get(output[index]))
         if task == "score" and not error:
             answer, error = _score(answer)
         # The request was used: its tokens and images need not go to the head in addition to the row's
@@ -184,7 +184,7 @@ def _score(answer: dict[str, Any]) -> tuple[dict[str, Any], str]:
     return {}, f"the model gives {count} numbers and no score: take one with one label, or task classify"
 
 
-def _said(output: dict[str, Any], most: int | None) -> dict[str, Any]:
+def _result_of(output: dict[str, Any], most: int | None) -> dict[str, Any]:
     vector = output.get("embeddings")
     if vector is not None:
         found = vector.tolist() if hasattr(vector, "tolist") else vector

@@ -104,8 +104,8 @@ async def _all(
             for block in blocks:
                 for line in block.lines():
                     row = json.loads(line)
-                    asked = _one(session, service, request, row["id"], row["columns"], table)
-                    waiting.add(asyncio.create_task(asked))
+                    requested = _one(session, service, request, row["id"], row["columns"], table)
+                    waiting.add(asyncio.create_task(requested))
                     if len(waiting) >= service.concurrency:
                         ready, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                         for task in ready:
@@ -134,9 +134,9 @@ async def _one(
     except RowError as error:
         return Answer(row, columns, error=str(error)[:2000])
     except Exception as error:  # noqa: BLE001 -- whatever a row holds, the others go on
-        said = f"no request can be made of the row: {type(error).__name__}: {error}"
-        return Answer(row, columns, error=said[:2000])
-    began, pause, said = time.monotonic(), PAUSE_SECONDS[0], ""
+        message = f"no request can be made of the row: {type(error).__name__}: {error}"
+        return Answer(row, columns, error=message[:2000])
+    began, pause, message = time.monotonic(), PAUSE_SECONDS[0], ""
     deadline = began + service.patience_seconds
     while True:
         wait = pause
@@ -145,23 +145,23 @@ async def _one(
                 content = await response.read()
                 if response.status == 200:
                     return Answer(row, columns, _read(content, path))
-                said = f"HTTP {response.status}: {_message(content)}"
+                message = f"HTTP {response.status}: {_message(content)}"
                 gone = response.status == NOT_THERE
                 if response.status in FOR_EVERY_ROW or (
                     gone and time.monotonic() - began > NOT_THERE_SECONDS
                 ):
                     raise JobProblem(
-                        SERVICE_REFUSED, f"the service {service.model} refuses every row: {said}"
+                        SERVICE_REFUSED, f"the service {service.model} refuses every row: {message}"
                     )
                 if response.status not in FOR_NOW and not gone:
-                    return Answer(row, columns, error=said)
+                    return Answer(row, columns, error=message)
                 wait = retry_after(response.headers.get("Retry-After")) or pause
         except UnreadableAnswer as error:
             return Answer(row, columns, error=str(error))
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
         if time.monotonic() + wait > deadline:
-            return Answer(row, columns, error=f"not answered in {service.patience_seconds:g} s: {said}")
+            return Answer(row, columns, error=f"not answered in {service.patience_seconds:g} s: {message}")
         # Random, so that rows that were rejected together do not return together.
         await asyncio.sleep(wait * random.uniform(1.0, 1.3))  # noqa: S311
         pause = min(2 * pause, PAUSE_SECONDS[1])
@@ -187,47 +187,47 @@ def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple
         path, wants = "/chat/completions", "messages"
     else:
         path, wants = "/completions", "prompt"
-    said = (
+    message = (
         messages(request, columns, remote=True)
         if wants == "messages"
         else render(request.prompt or "", columns)
     )
     if wants == "messages":
         params = {**params, **openai_format.template_fields(request, params)}
-    return path, {"model": service.model, wants: said, **params}
+    return path, {"model": service.model, wants: message, **params}
 
 
 def _read(content: bytes, path: str) -> dict[str, Any]:
     """Return the content of a response of status 200. Raises UnreadableAnswer, or ValueError if it is not
     JSON."""
     try:
-        said = json.loads(content)
-        if not is_too_deep(said):
-            return _answer(said, path)
+        message = json.loads(content)
+        if not is_too_deep(message):
+            return _answer(message, path)
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError):
         pass
     shown = content[:200].decode(errors="replace")
     raise UnreadableAnswer(f"the service answered 200 without a completion: {shown}")
 
 
-def _answer(said: Mapping[str, Any], path: str) -> dict[str, Any]:
-    usage = said.get("usage") or {}
+def _answer(report: Mapping[str, Any], path: str) -> dict[str, Any]:
+    usage = report.get("usage") or {}
     found: dict[str, Any] = {
-        "body": said,
+        "body": report,
         "prompt_tokens": usage.get("prompt_tokens"),
         "completion_tokens": usage.get("completion_tokens"),
     }
     if path == "/embeddings":
-        return {**found, "response": said["data"][0]["embedding"]}
-    choice = said["choices"][0]
+        return {**found, "response": report["data"][0]["embedding"]}
+    choice = report["choices"][0]
     text = choice["message"]["content"] if "message" in choice else choice["text"]
     return {**found, "response": text, "finish_reason": choice.get("finish_reason")}
 
 
 def _message(content: bytes) -> str:
     try:
-        said = json.loads(content)
-        error = said.get("error", said)
+        report = json.loads(content)
+        error = report.get("error", report)
         return str(error.get("message", error) if isinstance(error, dict) else error)[:500]
     except (ValueError, AttributeError):
         return content.decode(errors="replace")[:200]

@@ -12,7 +12,7 @@ from daybreak_runtime.batch.order import Engines, Request
 from daybreak_runtime.batch.rows.decoding import Room, decoded, explained, room_for_images
 from daybreak_runtime.batch.rows.prepare import tokenizer
 from daybreak_runtime.batch.rows.row_error import RowError
-from daybreak_runtime.start.cause import told
+from daybreak_runtime.start.cause import raise_cause
 
 
 class Prepare:
@@ -37,7 +37,7 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
         self._task = task
         kwargs["expected_input_keys"] = []
         # vLLM's own exception points to the log; the batch reports the cause in it.
-        with told():
+        with raise_cause():
             super().__init__(*args, **kwargs)
         from vllm.lora.request import LoRARequest
         from vllm.multimodal.media import ImageMediaIO
@@ -65,13 +65,13 @@ class JsonEngine(vLLMEngineStageUDF):  # type: ignore[misc]  # Ray is in the ima
 
     async def _generate_with_error_handling(self, row: dict[str, Any], batch_uuid: Any) -> dict[str, Any]:
         """Answer a row, with its images decoded only while it is in the engine."""
-        seen = row.pop("images", None)
-        if not seen:
+        observed = row.pop("images", None)
+        if not observed:
             return dict(await super()._generate_with_error_handling(row, batch_uuid))
         try:
-            async with decoded(seen, self._load, self._room) as found:
+            async with decoded(observed, self._load, self._room) as found:
                 whole = {**row, "multimodal_data": {"image": found}}
                 return dict(await super()._generate_with_error_handling(whole, batch_uuid))
         except RowError as error:
-            said = str(error)[:ERROR_LIMIT]
-            return {self.IDX_IN_BATCH_COLUMN: row[self.IDX_IN_BATCH_COLUMN], "__inference_error__": said}
+            message = str(error)[:ERROR_LIMIT]
+            return {self.IDX_IN_BATCH_COLUMN: row[self.IDX_IN_BATCH_COLUMN], "__inference_error__": message}

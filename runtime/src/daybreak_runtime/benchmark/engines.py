@@ -155,9 +155,9 @@ def _wait(engine: Engine, process: "subprocess.Popen[bytes]", file: Path) -> Non
     while not _healthy(engine.port):
         status = process.poll()
         if status is not None:
-            said = _tail(file)
-            log.error("the engine ended with %d:\n%s", status, redacted(said[-8000:], os.environ))
-            raise EngineFailed(cause(said, os.environ) or f"the engine ended with {status}")
+            message = _tail(file)
+            log.error("the engine ended with %d:\n%s", status, redacted(message[-8000:], os.environ))
+            raise EngineFailed(cause(message, os.environ) or f"the engine ended with {status}")
         if time.monotonic() > last:
             raise EngineFailed(f"the engine did not answer within {engine.start_seconds:.0f} s")
         time.sleep(_LOOK_SECONDS)

@@ -150,7 +150,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 def step(
     settings: Settings,
     level: tuple[int | None, float | None],
-    seen: Sequence[Seen],
+    observed: Sequence[Seen],
     windows: Sequence[tuple[float, float]],
     objective: Objective,
     engine: EngineSeen | None = None,
@@ -160,7 +160,9 @@ def step(
     A request that began before a window counts where it ended: at a steady load as many begin before as end
     after it.
     """
-    inside = [[one for one in seen if opens <= one.sent + one.latency < closes] for opens, closes in windows]
+    inside = [
+        [one for one in observed if opens <= one.sent + one.latency < closes] for opens, closes in windows
+    ]
     ended = [one for each in inside for one in each]
     good = [one for one in ended if not one.error]
     failed = Counter(one.error for one in ended if one.error)
@@ -194,12 +196,12 @@ def exceeds(found: Step, objective: Objective) -> str:
     share = found.errors / (found.requests + found.errors)
     if share > objective.error_rate:
         return f"{share:.1%} of the requests failed, of which {objective.error_rate:.1%} may"
-    for name, limit, seen in (
+    for name, limit, observed in (
         ("TTFT", objective.ttft_p99_ms, found.ttft_ms.p99),
         ("TPOT", objective.tpot_p99_ms, found.tpot_ms.p99),
     ):
-        if limit is not None and seen > limit:
-            return f"p99 of {name} is {seen:.0f} ms, above {limit:.0f} ms"
+        if limit is not None and observed > limit:
+            return f"p99 of {name} is {observed:.0f} ms, above {limit:.0f} ms"
     return ""
 
 

@@ -120,8 +120,8 @@ class Door:
             await answers.error(send, 404, f"There is no {path} here.", "not_found")
         elif method not in taken:
             allow = (b"allow", ", ".join(sorted(taken)).encode())
-            said = f"{path} takes {' and '.join(sorted(taken))} only."
-            await answers.error(send, 405, said, "method_not_allowed", headers=[allow])
+            message = f"{path} takes {' and '.join(sorted(taken))} only."
+            await answers.error(send, 405, message, "method_not_allowed", headers=[allow])
         elif stored is not None and not self._stored(stored):
             await answers.error(send, 404, missing(stored), "response_not_found")
         elif not paths.asks_the_engine(path):
@@ -156,9 +156,11 @@ class Door:
                 self.admission.leave()
             await _gone(send)
         except QueueFull:
-            said = f"{self.admission.waiting} requests wait here already: try again in a moment."
+            message = f"{self.admission.waiting} requests wait here already: try again in a moment."
             headers = [_RETRY_AFTER, (FINAL, b"429")]
-            await answers.error(send, NOT_BEGUN, said, "queue_full", kind="rate_limit_error", headers=headers)
+            await answers.error(
+                send, NOT_BEGUN, message, "queue_full", kind="rate_limit_error", headers=headers
+            )
         except Closed:
             await _gone(send)
         finally:
@@ -187,9 +189,9 @@ class Door:
 
 async def _gone(send: Send) -> None:
     await asyncio.sleep(_PORT_CLOSED_SECONDS)
-    said = "The replica is being replaced: try again in a moment."
+    message = "The replica is being replaced: try again in a moment."
     headers = [_RETRY_AFTER, (FINAL, b"503")]
-    await answers.error(send, NOT_BEGUN, said, "replica_gone", kind="server_error", headers=headers)
+    await answers.error(send, NOT_BEGUN, message, "replica_gone", kind="server_error", headers=headers)
 
 
 def _in_our_words(send: Send) -> Send:
@@ -208,8 +210,10 @@ def _in_our_words(send: Send) -> Send:
         else:
             pieces.append(message.get("body", b""))
             if not message.get("more_body"):
-                said = json.loads(b"".join(pieces))["error"]["message"]
+                report = json.loads(b"".join(pieces))["error"]["message"]
                 headers = [_RETRY_AFTER, (FINAL, b"503")]
-                await answers.error(send, NOT_BEGUN, said, "not_ready", kind="server_error", headers=headers)
+                await answers.error(
+                    send, NOT_BEGUN, report, "not_ready", kind="server_error", headers=headers
+                )
 
     return sending

@@ -22,11 +22,11 @@ class ProgressPort:
         said: Initial content of the report.
     """
 
-    def __init__(self, uid: str, path: str, said: dict[str, Any]) -> None:
+    def __init__(self, uid: str, path: str, report: dict[str, Any]) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._heard = threading.Event()
-        self._said: dict[str, Any] = {"uid": uid, **said, "final": False}
+        self._received = threading.Event()
+        self._message: dict[str, Any] = {"uid": uid, **report, "final": False}
         self._server: ThreadingHTTPServer | None = None
 
     def listen(self, port: int) -> int:
@@ -38,15 +38,15 @@ class ProgressPort:
                 path, _, query = self.path.partition("?")
                 report = progress.report()
                 # As text and not as escapes: the operator's parser rejects half of a surrogate pair.
-                said = json.dumps(report, ensure_ascii=False) if path == progress._path else ""
-                body = encode_utf8(said)
+                message = json.dumps(report, ensure_ascii=False) if path == progress._path else ""
+                body = encode_utf8(message)
                 self.send_response(200 if body else 404)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
                 if body and query == HEARD and report["final"]:
-                    progress._heard.set()
+                    progress._received.set()
 
             def log_message(self, *_: Any) -> None:
                 """Log nothing, because the operator polls every few seconds."""
@@ -58,12 +58,12 @@ class ProgressPort:
     def report(self) -> dict[str, Any]:
         """Return the report."""
         with self._lock:
-            return dict(self._said)
+            return dict(self._message)
 
     def say(self, **parts: Any) -> None:
         """Update parts of the report."""
         with self._lock:
-            self._said |= parts
+            self._message |= parts
 
     def state(self, state: str) -> None:
         """Set the state in the report."""
@@ -77,7 +77,7 @@ class ProgressPort:
         """
         why = {"reason": reason, "message": message[:2000]} if reason else {}
         self.say(state="Failed" if reason else "Succeeded", final=True, **why)
-        return self._heard.wait(HEARD_SECONDS if self._server else 0)
+        return self._received.wait(HEARD_SECONDS if self._server else 0)
 
     def close(self) -> None:
         """Stop the server."""

@@ -58,7 +58,7 @@ def files(field: str, shown: str, storage: Storage) -> Sequence[Entry]:
     return found
 
 
-def read(field: str, wanted: str, entry: Entry, storage: Storage) -> Iterator[tuple[Mapping[str, Any], str]]:
+def read(field: str, desired: str, entry: Entry, storage: Storage) -> Iterator[tuple[Mapping[str, Any], str]]:
     """Yield the rows of a file: columns, and the reason why a row cannot be read, which is empty if it can.
 
     Raises JobProblem if the whole file cannot be read.
@@ -71,7 +71,7 @@ def read(field: str, wanted: str, entry: Entry, storage: Storage) -> Iterator[tu
     """
     if rejected := rejected_end(entry.name):
         raise JobProblem(INPUT_INVALID, f"{field}: {entry.name} {rejection(rejected)}")
-    kind = _format(field, wanted, entry)
+    kind = _format(field, desired, entry)
     with storage.open(entry.path) as file:
         reader = {"Parquet": _parquet, "CSV": _csv}.get(kind, _jsonl)
         try:
@@ -88,9 +88,9 @@ def read(field: str, wanted: str, entry: Entry, storage: Storage) -> Iterator[tu
             raise JobProblem(INPUT_INVALID, f"{field}: {entry.name} is not {kind}: {error}") from error
 
 
-def _format(field: str, wanted: str, entry: Entry) -> str:
-    if wanted != AUTO:
-        return wanted
+def _format(field: str, desired: str, entry: Entry) -> str:
+    if desired != AUTO:
+        return desired
     for end, kind in FORMATS.items():
         if plain_name(entry.name).endswith(end):
             return kind

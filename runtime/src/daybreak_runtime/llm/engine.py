@@ -103,11 +103,11 @@ def _say_what_is_missing(app: Any) -> None:
     async def missing(request: Any, error: Any) -> Any:
         from starlette.responses import JSONResponse
 
-        said = str(error.detail)
+        message = str(error.detail)
         if error.status_code == 404:
-            said = f"The model does not serve {request.url.path}."
+            message = f"The model does not serve {request.url.path}."
         document = {
-            "message": said,
+            "message": message,
             "type": "invalid_request_error",
             "param": None,
             "code": error.status_code,

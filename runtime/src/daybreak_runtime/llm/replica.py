@@ -82,9 +82,9 @@ class Replica:
         """End in order: fail health checks, accept no more connections, finish current requests."""
         if self._watching is not None:
             self._watching.cancel()
-        seen = settings.notice_seconds() if self._well() else 0.0
+        observed = settings.notice_seconds() if self._well() else 0.0
         self._door.leave()
-        await asyncio.sleep(seen)
+        await asyncio.sleep(observed)
         await self._listener.stop(settings.graceful_shutdown_seconds())
 
     def _well(self) -> bool:

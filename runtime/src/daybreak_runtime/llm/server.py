@@ -20,7 +20,7 @@ from daybreak_runtime.llm.warmup import warm_up
 from daybreak_runtime.llm.weights import look_here
 from daybreak_runtime.lora.http import PATH as LORA
 from daybreak_runtime.lora.replica import ReplicaLora
-from daybreak_runtime.start.cause import told
+from daybreak_runtime.start.cause import raise_cause
 
 
 class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray images
@@ -35,7 +35,7 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
     async def start(self) -> None:
         """Start the engine, warm it up, then listen."""
         await look_here(self._llm_config)
-        with told():
+        with raise_cause():
             await super().start()
         engine = Engine(self.engine)
         app = await engine.app()

@@ -51,10 +51,10 @@ class MLflow(Model):
         """Run the model on rows of all inputs, and return the same rows of the outputs."""
         values = {name: _text(value) for name, value in inputs.items()}
         if self._table:
-            asked: Any = needed("pandas", "mlflow").DataFrame(values)
+            requested: Any = needed("pandas", "mlflow").DataFrame(values)
         else:
-            asked = next(iter(values.values())) if len(values) == 1 else values
-        given = self._model.predict(asked)
+            requested = next(iter(values.values())) if len(values) == 1 else values
+        given = self._model.predict(requested)
         if hasattr(given, "columns"):
             return {str(name): _array(given[name]) for name in given.columns}
         if isinstance(given, dict):

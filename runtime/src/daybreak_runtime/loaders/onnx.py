@@ -51,12 +51,12 @@ class Onnx(Model):
         return dict(zip(names, self._session.run(names, given), strict=True))
 
 
-def _field(said: Any) -> Field:
-    kind = said.type.removeprefix("tensor(").removesuffix(")")
+def _field(report: Any) -> Field:
+    kind = report.type.removeprefix("tensor(").removesuffix(")")
     if kind not in _TYPES:
-        raise TypeError(f"{said.name} is {said.type}, which the Open Inference Protocol does not have")
-    shape = [size if isinstance(size, int) and size >= 0 else -1 for size in said.shape]
-    return Field(said.name, Tensor(_TYPES[kind], *shape))
+        raise TypeError(f"{report.name} is {report.type}, which the Open Inference Protocol does not have")
+    shape = [size if isinstance(size, int) and size >= 0 else -1 for size in report.shape]
+    return Field(report.name, Tensor(_TYPES[kind], *shape))
 
 
 def _strings(value: Any) -> Any:

@@ -5,6 +5,6 @@ The desired adapters are in the deployment's `user_config`, which Ray Serve send
 """
 
 from daybreak_runtime.lora.adapters import Adapters, Engine
-from daybreak_runtime.lora.wanted import Wanted, read
+from daybreak_runtime.lora.desired import DesiredAdapter, read
 
-__all__ = ["Adapters", "Engine", "Wanted", "read"]
+__all__ = ["Adapters", "DesiredAdapter", "Engine", "read"]

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from daybreak_runtime.lora.check import Refused
+from daybreak_runtime.lora.desired import DesiredAdapter
 from daybreak_runtime.lora.files import NotFetched
-from daybreak_runtime.lora.wanted import Wanted
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Engine(Protocol):
 
 @dataclass
 class _Adapter:
-    wanted: Wanted
+    desired: DesiredAdapter
     state: str = LOADING
     reason: str = ""
     task: asyncio.Task[None] | None = None
@@ -62,7 +62,7 @@ class Adapters:
     def __init__(
         self,
         engine: Engine,
-        fetch: Callable[[Wanted], Awaitable[str]],
+        fetch: Callable[[DesiredAdapter], Awaitable[str]],
         check: Callable[[str], Awaitable[None]],
     ) -> None:
         self._engine = engine
@@ -72,14 +72,14 @@ class Adapters:
         self._listed: set[str] = set()
         self._turned = asyncio.Event()
 
-    def want(self, wanted: Mapping[str, Wanted]) -> None:
+    def want(self, desired: Mapping[str, DesiredAdapter]) -> None:
         """Set the desired adapters. Existing and unchanged ones are not touched."""
-        for name in set(self._adapters) - set(wanted):
+        for name in set(self._adapters) - set(desired):
             self._stop(self._adapters.pop(name))
             self._remove(name)
-        for name, adapter in wanted.items():
+        for name, adapter in desired.items():
             before = self._adapters.get(name)
-            if before is not None and before.wanted == adapter:
+            if before is not None and before.desired == adapter:
                 continue
             if before is not None:
                 self._stop(before)
@@ -102,7 +102,7 @@ class Adapters:
         """Return the state of each adapter, as JSON for the operator."""
         return {
             "adapters": {
-                name: {"id": adapter.wanted.id, "state": adapter.state, "reason": adapter.reason}
+                name: {"id": adapter.desired.id, "state": adapter.state, "reason": adapter.reason}
                 for name, adapter in self._adapters.items()
             }
         }
@@ -124,10 +124,10 @@ class Adapters:
         await self._engine.close()
 
     async def _load(self, adapter: _Adapter) -> None:
-        name, pause = adapter.wanted.name, AGAIN_SECONDS[0]
+        name, pause = adapter.desired.name, AGAIN_SECONDS[0]
         while True:
             try:
-                path = await self._fetch(adapter.wanted)
+                path = await self._fetch(adapter.desired)
                 await self._check(path)
                 await self._engine.add(name, path)
                 self._listed.add(name)
@@ -160,6 +160,6 @@ class Adapters:
 
     def _say(self, adapter: _Adapter, state: str, reason: str) -> None:
         if (adapter.state, adapter.reason) != (state, reason):
-            log.info("adapter %s: %s %s", adapter.wanted.name, state, reason)
+            log.info("adapter %s: %s %s", adapter.desired.name, state, reason)
         adapter.state, adapter.reason = state, reason
         self._turned.set()

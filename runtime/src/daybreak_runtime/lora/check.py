@@ -103,15 +103,17 @@ def _sizes(config: Mapping[str, Any], tensors: Mapping[str, tuple[int, ...]] | N
             continue
         if layer not in base:
             if _any_layer(layer) in patterns:
-                raise Refused(f"it is for a model with more layers: the base has no {layer}{_said(config)}")
+                raise Refused(
+                    f"it is for a model with more layers: the base has no {layer}{_base_model(config)}"
+                )
             strange = strange or layer
             continue
         found += 1
         narrow, wide = base[layer]
-        has, wanted = (shape[1], narrow) if side == "A" else (shape[0], wide)
-        if has != wanted:
-            sizes = f"the base's {layer} {'takes' if side == 'A' else 'gives'} {wanted} values, not {has}"
-            raise Refused(f"it is for a model of another size: {sizes}{_said(config)}")
+        has, desired = (shape[1], narrow) if side == "A" else (shape[0], wide)
+        if has != desired:
+            sizes = f"the base's {layer} {'takes' if side == 'A' else 'gives'} {desired} values, not {has}"
+            raise Refused(f"it is for a model of another size: {sizes}{_base_model(config)}")
     if not found and strange:
         raise Refused(f"it is for another kind of model: the base has no {strange}, nor its other layers")
 
@@ -128,7 +130,7 @@ def _any_layer(name: str) -> str:
     return re.sub(r"\.\d+(?=\.)", ".*", name)
 
 
-def _said(config: Mapping[str, Any]) -> str:
+def _base_model(config: Mapping[str, Any]) -> str:
     """Return the base model that the adapter names, for messages."""
     base = config.get("base_model_name_or_path")
     return f" (it says that it was made for {base})" if base else ""

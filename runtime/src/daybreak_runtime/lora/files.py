@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from daybreak_runtime.lora.wanted import Wanted
+from daybreak_runtime.lora.desired import DesiredAdapter
 
 PATTERNS = ("adapter_config.json", "adapter_model.*", "tokenizer*", "special_tokens_map.json", "README.md")
 """Patterns of the files that are fetched: repositories often contain training checkpoints as well."""
@@ -24,7 +24,7 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lora"
 
 
-def fetch(adapter: Wanted) -> str:
+def fetch(adapter: DesiredAdapter) -> str:
     """Return the directory with the adapter's files, which do not change while the pod lives.
 
     Raises NotFetched.
@@ -42,12 +42,12 @@ def fetch(adapter: Wanted) -> str:
         raise
     except Exception as error:
         # Four libraries and a network: any exception means that there are no files.
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise NotFetched(f"{adapter.place} cannot be fetched: {_without_secrets(said)[:600]}") from error
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise NotFetched(f"{adapter.place} cannot be fetched: {_without_secrets(message)[:600]}") from error
     return adapter.path
 
 
-def _repository(adapter: Wanted) -> str:
+def _repository(adapter: DesiredAdapter) -> str:
     """Fetch a repository. The Hub's own cache is atomic, and knows the current files of a branch."""
     from huggingface_hub import snapshot_download
 
@@ -61,7 +61,7 @@ def _repository(adapter: Wanted) -> str:
     return path
 
 
-def _once(adapter: Wanted, fill: Callable[[Path], None]) -> Path:
+def _once(adapter: DesiredAdapter, fill: Callable[[Path], None]) -> Path:
     """Return a directory of the cache that `fill` has filled, now or before.
 
     It gets its name when it is complete, so the remains of a dead process are never used.

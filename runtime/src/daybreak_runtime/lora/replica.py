@@ -9,9 +9,9 @@ from typing import Any
 from daybreak_runtime.lora import files
 from daybreak_runtime.lora.adapters import Adapters
 from daybreak_runtime.lora.check import Shapes, check
+from daybreak_runtime.lora.desired import DesiredAdapter, read
 from daybreak_runtime.lora.http import answer, why_missing
 from daybreak_runtime.lora.vllm_engine import VllmEngine, base_shapes
-from daybreak_runtime.lora.wanted import Wanted, read
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class ReplicaLora:
         """Stop all work on adapters."""
         await self.adapters.close()
 
-    async def _fetch(self, adapter: Wanted) -> str:
+    async def _fetch(self, adapter: DesiredAdapter) -> str:
         elsewhere = (_fetch_on(node, adapter) for node in _other_nodes())
         path, _ = await asyncio.gather(asyncio.to_thread(files.fetch, adapter), asyncio.gather(*elsewhere))
         return path
@@ -77,7 +77,7 @@ def _other_nodes() -> list[str]:
     return sorted(set(places.values()) - {ray.get_runtime_context().get_node_id()})
 
 
-async def _fetch_on(node: str, adapter: Wanted) -> None:
+async def _fetch_on(node: str, adapter: DesiredAdapter) -> None:
     """Fetch on another node: each worker of the engine reads the files on its own node."""
     ray = importlib.import_module("ray")
     strategies = importlib.import_module("ray.util.scheduling_strategies")

@@ -9,7 +9,7 @@ from ray.serve import Application
 from daybreak_runtime.models.args import Args
 from daybreak_runtime.models.model import Model
 from daybreak_runtime.models.multiplexed import Front, ManyModels
-from daybreak_runtime.models.server import Server, Wanted
+from daybreak_runtime.models.server import DesiredVersions, Server
 
 ONGOING = 256
 """Maximum number of concurrent requests of a replica, if its options do not set it: Serve's own 5 would fill
@@ -59,8 +59,10 @@ def application(
         deployment = serve.deployment(Server, **settings)
         if not args.modelControl:
             return deployment.bind(named, args, None, handles, llms)
-        wanted = serve.deployment(Wanted, ray_actor_options={"num_cpus": 0}, max_ongoing_requests=10_000)
-        return deployment.bind(named, args, wanted.bind(), handles, llms)
+        desired = serve.deployment(
+            DesiredVersions, ray_actor_options={"num_cpus": 0}, max_ongoing_requests=10_000
+        )
+        return deployment.bind(named, args, desired.bind(), handles, llms)
 
     return build
 

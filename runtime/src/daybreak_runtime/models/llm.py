@@ -36,10 +36,10 @@ class LLM:
             Problem: The LLM does not answer, with its status.
         """
         # Read to the end, because a partly read stream would be canceled.
-        said = [found async for found in self._ask(messages, parameters, stream=False)]
-        if not said:
+        message = [found async for found in self._ask(messages, parameters, stream=False)]
+        if not message:
             raise Problem(f"{self.name} gave no answer", 502)
-        return str(said[0]["choices"][0]["message"]["content"] or "")
+        return str(message[0]["choices"][0]["message"]["content"] or "")
 
     async def stream(self, messages: Messages, **parameters: Any) -> AsyncIterator[str]:
         """Yield the answer in pieces, as they arrive. Raises Problem."""
@@ -52,9 +52,9 @@ class LLM:
         self, messages: Messages, parameters: Mapping[str, Any], *, stream: bool
     ) -> AsyncIterator[Mapping[str, Any]]:
         """Yield the LLM's responses, each as an object."""
-        said = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
+        message = [{"role": "user", "content": messages}] if isinstance(messages, str) else list(messages)
         try:
-            request = self._request(model=self.name, messages=said, stream=stream, **parameters)
+            request = self._request(model=self.name, messages=message, stream=stream, **parameters)
         except ValueError as error:
             raise Problem(f"{self.name}: {error}"[:500], 400) from None
         async for part in self.handle.options(stream=True).chat.remote(request):

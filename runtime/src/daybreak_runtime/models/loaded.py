@@ -69,18 +69,18 @@ class Loaded:
         if self.explanation is None:
             raise NotFound(f"the model {self.model.name} explains nothing")
         try:
-            told = {self.explanation.request: request} if self.explanation.request else {}
-            given = await self._call(self.model.explain, **values, **told)
+            reported = {self.explanation.request: request} if self.explanation.request else {}
+            given = await self._call(self.model.explain, **values, **reported)
             return outputs_of(self.explanation.outputs, self.explanation.named, given)
         except Exception as error:
             raise self._problem("explain", error) from error
 
     async def _whole(self, values: Mapping[str, Any], request: Request) -> Any:
-        told = {self.inference.request: request} if self.inference.request else {}
+        reported = {self.inference.request: request} if self.inference.request else {}
         if self._alone:
             # One switch of threads for all three.
-            return await self._call(self._in_a_row, values, told)
-        arguments = {**values, **told}
+            return await self._call(self._in_a_row, values, reported)
+        arguments = {**values, **reported}
         if self.model.preprocess is not None:
             arguments = self._arguments(await self._call(self.model.preprocess, **arguments))
         if self._batcher is not None:
@@ -89,8 +89,8 @@ class Loaded:
             given = await self._call(self.model.predict, **arguments)
         return given if self.model.postprocess is None else await self._call(self.model.postprocess, given)
 
-    def _in_a_row(self, values: Mapping[str, Any], told: Mapping[str, Any]) -> Any:
-        arguments: Mapping[str, Any] = {**values, **told}
+    def _in_a_row(self, values: Mapping[str, Any], reported: Mapping[str, Any]) -> Any:
+        arguments: Mapping[str, Any] = {**values, **reported}
         if self.model.preprocess is not None:
             arguments = self._arguments(self.model.preprocess(**arguments))
         given = self.model.predict(**arguments)
@@ -113,5 +113,5 @@ class Loaded:
         if isinstance(error, Problem):
             return error
         logger.exception("%s of %s failed", hook, self.model.name, exc_info=error)
-        said = f"{type(error).__name__}: {error}"[:1000]
-        return Problem(f"{hook} of {self.model.name} failed: {said}", 500)
+        message = f"{type(error).__name__}: {error}"[:1000]
+        return Problem(f"{hook} of {self.model.name} failed: {message}", 500)

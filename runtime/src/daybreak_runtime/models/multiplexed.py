@@ -49,7 +49,7 @@ class ManyModels:
     """
 
     def __init__(self, kind: type[Model], args: Args) -> None:
-        multiplex = _told(args)
+        multiplex = _multiplex(args)
         sources = {each.name: each.source for each in multiplex.models}
 
         @serve.multiplexed(max_num_models_per_replica=multiplex.maxPerReplica)  # type: ignore[untyped-decorator,unused-ignore]
@@ -86,7 +86,7 @@ class Front:
 
     def __init__(self, many: Any, args: Args) -> None:
         self._many = many
-        self._names = [each.name for each in _told(args).models]
+        self._names = [each.name for each in _multiplex(args).models]
         # Without models, for requests about no particular model.
         self._server = Models({})
 
@@ -94,16 +94,18 @@ class Front:
         """Answer one HTTP request."""
         path, body = path_of(request), await request.body()
         try:
-            asked = find(request.method, path)
-            if asked.model and asked.model not in self._names:
-                raise NotFound(f"there is no model {asked.model[:100]}; there are: {', '.join(self._names)}")
+            requested = find(request.method, path)
+            if requested.model and requested.model not in self._names:
+                raise NotFound(
+                    f"there is no model {requested.model[:100]}; there are: {', '.join(self._names)}"
+                )
         except Problem as problem:
             return response(refused(problem))
         headers = dict(request.headers)
-        if asked.model:
-            handle = self._many.options(multiplexed_model_id=asked.model)
-            return response(await handle.answer.remote(asked.model, request.method, path, headers, body))
-        if asked.what == "list":
+        if requested.model:
+            handle = self._many.options(multiplexed_model_id=requested.model)
+            return response(await handle.answer.remote(requested.model, request.method, path, headers, body))
+        if requested.what == "list":
             return Response(_list(self._names), media_type="application/json")
         return response(await self._server.answer(request.method, path, headers, body))
 
@@ -115,7 +117,7 @@ class Front:
         return found
 
 
-def _told(args: Args) -> Multiplex:
+def _multiplex(args: Args) -> Multiplex:
     if args.multiplex is None:
         raise ValueError("args.multiplex is not set")
     return args.multiplex

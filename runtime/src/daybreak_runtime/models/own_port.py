@@ -70,12 +70,12 @@ class OwnPort:
             too_long = size > MOST_BYTES
             more = message.get("more_body", False)
         if too_long:
-            status, said, body = refused(Problem(f"the body is longer than {MOST_BYTES} bytes", 413))
+            status, report, body = refused(Problem(f"the body is longer than {MOST_BYTES} bytes", 413))
         else:
-            status, said, body = await self._models.answer(
+            status, report, body = await self._models.answer(
                 scope["method"], scope["path"], headers, b"".join(parts)
             )
-        written = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in said.items()]
+        written = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in report.items()]
         written.append((b"content-length", str(len(body)).encode()))
         await send({"type": "http.response.start", "status": status, "headers": written})
         await send({"type": "http.response.body", "body": body})
@@ -83,11 +83,11 @@ class OwnPort:
 
 async def opened(models: Models, environ: Callable[[str], str | None] = os.environ.get) -> OwnPort | None:
     """Return the open port that the pod names, or None if it names none."""
-    told = environ(PORT)
-    if not told:
+    reported = environ(PORT)
+    if not reported:
         return None
     port = OwnPort(models)
-    await port.start(int(told))
+    await port.start(int(reported))
     return port
 
 

@@ -39,10 +39,10 @@ class Models:
     async def answer(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Answer one request. Header names are in lower case."""
         try:
-            asked = find(method, path)
-            if asked.what in ("infer", "explain"):
-                return await self._tensors(asked, headers, body)
-            return 200, {"content-type": wire.JSON}, write_json(await self._said(asked, body))
+            requested = find(method, path)
+            if requested.what in ("infer", "explain"):
+                return await self._tensors(requested, headers, body)
+            return 200, {"content-type": wire.JSON}, write_json(await self._message(requested, body))
         except Problem as problem:
             return refused(problem)
         except Exception as error:
@@ -64,19 +64,19 @@ class Models:
             raise NotFound(f"the model {path.model} explains nothing")
         if headers.get("content-encoding", "identity") != "identity":
             raise Problem("compressed requests are not taken", 415)
-        asked = wire.read(body, headers.get(wire.HEADER_LENGTH))
-        request = Request(asked.id, asked.parameters, headers)
+        requested = wire.read(body, headers.get(wire.HEADER_LENGTH))
+        request = Request(requested.id, requested.parameters, headers)
         if path.what == "explain" and loaded.explanation is not None:
-            values = wire.values(loaded.explanation.inputs, asked.tensors)
+            values = wire.values(loaded.explanation.inputs, requested.tensors)
             outputs = await versions.using(loaded, loaded.explain(values, request))
         else:
-            values = wire.values(loaded.inference.inputs, asked.tensors)
+            values = wire.values(loaded.inference.inputs, requested.tensors)
             outputs = await versions.using(loaded, loaded.infer(values, request))
         head = {"model_name": path.model, "model_version": loaded.model.version}
-        said, more = wire.answer(head, outputs, asked)
-        return 200, more, said
+        message, more = wire.answer(head, outputs, requested)
+        return 200, more, message
 
-    async def _said(self, path: Path, body: bytes) -> Any:
+    async def _message(self, path: Path, body: bytes) -> Any:
         match path.what:
             case "live":
                 return {"live": True}
@@ -90,7 +90,7 @@ class Models:
             case "list":
                 return {"models": list(self._models)}
             case "index":
-                return [said for each in self._models.values() for said in each.index()]
+                return [message for each in self._models.values() for message in each.index()]
             case "ready":
                 loaded = self._get(path.model).get(path.version)
                 return {"name": path.model, "ready": True, "version": loaded.model.version}
@@ -116,8 +116,8 @@ class Models:
             raise Problem(
                 "models are not loaded and unloaded by clients here: args.modelControl is not set", 403
             )
-        asked = _policy(body) if path.what == "load" else set()
-        await self._load(path.model, set(versions.told) if asked is None else asked)
+        requested = _policy(body) if path.what == "load" else set()
+        await self._load(path.model, set(versions.reported) if requested is None else requested)
         return {}
 
     def _get(self, name: str) -> Versions:
@@ -163,8 +163,8 @@ def _policy(body: bytes) -> set[str] | None:
     if not body.strip():
         return None
     try:
-        said = read_json(body)
-        config = said.get("parameters", {}).get("config")
+        report = read_json(body)
+        config = report.get("parameters", {}).get("config")
         if config is None:
             return None
         specific = (read_json(config) if isinstance(config, str) else config)["version_policy"]["specific"][

@@ -25,28 +25,28 @@ _AGAIN_SECONDS = 1.0
 _END_SECONDS = 20.0
 
 
-class Wanted:
+class DesiredVersions:
     """Versions that clients want loaded, for all replicas: a deployment with one replica."""
 
     def __init__(self) -> None:
-        self._wanted: dict[str, set[str]] = {}
+        self._desired: dict[str, set[str]] = {}
         self._revision = 0
         self._changed = asyncio.Condition()
 
     async def want(self, model: str, versions: set[str]) -> None:
         """Make every replica load these versions, and no others."""
         async with self._changed:
-            self._wanted[model] = versions
+            self._desired[model] = versions
             self._revision += 1
             self._changed.notify_all()
 
-    async def look(self, seen: int) -> tuple[int, dict[str, set[str]]]:
+    async def look(self, observed: int) -> tuple[int, dict[str, set[str]]]:
         """Return the desired versions, as soon as they differ from `seen`, or after a while."""
         async with self._changed:
-            if self._revision == seen:
+            if self._revision == observed:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), _WATCH_SECONDS)
-            return self._revision, dict(self._wanted)
+            return self._revision, dict(self._desired)
 
 
 class Server:
@@ -55,7 +55,7 @@ class Server:
     Args:
         kinds: Classes of models, by name; each replica has one of each.
         args: Arguments of the application.
-        wanted: Handle of `Wanted`, or None if clients may not load and unload.
+        desired: Handle of `DesiredVersions`, or None if clients may not load and unload.
         uses: Handles of the deployments that the models call, by the models' names for them.
         llms: Handles of LLMs, by their names.
 
@@ -67,22 +67,22 @@ class Server:
         self,
         kinds: Mapping[str, type[Model]],
         args: Args,
-        wanted: Any = None,
+        desired: Any = None,
         uses: Mapping[str, Any] | None = None,
         llms: Mapping[str, Any] | None = None,
     ) -> None:
-        self._wanted = wanted
+        self._desired = desired
         steps = {name: Step(name, handle) for name, handle in (uses or {}).items()}
-        asked = {name: LLM(name, handle) for name, handle in (llms or {}).items()}
+        requested = {name: LLM(name, handle) for name, handle in (llms or {}).items()}
         self._versions = {
-            name: versions_of(name, kind, args, uses=steps, llms=asked) for name, kind in kinds.items()
+            name: versions_of(name, kind, args, uses=steps, llms=requested) for name, kind in kinds.items()
         }
-        self._models = Models(self._versions, None if wanted is None else self._load)
+        self._models = Models(self._versions, None if desired is None else self._load)
         # A replica that starts later loads the same versions as the others.
-        seen, told = (0, {}) if wanted is None else await wanted.look.remote(-1)
+        observed, reported = (0, {}) if desired is None else await desired.look.remote(-1)
         for name, versions in self._versions.items():
-            await versions.change(told.get(name, versions.wanted_first))
-        self._watch = None if wanted is None else asyncio.create_task(self._follow(seen))
+            await versions.change(reported.get(name, versions.wanted_first))
+        self._watch = None if desired is None else asyncio.create_task(self._follow(observed))
         self._port = await opened(self._models)
 
     async def __call__(self, request: HttpRequest) -> Response:
@@ -98,9 +98,9 @@ class Server:
         if self._port is not None and self._port.ended:
             raise RuntimeError("the replica's own port is closed")
 
-    async def _load(self, model: str, wanted: set[str]) -> None:
-        await self._versions[model].change(wanted)
-        await self._wanted.want.remote(model, wanted)
+    async def _load(self, model: str, desired: set[str]) -> None:
+        await self._versions[model].change(desired)
+        await self._desired.want.remote(model, desired)
 
     async def __del__(self) -> None:
         """End in order, within Serve's time limit."""
@@ -109,14 +109,14 @@ class Server:
         if self._port is not None:
             await self._port.stop(_END_SECONDS)
 
-    async def _follow(self, seen: int) -> None:
+    async def _follow(self, observed: int) -> None:
         """Load and unload the versions that another replica received."""
         while True:
             try:
-                seen, told = await self._wanted.look.remote(seen)
-                for name, wanted in told.items():
+                observed, reported = await self._desired.look.remote(observed)
+                for name, desired in reported.items():
                     with contextlib.suppress(BadInput):  # the index has the reason
-                        await self._versions[name].change(wanted)
+                        await self._versions[name].change(desired)
             except Exception:
                 logger.exception("what is to be loaded is not known")
                 await asyncio.sleep(_AGAIN_SECONDS)
@@ -126,7 +126,7 @@ def versions_of(
     name: str,
     kind: type[Model],
     args: Args,
-    told: tuple[Version, ...] = (),
+    reported: tuple[Version, ...] = (),
     uses: Mapping[str, Step] | None = None,
     llms: Mapping[str, LLM] | None = None,
 ) -> Versions:
@@ -138,7 +138,7 @@ def versions_of(
         model.settings, model.uses, model.llms = args.settings, uses or {}, llms or {}
         return Loaded(model, args.batch)
 
-    return Versions(name, told or args.all_versions(), made)
+    return Versions(name, reported or args.all_versions(), made)
 
 
 async def over_http(models: Models, request: HttpRequest) -> Response:

@@ -22,9 +22,9 @@ class Versions:
         make: Function that returns a version that is not loaded yet.
     """
 
-    def __init__(self, name: str, told: Iterable[Version], make: Callable[[Version], Loaded]) -> None:
+    def __init__(self, name: str, reported: Iterable[Version], make: Callable[[Version], Loaded]) -> None:
         self.name = name
-        self.told = {each.name: each for each in told}
+        self.reported = {each.name: each for each in reported}
         self._make = make
         self._loaded: dict[str, Loaded] = {}
         self._failed: dict[str, str] = {}
@@ -34,12 +34,12 @@ class Versions:
     @property
     def wanted_first(self) -> set[str]:
         """Names of the versions that are loaded at the start."""
-        return {name for name, each in self.told.items() if each.load}
+        return {name for name, each in self.reported.items() if each.load}
 
     @property
     def ready(self) -> list[str]:
         """Names of the loaded versions."""
-        return [name for name in self.told if name in self._loaded]
+        return [name for name in self.reported if name in self._loaded]
 
     def index(self) -> list[dict[str, str]]:
         """Return the versions in the format of the repository's index."""
@@ -50,7 +50,7 @@ class Versions:
                 "state": "READY" if name in self._loaded else "UNAVAILABLE",
                 "reason": "" if name in self._loaded else self._failed.get(name, "unloaded"),
             }
-            for name in self.told
+            for name in self.reported
         ]
 
     def get(self, version: str | None) -> Loaded:
@@ -62,12 +62,12 @@ class Versions:
             Problem: The version is not loaded.
         """
         if version is not None:
-            if version not in self.told:
+            if version not in self.reported:
                 raise NotFound(f"the model {self.name} has no version {version}")
             if version not in self._loaded:
                 raise Problem(f"version {version} of {self.name} is not loaded", 503)
             return self._loaded[version]
-        ready = [self.told[name] for name in self.ready]
+        ready = [self.reported[name] for name in self.ready]
         if not ready:
             raise Problem(f"no version of {self.name} is loaded", 503)
         for each in ready:
@@ -78,20 +78,22 @@ class Versions:
             return self._loaded[chosen.name]
         return self._loaded[ready[-1].name]
 
-    async def change(self, wanted: set[str]) -> None:
+    async def change(self, desired: set[str]) -> None:
         """Load the desired versions, then unload the others.
 
         Raises:
             BadInput: A version does not exist or does not load; nothing is unloaded then.
         """
-        unknown = sorted(wanted - set(self.told))
+        unknown = sorted(desired - set(self.reported))
         if unknown:
             raise BadInput(f"the model {self.name} has no version {', '.join(unknown)}")
         async with self._lock:
-            failed = [said for name in self.told if name in wanted and (said := await self._load(name))]
+            failed = [
+                message for name in self.reported if name in desired and (message := await self._load(name))
+            ]
             if failed:
                 raise BadInput("; ".join(failed))
-            for name in [name for name in self._loaded if name not in wanted]:
+            for name in [name for name in self._loaded if name not in desired]:
                 await self._unload(name)
 
     async def using(self, loaded: Loaded, work: Any) -> Any:
@@ -107,7 +109,7 @@ class Versions:
         """Load a version. Returns the reason of a failure, or ""."""
         if name in self._loaded:
             return ""
-        loaded = self._make(self.told[name])
+        loaded = self._make(self.reported[name])
         try:
             await loaded.load()
         except Exception as error:

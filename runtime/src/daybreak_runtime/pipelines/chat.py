@@ -60,17 +60,17 @@ class ChatModel:
         """Prepare the model once, before the first request."""
 
 
-def read(said: Any, name: str) -> Chat:
+def read(report: Any, name: str) -> Chat:
     """Return a request. Raises BadInput if it is invalid for this model."""
-    if not isinstance(said, dict):
+    if not isinstance(report, dict):
         raise BadInput("the request is no object")
-    messages = said.get("messages")
+    messages = report.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
         raise BadInput("messages have to be a list of objects")
-    if said.get("n", 1) != 1:
+    if report.get("n", 1) != 1:
         raise BadInput(f"{name} gives one choice")
-    rest = {key: value for key, value in said.items() if key not in ("model", "messages", "stream", "n")}
-    return Chat(messages, rest, said.get("stream") is True)
+    rest = {key: value for key, value in report.items() if key not in ("model", "messages", "stream", "n")}
+    return Chat(messages, rest, report.get("stream") is True)
 
 
 async def pieces(model: ChatModel, chat: Chat) -> AsyncIterator[str]:

@@ -113,12 +113,12 @@ class ChatServer:
         if method != "POST":
             raise Problem(f"{path} takes POST only", 405)
         try:
-            said = json.loads(await request.body())
+            report = json.loads(await request.body())
         except ValueError as error:
             raise BadInput(f"the request is no JSON: {error}") from error
-        if isinstance(said, dict) and said.get("model") != self._model.name:
-            raise NotFound(f"there is no model {str(said.get('model'))[:100]}; there is {self._model.name}")
-        chat = read(said, self._model.name)
+        if isinstance(report, dict) and report.get("model") != self._model.name:
+            raise NotFound(f"there is no model {str(report.get('model'))[:100]}; there is {self._model.name}")
+        chat = read(report, self._model.name)
         head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": self._model.name}
         given = pieces(self._model, chat)
         if chat.stream:

@@ -47,10 +47,10 @@ class Gateway:
 
     async def chat(self, model: str, messages: Sequence[Mapping[str, Any]], **parameters: Any) -> str:
         """Return the answer of an LLM. Raises Problem with the gateway's status."""
-        said = await self.post(
+        message = await self.post(
             "/v1/chat/completions", {"model": model, "messages": list(messages), **parameters}
         )
-        return str(said["choices"][0]["message"]["content"] or "")
+        return str(message["choices"][0]["message"]["content"] or "")
 
     async def chat_stream(
         self, model: str, messages: Sequence[Mapping[str, Any]], **parameters: Any
@@ -65,10 +65,10 @@ class Gateway:
                 text = text.removeprefix("data:").strip()
                 if text == "[DONE]":
                     return
-                said = json.loads(text)
-                if "error" in said:
-                    raise Problem(f"{model}: {_message(said)}", 502)
-                piece = said["choices"][0]["delta"].get("content") if said.get("choices") else None
+                report = json.loads(text)
+                if "error" in report:
+                    raise Problem(f"{model}: {_message(report)}", 502)
+                piece = report["choices"][0]["delta"].get("content") if report.get("choices") else None
                 if piece:
                     yield piece
             raise Problem(f"{model}: the stream ended in the middle", 502)
@@ -85,10 +85,10 @@ class Gateway:
             shape = list(array.shape)
             tensors.append({"name": name, "datatype": datatype, "shape": shape, "data": to_json(array)})
         below = f"/versions/{version}" if version else ""
-        said = await self.post(f"{path}/v2/models/{model}{below}/infer", {"inputs": tensors})
+        message = await self.post(f"{path}/v2/models/{model}{below}/infer", {"inputs": tensors})
         return {
             each["name"]: from_json(each["name"], each["datatype"], each["shape"], each["data"])
-            for each in said["outputs"]
+            for each in message["outputs"]
         }
 
     async def post(self, path: str, body: Any) -> Any:
@@ -116,7 +116,7 @@ class Gateway:
                     if response.status == 200:
                         yield response
                         return
-                    problem = Problem(_said(await response.read()), response.status)
+                    problem = Problem(_read_error(await response.read()), response.status)
                     pause = retry_after(response.headers.get("Retry-After"))
             except TimeoutError as error:
                 raise Problem(f"{self.url}{path} took longer than {self._within:g} s", 504) from error
@@ -134,13 +134,13 @@ def _array(value: Any) -> Array:
     return np.asarray([value] if isinstance(value, str | int | float) else value)
 
 
-def _said(body: bytes) -> str:
+def _read_error(body: bytes) -> str:
     try:
         return _message(json.loads(body))
     except ValueError:
         return body.decode(errors="replace")[:300]
 
 
-def _message(said: Any) -> str:
-    error = said.get("error", said) if isinstance(said, dict) else said
+def _message(report: Any) -> str:
+    error = report.get("error", report) if isinstance(report, dict) else report
     return str(error.get("message", error) if isinstance(error, dict) else error)[:500]

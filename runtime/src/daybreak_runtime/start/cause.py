@@ -30,7 +30,7 @@ class EngineStartError(RuntimeError):
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def raise_cause() -> Iterator[None]:
     """Replace an exception that only points to the log by its cause in the log."""
     starts = {log: log.stat().st_size for log in _own_logs()}
     try:

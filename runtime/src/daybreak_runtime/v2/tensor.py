@@ -52,7 +52,7 @@ class Tensor:
         return (
             datatype == self.datatype
             and len(shape) == len(self.shape)
-            and all(wanted in (-1, size) for wanted, size in zip(self.shape, shape, strict=True))
+            and all(desired in (-1, size) for desired, size in zip(self.shape, shape, strict=True))
         )
 
 

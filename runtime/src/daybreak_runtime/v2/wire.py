@@ -46,11 +46,11 @@ def read(body: bytes, header_length: str | None) -> Asked:
             )
         length = int(header_length)
     try:
-        said = read_json(body[:length], allow_inf_nan=True)
+        report = read_json(body[:length], allow_inf_nan=True)
     except ValueError as error:
         raise BadInput(f"the request is no JSON: {str(error)[:200]}") from error
-    said = _mapping(said, "the request")
-    inputs = said.get("inputs")
+    report = _mapping(report, "the request")
+    inputs = report.get("inputs")
     if not isinstance(inputs, list) or not inputs:
         raise BadInput("the request has no inputs")
     tensors: dict[str, Array] = {}
@@ -62,15 +62,15 @@ def read(body: bytes, header_length: str | None) -> Asked:
         tensors[name] = array
     if rest:
         raise BadInput(f"{len(rest)} bytes behind the last tensor belong to none")
-    parameters = _mapping(said.get("parameters", {}), "parameters")
-    identity = said.get("id", "")
+    parameters = _mapping(report.get("parameters", {}), "parameters")
+    identity = report.get("id", "")
     if not isinstance(identity, str):
         raise BadInput("id is no text")
     return Asked(
         identity,
         parameters,
         tensors,
-        _wanted(said.get("outputs")),
+        _requested_outputs(report.get("outputs")),
         parameters.get("binary_data_output") is True,
     )
 
@@ -98,20 +98,20 @@ def values(fields: Sequence[Field], tensors: Mapping[str, Array]) -> dict[str, A
 
 
 def answer(
-    head: Mapping[str, Any], tensors: Mapping[str, Array], asked: Asked
+    head: Mapping[str, Any], tensors: Mapping[str, Array], requested: Asked
 ) -> tuple[bytes, dict[str, str]]:
     """Return body and headers of a response; `head` has its fields besides the outputs. Raises BadInput."""
     outputs: list[dict[str, Any]] = []
     parts: list[bytes] = []
-    names = tensors if asked.outputs is None else asked.outputs
+    names = tensors if requested.outputs is None else requested.outputs
     unknown = [name for name in names if name not in tensors]
     if unknown:
         raise BadInput(f"there is no output {', '.join(unknown)}; the model gives {', '.join(tensors)}")
     for name in names:
         array = tensors[name]
         written: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
-        chosen = None if asked.outputs is None else asked.outputs[name]
-        if asked.binary if chosen is None else chosen:
+        chosen = None if requested.outputs is None else requested.outputs[name]
+        if requested.binary if chosen is None else chosen:
             parts.append(to_bytes(array))
             written["parameters"] = {"binary_data_size": len(parts[-1])}
         else:
@@ -120,25 +120,25 @@ def answer(
             except UnicodeDecodeError as error:
                 raise BadInput(f"output {name} is no text: ask for it with binary_data") from error
         outputs.append(written)
-    said = write_json({**head, **({"id": asked.id} if asked.id else {}), "outputs": outputs})
+    message = write_json({**head, **({"id": requested.id} if requested.id else {}), "outputs": outputs})
     if not parts:
-        return said, {"content-type": JSON}
-    return b"".join([said, *parts]), {"content-type": BINARY, HEADER_LENGTH: str(len(said))}
+        return message, {"content-type": JSON}
+    return b"".join([message, *parts]), {"content-type": BINARY, HEADER_LENGTH: str(len(message))}
 
 
-def _tensor(said: Mapping[str, Any], rest: memoryview) -> tuple[str, Array, memoryview]:
-    name, datatype, shape = said.get("name"), said.get("datatype"), said.get("shape")
+def _tensor(report: Mapping[str, Any], rest: memoryview) -> tuple[str, Array, memoryview]:
+    name, datatype, shape = report.get("name"), report.get("datatype"), report.get("shape")
     if not isinstance(name, str) or not name:
         raise BadInput("an input has no name")
     if not isinstance(datatype, str) or datatype not in DTYPES:
         raise BadInput(f"input {name}: {str(datatype)[:20]} is none of the datatypes {', '.join(DTYPES)}")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise BadInput(f"input {name}: its shape is no list of sizes")
-    size = _mapping(said.get("parameters", {}), f"input {name}: parameters").get("binary_data_size")
+    size = _mapping(report.get("parameters", {}), f"input {name}: parameters").get("binary_data_size")
     if size is None:
-        if "data" not in said:
+        if "data" not in report:
             raise BadInput(f"input {name} has no data")
-        return name, from_json(name, datatype, shape, said["data"]), rest
+        return name, from_json(name, datatype, shape, report["data"]), rest
     if type(size) is not int or not 0 <= size <= len(rest):
         raise BadInput(
             f"input {name}: binary_data_size {str(size)[:20]} is more than what follows, or no size"
@@ -148,13 +148,13 @@ def _tensor(said: Mapping[str, Any], rest: memoryview) -> tuple[str, Array, memo
     return name, from_bytes(name, datatype, shape, rest[:size]), rest[size:]
 
 
-def _wanted(said: Any) -> dict[str, bool | None] | None:
-    if said is None:
+def _requested_outputs(report: Any) -> dict[str, bool | None] | None:
+    if report is None:
         return None
-    if not isinstance(said, list):
+    if not isinstance(report, list):
         raise BadInput("outputs is no list")
     found: dict[str, bool | None] = {}
-    for each in said:
+    for each in report:
         name = _mapping(each, "an output").get("name")
         if not isinstance(name, str):
             raise BadInput("an output has no name")
@@ -166,7 +166,7 @@ def _wanted(said: Any) -> dict[str, bool | None] | None:
     return found or None
 
 
-def _mapping(said: Any, what: str) -> Mapping[str, Any]:
-    if not isinstance(said, dict):
+def _mapping(report: Any, what: str) -> Mapping[str, Any]:
+    if not isinstance(report, dict):
         raise BadInput(f"{what} is no object")
-    return said
+    return report

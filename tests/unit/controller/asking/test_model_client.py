@@ -41,12 +41,12 @@ async def serving(completions: Handler, models: Any = None, path: str = "/comple
         yield str(server.make_url("/v1"))
 
 
-async def ask(base: str, asked: LLMService | None = None, patience: float = 25.0) -> Answer:
+async def ask(base: str, requested: LLMService | None = None, patience: float = 25.0) -> Answer:
     """Probe the model at an address."""
-    asked = asked or service()
+    requested = requested or service()
     client = HttpModelClient()
     try:
-        return await client.ask(asked, asked.spec.models[0], base, patience)
+        return await client.ask(requested, requested.spec.models[0], base, patience)
     finally:
         await client.close()
 
@@ -81,7 +81,7 @@ async def test_a_model_of_another_trade_is_there_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
+    ("body", "status", "message"),
     [
         ('{"error": {"message": "engine is dead"}}', 500, "answered 500: engine is dead"),
         ('{"error": "plain"}', 503, "answered 503: plain"),
@@ -91,14 +91,14 @@ async def test_a_model_of_another_trade_is_there_all_the_same() -> None:
         (r'{"error": {"message": "\ud800"}}', 500, r'answered 500: {"error": {"message": "\ud800"}}'),
     ],
 )
-async def test_what_a_failing_server_says(body: str, status: int, said: str) -> None:
+async def test_what_a_failing_server_says(body: str, status: int, message: str) -> None:
     async def completions(_: web.Request) -> web.Response:
         return web.Response(text=body, status=status, headers={"Location": "http://127.0.0.1:1/"})
 
     async with serving(completions) as base:
         answer = await ask(base)
     assert not answer.answered
-    assert said in answer.message
+    assert message in answer.message
     assert answer.message.encode()
 
 
@@ -138,14 +138,14 @@ async def test_a_completion_is_text_or_a_token(body: Any) -> None:
         assert await ask(base) == Answer("m", True)
 
 
-async def erred(body: str, path: str = "/completions", asked: LLMService | None = None) -> Answer:
+async def erred(body: str, path: str = "/completions", requested: LLMService | None = None) -> Answer:
     """Return the answer for a body that comes with 200 and is no valid response."""
 
     async def says(_: web.Request) -> web.Response:
         return web.Response(text=body)
 
     async with serving(says, path=path) as base:
-        answer = await ask(base, asked)
+        answer = await ask(base, requested)
     assert not answer.answered
     assert answer.erred
     return answer
@@ -246,13 +246,13 @@ async def test_many_questions_that_hang_delay_no_other() -> None:
     async def answers(_: web.Request) -> web.Response:
         return web.json_response({"choices": [{"text": "!"}]})
 
-    asked, client = service(), HttpModelClient()
-    model = asked.spec.models[0]
+    requested, client = service(), HttpModelClient()
+    model = requested.spec.models[0]
     async with serving(hangs) as silent, serving(answers) as base:
-        hanging = [asyncio.create_task(client.ask(asked, model, silent, 60.0)) for _ in range(100)]
+        hanging = [asyncio.create_task(client.ask(requested, model, silent, 60.0)) for _ in range(100)]
         await asyncio.sleep(0.2)
         try:
-            assert (await client.ask(asked, model, base, 5.0)).answered
+            assert (await client.ask(requested, model, base, 5.0)).answered
         finally:
             never.set()
             await asyncio.gather(*hanging)
@@ -269,9 +269,9 @@ async def test_what_speaks_something_else_is_asked_at_a_path(path: str, says: st
 
     app = web.Application()
     app.add_routes([web.get("/v2/models/m/ready", ready), web.get("/up", loads)])
-    asked, client = service(), HttpModelClient()
+    requested, client = service(), HttpModelClient()
     async with TestServer(app) as server:
         base = str(server.make_url("")).rstrip("/")
-        answer = await client.ask(asked, asked.spec.models[0], base, 25.0, path)
+        answer = await client.ask(requested, requested.spec.models[0], base, 25.0, path)
     await client.close()
     assert answer == (Answer("m", False, f"{base}{path} {says}") if says else Answer("m", True))

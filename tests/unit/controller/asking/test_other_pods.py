@@ -23,7 +23,7 @@ class PlayedApi:
 
     def __init__(self, **pods: list[Manifest]) -> None:
         self.pods = pods
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.fails: ApiError | None = None
 
     async def request(
@@ -31,7 +31,7 @@ class PlayedApi:
     ) -> dict[str, Any]:
         assert (verb, path, query["labelSelector"]) == ("list", "/api/v1/pods", "!daybreak.dev/owner-kind")
         node = query["fieldSelector"].removeprefix("spec.nodeName=")
-        self.asked.append(node)
+        self.requested.append(node)
         if self.fails is not None:
             raise self.fails
         return {"items": self.pods.get(node, [])}
@@ -65,10 +65,10 @@ async def test_they_are_asked_for_once_in_a_while(clock: Clock) -> None:
     others = asks(api, clock)
     for _ in range(3):
         assert (await others.beside({}, {"a"}))["a"]["nvidia.com/gpu"] == 2
-    assert api.asked == ["a"]
+    assert api.requested == ["a"]
     clock.now += other_pods.FRESH_SECONDS
     await others.beside({}, {"a"})
-    assert api.asked == ["a", "a"]
+    assert api.requested == ["a", "a"]
 
 
 async def test_who_may_not_ask_knows_of_none_and_does_not_ask_again_and_again(clock: Clock) -> None:
@@ -78,7 +78,7 @@ async def test_who_may_not_ask_knows_of_none_and_does_not_ask_again_and_again(cl
     assert await others.beside(OURS, {"a", "b"}) == OURS
     clock.now += 60
     assert await others.beside(OURS, {"a", "b"}) == OURS
-    assert api.asked == ["a"]
+    assert api.requested == ["a"]
     api.fails = None
     clock.now += other_pods.REFUSED_SECONDS
     assert (await others.beside(OURS, {"a"}))["a"]["nvidia.com/gpu"] == 3
@@ -96,35 +96,35 @@ async def test_an_api_server_that_is_away_is_asked_again(clock: Clock) -> None:
 async def test_a_large_cluster_is_not_asked_for_every_node(clock: Clock) -> None:
     api = PlayedApi()
     await asks(api, clock).beside({}, {f"n{number:03}" for number in range(1000)})
-    assert len(api.asked) == other_pods.MOST_NODES
+    assert len(api.requested) == other_pods.MOST_NODES
 
 
 async def test_who_does_not_wait_is_told_when_there_is_an_answer(clock: Clock) -> None:
     api = PlayedApi(a=[on("a", other(2))])
-    others, told = asks(api, clock), asyncio.Event()
-    assert others.known({"a"}, told.set) is None
-    await told.wait()
-    assert others.known({"a"}, told.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
+    others, reported = asks(api, clock), asyncio.Event()
+    assert others.known({"a"}, reported.set) is None
+    await reported.wait()
+    assert others.known({"a"}, reported.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
     # An old answer counts until there is another one; an equal answer notifies no waiter.
-    told.clear()
+    reported.clear()
     clock.now += other_pods.FRESH_SECONDS
-    assert others.known({"a"}, told.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
+    assert others.known({"a"}, reported.set) == {"a": {"cpu": Decimal(2), "nvidia.com/gpu": Decimal(2)}}
     await asyncio.sleep(0.01)
-    assert (api.asked, told.is_set()) == (["a", "a"], False)
+    assert (api.requested, reported.is_set()) == (["a", "a"], False)
     api.pods["a"] = []
     clock.now += other_pods.FRESH_SECONDS
-    others.known({"a"}, told.set)
-    await told.wait()
-    assert others.known({"a"}, told.set) == {"a": {}}
+    others.known({"a"}, reported.set)
+    await reported.wait()
+    assert others.known({"a"}, reported.set) == {"a": {}}
 
 
 async def test_who_may_not_ask_is_told_so_once(clock: Clock) -> None:
     api = PlayedApi()
     api.fails = ApiError(403, "Forbidden", "no")
-    others, told = asks(api, clock), asyncio.Event()
-    assert others.known({"a"}, told.set) is None
-    await told.wait()
-    assert others.known({"a"}, told.set) == {}
+    others, reported = asks(api, clock), asyncio.Event()
+    assert others.known({"a"}, reported.set) is None
+    await reported.wait()
+    assert others.known({"a"}, reported.set) == {}
 
 
 def on(node: str, manifest: Manifest) -> Manifest:

@@ -31,7 +31,7 @@ class ModelClient:
     """Fake that answers on a signal."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requested: list[str] = []
         self.may_answer = asyncio.Event()
         self.slow: set[str] = set()
         """Models that never answer."""
@@ -47,7 +47,7 @@ class ModelClient:
         task: Task | None = None,
     ) -> Answer:
         """Return the preset answer."""
-        self.asked.append(model.name)
+        self.requested.append(model.name)
         await self.may_answer.wait()
         if model.name in self.slow:
             await asyncio.Event().wait()
@@ -100,14 +100,14 @@ async def test_asked_once_and_called_back(prober: Prober, client: ModelClient, c
     assert look(prober, questions("now")) == ()
     await settle()
     assert look(prober, questions("now")) == ()
-    assert client.asked == ["one", "two"]
+    assert client.requested == ["one", "two"]
     client.may_answer.set()
     await settle()
     assert set(called) == {KEY}
     assert look(prober, questions("now")) == (Answer("one", True), Answer("two", True))
     assert look(prober, questions("now")) == (), "each answer is given once"
     await settle()
-    assert client.asked == ["one", "two"] * 2
+    assert client.requested == ["one", "two"] * 2
 
 
 async def test_an_answer_is_given_while_another_model_is_silent(
@@ -121,7 +121,7 @@ async def test_an_answer_is_given_while_another_model_is_silent(
     assert look(prober, questions("now")) == (Answer("one", True),)
     assert look(prober, questions("now")) == ()
     await settle()
-    assert client.asked.count("two") == 1, "nobody is asked twice at a time"
+    assert client.requested.count("two") == 1, "nobody is asked twice at a time"
 
 
 async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
@@ -135,7 +135,7 @@ async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
     look(prober, questions("now", waking="one"))
     await settle()
     assert look(prober, questions("now", waking="one")) == (Answer("two", True),)
-    assert client.asked == ["one", "two"]
+    assert client.requested == ["one", "two"]
 
 
 async def test_who_need_not_be_asked_any_more_is_not(prober: Prober, client: ModelClient) -> None:
@@ -183,7 +183,7 @@ async def test_a_pause_between_questions(
     assert len(look(prober, questions("now"))) == 2
     assert look(prober, questions("now")) == ()
     await settle()
-    assert client.asked == ["one", "two"]
+    assert client.requested == ["one", "two"]
 
 
 async def test_forgetting_ends_the_question(prober: Prober, client: ModelClient, called: list[Key]) -> None:

@@ -61,49 +61,49 @@ class TrialKind:
     job = JOBS
     role: str | None = None
 
-    def decide(self, seen: Seen) -> Decision:
-        begun = seen.begun_with("trial")
-        if (settled := Decision.settled(seen, begun)) is not None:
+    def decide(self, observed: Seen) -> Decision:
+        begun = observed.begun_with("trial")
+        if (settled := Decision.settled(observed, begun)) is not None:
             return settled
         how = (
-            self._ended(seen)
-            or verdict.not_applied(seen, "trial")
-            or verdict.being_made(seen, "Job")
-            or verdict.pod_failed(seen)
+            self._ended(observed)
+            or verdict.not_applied(observed, "trial")
+            or verdict.being_made(observed, "Job")
+            or verdict.pod_failed(observed)
             or Verdict(JobPhase.RUNNING, JobReason.RUNNING, "it runs")
         )
         return Decision.going_on(
-            seen,
+            observed,
             how,
             begun=begun,
-            digest=str(seen.subject),
+            digest=str(observed.subject),
             suspended=False,
             waits=False,
             noun="trial",
             anew="a new",
         )
 
-    def _ended(self, seen: Seen) -> Verdict | None:
-        if seen.progress is None or not seen.progress.final:
+    def _ended(self, observed: Seen) -> Verdict | None:
+        if observed.progress is None or not observed.progress.final:
             return None
         return Verdict(JobPhase.SUCCEEDED, JobReason.FINISHED, "done")
 
-    def desired(self, seen: Seen, decision: Decision) -> Sequence[dict[str, Any]]:
-        return [wanted("one-job")]
+    def desired(self, observed: Seen, decision: Decision) -> Sequence[dict[str, Any]]:
+        return [desired_state("one-job")]
 
-    def keeps(self, seen: Seen, decision: Decision) -> dict[str, Any] | None:
-        content = seen.progress.message if seen.progress is not None else ""
-        return wanted("one-report") if content else None
+    def keeps(self, observed: Seen, decision: Decision) -> dict[str, Any] | None:
+        content = observed.progress.message if observed.progress is not None else ""
+        return desired_state("one-report") if content else None
 
-    def known(self, seen: Seen) -> Collection[Resource]:
+    def known(self, observed: Seen) -> Collection[Resource]:
         return self.owned
 
-    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
         return whose is Whose.OURS
 
-    def report(self, seen: Seen, decision: Decision) -> TrialStatus:
-        before = known_status(TrialStatus, seen.status)
-        update = status.update(seen, before, decision, held=0)
+    def report(self, observed: Seen, decision: Decision) -> TrialStatus:
+        before = known_status(TrialStatus, observed.status)
+        update = status.update(observed, before, decision, held=0)
         if decision.verdict is not None:
             update["phase"] = str(decision.verdict.phase)
         return before.model_copy(update=update)
@@ -111,14 +111,14 @@ class TrialKind:
     def news(self, before: Mapping[str, Any], after: TrialStatus) -> Sequence[Event]:
         return ()
 
-    def written(self, key: Key, seen: Seen, after: TrialStatus) -> None:
+    def written(self, key: Key, observed: Seen, after: TrialStatus) -> None:
         """Count nothing."""
 
-    def look_again(self, seen: Seen, decision: Decision, again: Again) -> None:
+    def look_again(self, observed: Seen, decision: Decision, again: Again) -> None:
         """Add no reason for another reconcile."""
 
 
-def wanted(name: str, **metadata: Any) -> dict[str, Any]:
+def desired_state(name: str, **metadata: Any) -> dict[str, Any]:
     """Return a Job."""
     own = {"name": name, "namespace": "team", "labels": names.labels("one", "trial"), **metadata}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": own, "spec": {}}
@@ -127,11 +127,11 @@ def wanted(name: str, **metadata: Any) -> dict[str, Any]:
 class Around:
     """Fake surroundings of a reconciler, which record its actions."""
 
-    def __init__(self, **seen: Any) -> None:
+    def __init__(self, **observed: Any) -> None:
         self.did: list[str] = []
         self.live_objects: dict[str, dict[str, Any]] = {}
         self.refuses = False
-        self.seen: Seen | None = SeenJob(
+        self.observed: Seen | None = SeenJob(
             {
                 "metadata": {
                     "name": "one",
@@ -145,18 +145,18 @@ class Around:
             (),
             NOW,
         )
-        self.seen = replace(self.seen, **seen)
+        self.observed = replace(self.observed, **observed)
         self.cache = Cache()
 
     def observe(self, key: Key) -> Seen | None:
-        return self.seen
+        return self.observed
 
-    def again(self, key: Key, seen: Seen) -> Seen:
-        return seen
+    def again(self, key: Key, observed: Seen) -> Seen:
+        return observed
 
-    def heard(self, key: Key, seen: Seen) -> Seen:
+    def received(self, key: Key, observed: Seen) -> Seen:
         # The job's progress comes from the test, since no pod is queried.
-        return replace(seen, progress=self.seen.progress if self.seen is not None else None)
+        return replace(observed, progress=self.observed.progress if self.observed is not None else None)
 
     async def live(self, manifest: Manifest) -> dict[str, Any] | None:
         return self.live_objects.get(manifest["metadata"]["name"])
@@ -178,7 +178,7 @@ class Around:
         self.did.append(f"status {body['status']['phase']}")
         return dict(body)
 
-    async def report(self, asked: Job) -> JobWords | None:
+    async def report(self, requested: Job) -> JobWords | None:
         return None
 
     async def close(self) -> None:
@@ -196,7 +196,9 @@ async def reconciled(around: Around) -> float | None:
         cast(Applier, around),
         lambda: True,
     )
-    around.cache.put(TRIALS, around.seen.manifest if around.seen is not None else {"metadata": {"name": "x"}})
+    around.cache.put(
+        TRIALS, around.observed.manifest if around.observed is not None else {"metadata": {"name": "x"}}
+    )
     return await reconciler.reconcile(KEY)
 
 
@@ -208,21 +210,21 @@ async def test_its_objects_come_first_then_its_status() -> None:
 
 async def test_one_that_has_gone_is_forgotten() -> None:
     around = Around()
-    around.seen = None
+    around.observed = None
     assert await reconciled(around) is None
     assert around.did == ["forget one"]
 
 
 async def test_a_name_that_is_taken_is_looked_at_again() -> None:
     around = Around()
-    around.live_objects["one-job"] = wanted("one-job", labels={})
+    around.live_objects["one-job"] = desired_state("one-job", labels={})
     assert await reconciled(around) == FOREIGN_SECONDS
     assert around.did == ["status Pending"]
 
 
 async def test_what_leaves_is_waited_for() -> None:
     around = Around()
-    around.live_objects["one-job"] = wanted("one-job", deletionTimestamp="2026-01-01T00:00:00Z")
+    around.live_objects["one-job"] = desired_state("one-job", deletionTimestamp="2026-01-01T00:00:00Z")
     assert await reconciled(around) == SOON_SECONDS
     assert around.did == ["status Pending"]
 
@@ -237,40 +239,42 @@ async def test_what_is_refused_is_tried_again_later() -> None:
 async def test_what_is_surplus_goes_before_anything_comes() -> None:
     around = Around()
     owner = {"apiVersion": API_VERSION, "kind": "Trial", "name": "one", "uid": "u-1", "controller": True}
-    around.cache.put(JOBS, wanted("old-job", ownerReferences=[owner]))
+    around.cache.put(JOBS, desired_state("old-job", ownerReferences=[owner]))
     await reconciled(around)
     assert around.did == ["delete old-job", "apply one-job", "status Pending"]
 
 
 async def test_its_end_is_written_and_looked_at_at_once_so_that_its_job_hears_of_it() -> None:
-    around = Around(progress=JobWords("Succeeded", final=True), job=wanted("one-job"))
+    around = Around(progress=JobWords("Succeeded", final=True), job=desired_state("one-job"))
     assert await reconciled(around) == 0.0
     assert around.did == ["status Succeeded"], "nothing is applied any more"
 
 
 async def test_what_is_kept_of_its_end_is_written_before_the_status_tells_it() -> None:
-    around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=wanted("one-job"))
+    around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=desired_state("one-job"))
     assert await reconciled(around) == 0.0
     assert around.did == ["apply one-report", "status Succeeded"]
 
 
 async def test_what_cannot_be_kept_does_not_hold_up_the_end() -> None:
-    around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=wanted("one-job"))
+    around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=desired_state("one-job"))
     around.refuses = True
     assert await reconciled(around) == 0.0
-    around.live_objects["one-report"] = wanted("one-report", labels={})
+    around.live_objects["one-report"] = desired_state("one-report", labels={})
     around.refuses = False
     assert await reconciled(around) == 0.0
     assert around.did == ["status Succeeded", "status Succeeded"]
 
 
 async def test_a_status_that_stands_is_not_written() -> None:
-    around = Around(job=wanted("one-job"))
-    seen = around.seen
-    assert seen is not None
+    around = Around(job=desired_state("one-job"))
+    observed = around.observed
+    assert observed is not None
     kind = TrialKind()
-    plain = kind.report(seen, kind.decide(seen)).model_dump(mode="json", by_alias=True, exclude_none=True)
-    around.seen = replace(seen, manifest={**seen.manifest, "status": plain})
+    plain = kind.report(observed, kind.decide(observed)).model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
+    around.observed = replace(observed, manifest={**observed.manifest, "status": plain})
     assert await reconciled(around) is None
     assert around.did == ["apply one-job"]
 
@@ -279,8 +283,8 @@ class Odd(StrEnum):
     OWN = "Own"
 
 
-@pytest.mark.parametrize(("said", "reason"), [("Own", Odd.OWN), ("Other", JobReason.JOB_FAILED)])
-def test_a_reason_that_the_kind_does_not_know_is_none(said: str, reason: StrEnum) -> None:
-    found = verdict.failed(JobWords("Failed", final=True, reason=said), Odd)
+@pytest.mark.parametrize(("message", "reason"), [("Own", Odd.OWN), ("Other", JobReason.JOB_FAILED)])
+def test_a_reason_that_the_kind_does_not_know_is_none(message: str, reason: StrEnum) -> None:
+    found = verdict.failed(JobWords("Failed", final=True, reason=message), Odd)
     assert (found.phase, found.reason, found.stalled) == (JobPhase.FAILED, reason, True)
     assert found.message == "the job reported no reason"

@@ -67,10 +67,10 @@ def test_pods_that_were_there_before_count(world: World) -> None:
 
 def test_what_was_told_stays_as_it_was(world: World) -> None:
     world.put("one", "a", 2)
-    told = world.watch.booked()
+    reported = world.watch.booked()
     world.put("one", "a", 3)
     assert world.gpus() == {"a": 3}
-    assert told["a"]["nvidia.com/gpu"] == 2
+    assert reported["a"]["nvidia.com/gpu"] == 2
 
 
 def test_only_what_has_changed_is_read_again(world: World) -> None:

@@ -16,8 +16,8 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 
 def note(watch: FitWatch, key: Key, gpus: int, nodes: tuple[Node, ...] | None) -> None:
     """Record a service whose replica uses the given number of GPUs of one node."""
-    seen = service({**GPU_MODEL, "parallelism": {"tensor": gpus}})
-    watch.note(key, seen, nodes, lambda asked: fit.questions(asked.workload))
+    observed = service({**GPU_MODEL, "parallelism": {"tensor": gpus}})
+    watch.note(key, observed, nodes, lambda requested: fit.questions(requested.workload))
 
 
 def watch(nodes: tuple[Node, ...] | None) -> FitWatch:

@@ -110,11 +110,11 @@ class PlayedOthers:
 
     def __init__(self) -> None:
         self.held: Booked | None = None
-        self.asked: list[set[str]] = []
+        self.requested: list[set[str]] = []
         self.then: Callable[[], None] = lambda: None
 
     def known(self, nodes: Collection[str], then: Callable[[], None]) -> Booked | None:
-        self.asked.append(set(nodes))
+        self.requested.append(set(nodes))
         self.then = then
         return self.held
 
@@ -143,7 +143,7 @@ def test_for_one_that_lacks_cores_it_is_asked_where_others_hold_some() -> None:
     watch.turns(IDLE, [on_cores("idle", 60, b=some(2))], NOW)
     waits = replace(wants("asked", 4), nodes=frozenset("ab"))
     assert watch.turns(ASKED, [waits], NOW)["m"].place == 1
-    assert others.asked[-1] == {"b"}
+    assert others.requested[-1] == {"b"}
     assert looked_at == []
     others.held = {"b": some(61)}
     others.then()
@@ -165,7 +165,7 @@ def test_who_would_have_pods_deleted_waits_until_it_is_known_what_others_hold() 
     )
     watch = TurnWatch(cast(NodeWatch, OneNode()), lambda each, _: looked_at.append(each), pods=pods)
     watch.turns(IDLE, [stands("idle", a=1)], NOW)
-    assert others.asked == [], "nobody wants anything"
+    assert others.requested == [], "nobody wants anything"
     # All pods have the same priority while no model has a class.
     assert watch.turns(ASKED, [comer("asked", "")], NOW) == {}
     turn = watch.turns(ASKED, [comer("asked")], NOW)["m"]
@@ -228,8 +228,8 @@ def test_pods_without_a_claim_count_and_nodes_with_candidates_are_asked_first(
     others.held = {"z": gpus(foreign)}
     watch.turns(IDLE, [idle], NOW)
     watch.turns(ASKED, [waits], NOW)
-    assert len(others.asked[-1]) == MOST_NODES
-    assert "z" in others.asked[-1]
+    assert len(others.requested[-1]) == MOST_NODES
+    assert "z" in others.requested[-1]
     found = watch.turns(IDLE, [idle], NOW).get("m", Turn())
     assert found.gives_way_to == gives_way
 

@@ -47,7 +47,7 @@ def test_at_first_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("llm", "seen", "reason", "said"),
+    ("llm", "observed", "reason", "report"),
     [
         pytest.param(
             manifest({**CPU_MODEL, "engine": {"args": {"max_model_length": 1}}}),
@@ -88,9 +88,9 @@ def test_at_first_nothing_is_known() -> None:
     ],
 )
 def test_what_keeps_a_spec_from_being_applied(
-    llm: Manifest, seen: dict[str, Any], reason: str, said: str
+    llm: Manifest, observed: dict[str, Any], reason: str, report: str
 ) -> None:
-    decision = World(llm).step(**seen)
+    decision = World(llm).step(**observed)
     assert not decision.apply
     assert decision.ask == ()
     assert decision.requeue_after is None
@@ -103,11 +103,11 @@ def test_what_keeps_a_spec_from_being_applied(
     assert {model.message for model in decision.status.models} <= {
         "no Ray cluster is made for it: see Stalled"
     }
-    assert message(decision).startswith(said)
+    assert message(decision).startswith(report)
     if reason == "InvalidSpec":
         assert found["Schedulable"] == "Unknown/InvalidSpec"
     if reason != "InvalidSpec":
-        assert message(decision) == said
+        assert message(decision) == report
 
 
 def test_what_fits_on_no_node_is_told_with_the_nearest_fix_and_applied() -> None:
@@ -186,7 +186,9 @@ def test_what_exists_and_finds_no_node_is_stalled() -> None:
         model="qwen", placed=False, status=unplaced("0/1 nodes are available: 1 Insufficient nvidia.com/gpu.")
     )
     decision = world.step(
-        nodes=(node(gpus=4),), ray_service=ray_service(world.seen.manifest, status=status), pods=(HEAD, lost)
+        nodes=(node(gpus=4),),
+        ray_service=ray_service(world.observed.manifest, status=status),
+        pods=(HEAD, lost),
     )
     assert decision.apply
     assert conditions(decision)["Stalled"] == "True/NoNodeFits"
@@ -196,8 +198,8 @@ def test_a_service_that_is_deleted_is_left_alone() -> None:
     world = World()
     started(world)
     leaving = {
-        **world.seen.manifest,
-        "metadata": {**world.seen.manifest["metadata"], "deletionTimestamp": "x"},
+        **world.observed.manifest,
+        "metadata": {**world.observed.manifest["metadata"], "deletionTimestamp": "x"},
     }
     decision = world.step(manifest=leaving)
     assert not decision.apply
@@ -232,8 +234,8 @@ def test_a_replica_is_ready_when_all_its_pods_are() -> None:
 
 def test_what_does_nothing_yet_is_said() -> None:
     decision = World(manifest(sleep={"afterIdle": "5m"}, hold={"maxRequests": 5})).step()
-    said = message(decision, ConditionType.ACTIVE)
-    assert "spec.sleep and spec.hold without effect" in said
+    report = message(decision, ConditionType.ACTIVE)
+    assert "spec.sleep and spec.hold without effect" in report
 
 
 def test_a_condition_keeps_its_time_until_its_status_turns() -> None:
@@ -241,7 +243,8 @@ def test_a_condition_keeps_its_time_until_its_status_turns() -> None:
 
     def times() -> dict[str, str]:
         return {
-            item["type"]: item["lastTransitionTime"] for item in world.seen.manifest["status"]["conditions"]
+            item["type"]: item["lastTransitionTime"]
+            for item in world.observed.manifest["status"]["conditions"]
         }
 
     world.step(after=0)
@@ -264,7 +267,7 @@ def test_a_status_of_another_shape_is_no_trouble() -> None:
 def test_decisions_do_not_touch_what_they_read() -> None:
     world = World()
     started(world)
-    seen = world.seen
-    before = repr(seen)
-    World(seen.manifest, ray_service=seen.ray_service, pods=seen.pods).step()
-    assert repr(seen) == before
+    observed = world.observed
+    before = repr(observed)
+    World(observed.manifest, ray_service=observed.ray_service, pods=observed.pods).step()
+    assert repr(observed) == before

@@ -28,7 +28,7 @@ WAITS = pod(
 
 def starting(world: World) -> Manifest:
     """Return the RayService while its first cluster starts."""
-    return ray_service(world.seen.manifest, status=ray_status(pending="chat-aaaaa"))
+    return ray_service(world.observed.manifest, status=ray_status(pending="chat-aaaaa"))
 
 
 def test_its_objects_are_made_and_the_numbers_are_told() -> None:
@@ -38,9 +38,9 @@ def test_its_objects_are_made_and_the_numbers_are_told() -> None:
     assert found["Schedulable"] == "False/NoNodeFits"
     assert found["Ready"] == "False/NoNodeFits"
     assert found["Stalled"] == "True/NoNodeFits"
-    said = message(decision)
-    assert "needs 8 nvidia.com/gpu" in said
-    assert message(decision, ConditionType.SCHEDULABLE) == said == message(decision, ConditionType.STALLED)
+    report = message(decision)
+    assert "needs 8 nvidia.com/gpu" in report
+    assert message(decision, ConditionType.SCHEDULABLE) == report == message(decision, ConditionType.STALLED)
 
 
 def test_when_a_node_comes_it_goes_on_by_itself() -> None:

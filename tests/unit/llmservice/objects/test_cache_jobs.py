@@ -32,8 +32,8 @@ def order(found: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments that the Job passes to its program."""
     [container] = found["spec"]["template"]["spec"]["containers"]
     by_name = {each["name"]: each.get("value") for each in container["env"]}
-    told: dict[str, Any] = json.loads(by_name["DAYBREAK_FILL"])
-    return told
+    reported: dict[str, Any] = json.loads(by_name["DAYBREAK_FILL"])
+    return reported
 
 
 def worker(*models: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def test_several_nodes_may_mount_the_claim_unless_it_is_said() -> None:
 
 def test_workers_read_what_the_job_writes() -> None:
     cached = model(source="s3://bucket/a", cache={"claimName": "models"})
-    told = order(job(cached))
+    reported = order(job(cached))
     pod = worker(cached)
     assert {"claimName": "models", "readOnly": True} in [
         each.get("persistentVolumeClaim") for each in pod["volumes"]
@@ -85,8 +85,8 @@ def test_workers_read_what_the_job_writes() -> None:
     [mount] = [each for each in pod["containers"][0]["volumeMounts"] if each["mountPath"] == "/models/m"]
     assert mount["readOnly"] is True
     [ray_service] = made("RayService", cached)
-    assert f"model_source: /models/m/{told['directory']}\n" in ray_service["spec"]["serveConfigV2"]
-    assert told["source"] == "s3://bucket/a"
+    assert f"model_source: /models/m/{reported['directory']}\n" in ray_service["spec"]["serveConfigV2"]
+    assert reported["source"] == "s3://bucket/a"
 
 
 def test_the_token_goes_to_the_job_alone() -> None:
@@ -282,7 +282,7 @@ def test_limit_below_the_request_of_the_job_lowers_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "said"),
+    ("spec", "message"),
     [
         ({"restartPolicy": "Never"}, "podTemplate.spec.restartPolicy: Daybreak owns this field"),
         ({"containers": [{"name": "fill", "image": "a"}]}, "use spec.runtime.image"),
@@ -298,11 +298,11 @@ def test_limit_below_the_request_of_the_job_lowers_it() -> None:
         ({"containers": [{"name": "fill", "volumeMounts": [CA_MOUNT]}]}, "the pod has no volume ca"),
     ],
 )
-def test_owned_fields_of_the_job_are_refused(spec: dict[str, Any], said: str) -> None:
+def test_owned_fields_of_the_job_are_refused(spec: dict[str, Any], message: str) -> None:
     svc = service(model(cache={"size": "10Gi", "podTemplate": {"spec": spec}}))
     [problem] = problems(svc)
     assert problem.startswith("spec.models[0].cache.podTemplate.spec.")
-    assert said in problem
+    assert message in problem
 
 
 def test_template_of_the_job_is_no_wish_for_new_pods() -> None:

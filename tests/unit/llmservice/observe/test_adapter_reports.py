@@ -40,13 +40,13 @@ class Reporter:
     """Reporter that returns preset adapter reports."""
 
     def __init__(self) -> None:
-        self.said: dict[str, Mapping[str, AdapterReport] | None] = {}
-        self.asked: list[str] = []
+        self.message: dict[str, Mapping[str, AdapterReport] | None] = {}
+        self.requested: list[str] = []
 
-    async def report(self, asked: Replica) -> Mapping[str, AdapterReport] | None:
+    async def report(self, requested: Replica) -> Mapping[str, AdapterReport] | None:
         """Return the preset report of the replica."""
-        self.asked.append(asked.address)
-        return self.said.get(asked.address)
+        self.requested.append(requested.address)
+        return self.message.get(requested.address)
 
     async def close(self) -> None:
         """Do nothing: the fake has no connection."""
@@ -75,40 +75,40 @@ async def test_it_asks_until_the_adapters_are_there(
     prober: AdapterProber, reporter: Reporter, called: list[Key]
 ) -> None:
     assert prober.reports(KEY, [replica()]) == {}
-    await until(lambda: len(reporter.asked) > 2)
+    await until(lambda: len(reporter.requested) > 2)
     assert called == []
-    reporter.said["ip-of-w-1"] = {"fr": LOADING}
+    reporter.message["ip-of-w-1"] = {"fr": LOADING}
     await until(lambda: bool(called))
     assert (called, prober.reports(KEY, [replica()])) == ([KEY], {"w-1": {"fr": LOADING}})
-    reporter.said["ip-of-w-1"] = {"fr": LOADED}
+    reporter.message["ip-of-w-1"] = {"fr": LOADED}
     await until(lambda: len(called) > 1)
     assert (called, prober.reports(KEY, [replica()])) == ([KEY, KEY], {"w-1": {"fr": LOADED}})
-    asked = len(reporter.asked)
+    requested = len(reporter.requested)
     await asyncio.sleep(0.03)
-    assert len(reporter.asked) == asked
+    assert len(reporter.requested) == requested
 
 
 async def test_an_adapter_that_is_to_go_is_asked_for_until_it_is_gone(
     prober: AdapterProber, reporter: Reporter
 ) -> None:
-    reporter.said["ip-of-w-1"] = {"fr": LOADED, "old": LOADED}
+    reporter.message["ip-of-w-1"] = {"fr": LOADED, "old": LOADED}
     prober.reports(KEY, [replica()])
-    await until(lambda: len(reporter.asked) > 2)
-    reporter.said["ip-of-w-1"] = {"fr": LOADED}
+    await until(lambda: len(reporter.requested) > 2)
+    reporter.message["ip-of-w-1"] = {"fr": LOADED}
     await until(lambda: prober.reports(KEY, [replica()]) == {"w-1": {"fr": LOADED}})
 
 
 async def test_a_change_is_asked_for_and_what_is_known_stays(
     prober: AdapterProber, reporter: Reporter
 ) -> None:
-    reporter.said = {"ip-of-w-1": {"fr": LOADED}, "ip-of-w-2": {"fr": LOADED}}
+    reporter.message = {"ip-of-w-1": {"fr": LOADED}, "ip-of-w-2": {"fr": LOADED}}
     prober.reports(KEY, [replica()])
     await until(lambda: bool(prober.reports(KEY, [replica()])))
-    reporter.asked.clear()
+    reporter.requested.clear()
     both = [replica(), replica("w-2")]
     assert prober.reports(KEY, both) == {"w-1": {"fr": LOADED}}
     await until(lambda: len(prober.reports(KEY, both)) == 2)
-    assert reporter.asked == ["ip-of-w-2"]
+    assert reporter.requested == ["ip-of-w-2"]
     assert prober.reports(KEY, [replica("w-2")]) == {"w-2": {"fr": LOADED}}
     assert prober.reports(KEY, []) == {}
 
@@ -116,15 +116,15 @@ async def test_a_change_is_asked_for_and_what_is_known_stays(
 def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
     with_lora = {**CPU_MODEL, "lora": {"adapters": [ADAPTER]}}
     world = World(manifest(with_lora, {**CPU_MODEL, "name": "plain"}))
-    assert world.seen.subject is not None
+    assert world.observed.subject is not None
 
     def at(ip: str, **fields: Any) -> dict[str, Any]:
         made = pod(f"pod-{ip}", **fields)
         made["status"]["podIP"] = ip
         return made
 
-    seen = replace(
-        world.seen,
+    observed = replace(
+        world.observed,
         pods=(
             at("1", model="tiny"),
             at("2", model="tiny", ready=False),
@@ -135,11 +135,11 @@ def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
             HEAD,
         ),
     )
-    lora = world.seen.subject.spec.models[0].lora
+    lora = world.observed.subject.spec.models[0].lora
     assert lora is not None
-    wanted = frozenset({("fr", identity(lora.adapters[0]))})
-    assert replicas(seen, "chat-aaaaa") == (Replica("pod-1", "1", wanted),)
-    assert replicas(seen, None) == ()
+    desired = frozenset({("fr", identity(lora.adapters[0]))})
+    assert replicas(observed, "chat-aaaaa") == (Replica("pod-1", "1", desired),)
+    assert replicas(observed, None) == ()
 
 
 @pytest.mark.parametrize(
@@ -173,12 +173,12 @@ async def test_a_replica_s_answer_is_read_with_care(
     monkeypatch.setattr(module, "DIRECT", runner.addresses[0][1])
     reporter = http_reporter()
     try:
-        said = await reporter.report(HERE)
+        message = await reporter.report(HERE)
     finally:
         await reporter.close()
         await runner.cleanup()
-    told = {name: (each.state, each.reason) for name, each in (said or {}).items()}
-    assert told == ({} if found is None else {"fr": found})
+    reported = {name: (each.state, each.reason) for name, each in (message or {}).items()}
+    assert reported == ({} if found is None else {"fr": found})
 
 
 async def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,13 +26,13 @@ class Reporter:
     """Reporter that returns a preset copy report."""
 
     def __init__(self) -> None:
-        self.said: CopyReport | None = None
-        self.asked = 0
+        self.message: CopyReport | None = None
+        self.requested = 0
 
-    async def report(self, asked: Copying) -> CopyReport | None:
+    async def report(self, requested: Copying) -> CopyReport | None:
         """Return the preset report."""
-        self.asked += 1
-        return self.said
+        self.requested += 1
+        return self.message
 
     async def close(self) -> None:
         """Do nothing: the fake has no connection."""
@@ -59,11 +59,11 @@ async def prober(reporter: Reporter, called: list[Key]) -> AsyncIterator[CopyPro
 
 async def test_each_percent_is_told_once(prober: CopyProber, reporter: Reporter, called: list[Key]) -> None:
     assert prober.copies(KEY, [ONE]) == {}
-    await until(lambda: reporter.asked > 2)
+    await until(lambda: reporter.requested > 2)
     assert called == []
     for copied in range(0, 1001, 2):  # half of a percent is nothing new
-        reporter.said, before = CopyReport(copied, 1000), reporter.asked
-        await until(lambda before=before: reporter.asked > before + 1)  # type: ignore[misc]
+        reporter.message, before = CopyReport(copied, 1000), reporter.requested
+        await until(lambda before=before: reporter.requested > before + 1)  # type: ignore[misc]
     assert len(called) == 101
     assert prober.copies(KEY, [ONE]) == {"tiny": CopyReport(1000, 1000)}
 
@@ -71,14 +71,14 @@ async def test_each_percent_is_told_once(prober: CopyProber, reporter: Reporter,
 async def test_another_pod_is_asked_anew_and_none_is_forgotten(
     prober: CopyProber, reporter: Reporter, called: list[Key]
 ) -> None:
-    reporter.said = CopyReport(1, 2)
+    reporter.message = CopyReport(1, 2)
     prober.copies(KEY, [ONE])
     await until(lambda: bool(called))
     assert prober.copies(KEY, [replace(ONE, address="127.0.0.2")]) == {}
     assert prober.copies(KEY, []) == {}
-    asked = reporter.asked
+    requested = reporter.requested
     await asyncio.sleep(0.05)
-    assert reporter.asked <= asked + 1
+    assert reporter.requested <= requested + 1
 
 
 def test_the_pods_that_copy_are_asked() -> None:
@@ -101,7 +101,7 @@ def test_the_pods_that_copy_are_asked() -> None:
         fills("4", model="plain"),
         fills(""),
     )
-    assert copying(replace(world.seen, pods=pods)) == (Copying("tiny", "1", DIRECTORY),)
+    assert copying(replace(world.observed, pods=pods)) == (Copying("tiny", "1", DIRECTORY),)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ async def test_a_job_s_answer_is_read_with_care(
     status: int, body: str, found: CopyReport | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
-        said = body.replace("%s", DIRECTORY)
-        return web.Response(status=status, text=said, headers={"location": "/elsewhere"})
+        message = body.replace("%s", DIRECTORY)
+        return web.Response(status=status, text=message, headers={"location": "/elsewhere"})
 
     app = web.Application()
     app.router.add_get("/-/fill", answer)

@@ -42,14 +42,16 @@ def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
     if before:
         status["conditions"] = [{"type": "Ready", "status": before}]
     world = World(gateway=GatewayView(20001, {"tiny": traffic}))
-    return replace(world.seen, manifest={**world.seen.manifest, "status": status})
+    return replace(world.observed, manifest={**world.observed.manifest, "status": status})
 
 
-def ready(now: SleepState, traffic: Traffic, before: str, said: Said, moments: Moments | None = None) -> Said:
+def ready(
+    now: SleepState, traffic: Traffic, before: str, report: Said, moments: Moments | None = None
+) -> Said:
     """Return the Ready condition of a service with one model, from the given value."""
     found = view_of(observed(before, now, traffic))
-    answering = said[0] == "True"
-    problem = None if answering else Problem(said[1], said[2], stalled=now is FAILED)
+    answering = report[0] == "True"
+    problem = None if answering else Problem(report[1], report[2], stalled=now is FAILED)
     [model] = found.models
     model = replace(model, answering=answering, problem=problem, state=ModelState.STARTING)
     return conditions.ready(replace(found, models=[model]), {"tiny": now}, moments or Moments(START))

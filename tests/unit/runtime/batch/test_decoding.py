@@ -129,12 +129,12 @@ def test_an_error_without_words_says_what_it_came_from() -> None:
         between.__cause__ = first
         raise Wrapped(*([row] if row else [])) from between
 
-    asked = explained(ask)
-    assert asyncio.run(asked("good")) == "answer"
+    requested = explained(ask)
+    assert asyncio.run(requested("good")) == "answer"
     with pytest.raises(Wrapped, match=r"^ValueError: aspect ratio must be smaller than 200$"):
-        asyncio.run(asked(""))
+        asyncio.run(requested(""))
     with pytest.raises(Wrapped, match=r"^own words$"):
-        asyncio.run(asked("own words"))
+        asyncio.run(requested("own words"))
 
 
 @pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])

@@ -38,12 +38,12 @@ class Parts(FakeTokenizer):
     """A chat template that takes parts, as those of models that see do."""
 
     def apply_chat_template(self, conversation: Any, **kwargs: Any) -> str:
-        def said(content: Any) -> str:
+        def message(content: Any) -> str:
             if isinstance(content, str):
                 return content
             return "".join("[image]" if each["type"] == "image" else each["text"] for each in content)
 
-        return "".join(f"<{each['role']}>{said(each['content'])}" for each in conversation)
+        return "".join(f"<{each['role']}>{message(each['content'])}" for each in conversation)
 
 
 def prompt(found: dict[str, Any]) -> str:
@@ -121,12 +121,12 @@ def test_a_service_is_shown_images_without_a_chat_template_and_for_embeddings_to
 
 
 def test_images_lead_the_last_words_of_the_user() -> None:
-    said = (
+    message = (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "{{ name }}?"},
         {"role": "assistant", "content": "It is"},
     )
-    request = Request(messages=said, images=("photo", "other"))
+    request = Request(messages=message, images=("photo", "other"))
     found = prepared(request, Parts(), {"photo": encoded(), "other": encoded("JPEG"), "name": "a"})
     assert prompt(found) == "<system>Be brief.<user>[image][image]a?<assistant>It is"
     assert [each[:15] for each in found["images"]] == ["data:image/png;", "data:image/jpeg"]
@@ -139,10 +139,10 @@ def test_messages_of_a_column_and_of_a_batch_file_bring_their_images() -> None:
         {"type": "image_url", "image_url": {"url": url, "detail": "low"}},
         {"type": "text", "text": " red?"},
     ]
-    said = [{"role": "user", "content": content}]
-    row = {"custom_id": "c", "url": "/v1/chat/completions", "body": {"messages": said}}
+    message = [{"role": "user", "content": content}]
+    row = {"custom_id": "c", "url": "/v1/chat/completions", "body": {"messages": message}}
     for found in (
-        prepared(Request(messages_column="m"), Parts(), {"m": said}),
+        prepared(Request(messages_column="m"), Parts(), {"m": message}),
         prepared(Request(), Parts(), row),
     ):
         assert prompt(found) == "<user>Is [image] red?"
@@ -150,8 +150,8 @@ def test_messages_of_a_column_and_of_a_batch_file_bring_their_images() -> None:
 
 
 def test_parts_that_are_texts_alone_are_one_text() -> None:
-    said = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
-    found = prepared(Request(messages_column="m"), FakeTokenizer(), {"m": said})
+    message = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
+    found = prepared(Request(messages_column="m"), FakeTokenizer(), {"m": message})
     assert prompt(found) == "<user>a\nb"
     assert "images" not in found
 
@@ -173,7 +173,7 @@ class Transformers:
     """The library's two classes, for a model whose files say where its chat template is."""
 
     def __init__(self, tokenizers: str | None = None, processors: str | None = None) -> None:
-        self.asked: list[tuple[Any, ...]] = []
+        self.requested: list[tuple[Any, ...]] = []
         self._tokenizers, self._processors = tokenizers, processors
 
     @property
@@ -187,7 +187,7 @@ class Transformers:
     def _processor(self, args: tuple[Any, ...], more: dict[str, Any]) -> Any:
         if self._processors is None:
             raise OSError("no processor here")
-        self.asked.append((*args, more))
+        self.requested.append((*args, more))
         return self._found("processor", self._processors)
 
     def _found(self, kind: str, template: str | None) -> Any:
@@ -209,13 +209,13 @@ def test_a_chat_template_may_lie_with_the_processor(
     found = tokenizer(SEER, QUESTION)
     assert (found.kind, found.chat_template) == ("tokenizer", template)
     if template == "processor's":
-        assert library.asked == [("seer", {"revision": "r1", "trust_remote_code": False})]
+        assert library.requested == [("seer", {"revision": "r1", "trust_remote_code": False})]
     else:
-        assert library.asked == []
+        assert library.requested == []
 
 
 @pytest.mark.parametrize(
-    ("request_", "wanted"),
+    ("request_", "desired"),
     [
         (Request(prompt="a", use_chat_template=False), True),
         (Request(prompt="a", use_chat_template=False, tokenize=False), False),
@@ -225,9 +225,9 @@ def test_a_chat_template_may_lie_with_the_processor(
     ],
 )
 def test_nobody_asks_for_a_processor_where_no_chat_template_is_missing(
-    monkeypatch: pytest.MonkeyPatch, request_: Request, wanted: bool
+    monkeypatch: pytest.MonkeyPatch, request_: Request, desired: bool
 ) -> None:
     library = Transformers("own" if request_.messages_column else None, "processor's")
     monkeypatch.setitem(sys.modules, "transformers", library)
-    assert (tokenizer(SEER, request_) is not None) == wanted
-    assert library.asked == []
+    assert (tokenizer(SEER, request_) is not None) == desired
+    assert library.requested == []

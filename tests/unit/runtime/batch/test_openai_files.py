@@ -29,7 +29,7 @@ MESSAGES = [{"role": "user", "content": "a"}]
 USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
 
 
-def asked(url: str, number: int = 0, **body: Any) -> dict[str, Any]:
+def send_request(url: str, number: int = 0, **body: Any) -> dict[str, Any]:
     """Return a request of a batch file."""
     return {"custom_id": f"c{number}", "method": "POST", "url": url, "body": {"model": "tiny", **body}}
 
@@ -44,11 +44,11 @@ def answered(path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     rest = {"logprobs": None, "finish_reason": "stop"}
     if path == TEXT:
         return {**common, "object": "text_completion", "choices": [{"index": 0, "text": "b", **rest}]}
-    said: dict[str, Any] = {"role": "assistant", "content": "b"}
+    message: dict[str, Any] = {"role": "assistant", "content": "b"}
     if body.get("tools"):
         call = {"id": "t", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-        said = {"role": "assistant", "content": None, "tool_calls": [call]}
-    choices = [{"index": n, "message": said, **rest} for n in range(body.get("n", 1))]
+        message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    choices = [{"index": n, "message": message, **rest} for n in range(body.get("n", 1))]
     return {**common, "object": "chat.completion", "choices": choices}
 
 
@@ -68,7 +68,9 @@ class Gate:
         body = json.loads(content)
         self.bodies.append(body)
         first = json.dumps(body.get("messages") or body.get("prompt") or body.get("input"))
-        return 200, next((said for text, said in self.instead.items() if text in first), answered(path, body))
+        return 200, next(
+            (message for text, message in self.instead.items() if text in first), answered(path, body)
+        )
 
 
 @pytest.fixture
@@ -77,8 +79,8 @@ def gate() -> Iterator[tuple[Gate, str]]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            status, said = play.reply(self.path, self.rfile.read(int(self.headers["Content-Length"])))
-            content = said if isinstance(said, bytes) else json.dumps(said).encode()
+            status, message = play.reply(self.path, self.rfile.read(int(self.headers["Content-Length"])))
+            content = message if isinstance(message, bytes) else json.dumps(message).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -118,9 +120,9 @@ def test_every_url_of_a_batch_file_passes_the_gateway_and_parses(
     gate: tuple[Gate, str], tmp_path: Path
 ) -> None:
     _, url = gate
-    chat = run(tmp_path / "chat", url, [asked(CHAT, messages=MESSAGES)])
-    text = run(tmp_path / "text", url, [asked(TEXT, prompt="a")])
-    embed = run(tmp_path / "embed", url, [asked(EMBED, input="a")], task="embed")
+    chat = run(tmp_path / "chat", url, [send_request(CHAT, messages=MESSAGES)])
+    text = run(tmp_path / "text", url, [send_request(TEXT, prompt="a")])
+    embed = run(tmp_path / "embed", url, [send_request(EMBED, input="a")], task="embed")
     ChatCompletion.model_validate(chat["c0"]["response"]["body"], strict=True)
     Completion.model_validate(text["c0"]["response"]["body"], strict=True)
     vector = CreateEmbeddingResponse.model_validate(embed["c0"]["response"]["body"], strict=True)
@@ -131,8 +133,8 @@ def test_tool_calls_and_several_choices_of_a_service_parse(gate: tuple[Gate, str
     _, url = gate
     tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
     rows = [
-        asked(CHAT, 0, messages=MESSAGES, tools=[tool], tool_choice="required"),
-        asked(CHAT, 1, messages=MESSAGES, n=2),
+        send_request(CHAT, 0, messages=MESSAGES, tools=[tool], tool_choice="required"),
+        send_request(CHAT, 1, messages=MESSAGES, n=2),
     ]
     found = run(tmp_path, url, rows)
     called = ChatCompletion.model_validate(found["c0"]["response"]["body"], strict=True)
@@ -154,22 +156,26 @@ def test_what_a_table_has_no_column_for_is_the_rows_error(
     gate: tuple[Gate, str], tmp_path: Path, url: str, more: dict[str, Any], named: str
 ) -> None:
     play, address = gate
-    good = asked(TEXT, 1, prompt="a") if url == TEXT else asked(CHAT, 1, messages=MESSAGES, n=1, tools=[])
-    found = run(tmp_path, address, [asked(url, **more), good], kind="JSONL")
+    good = (
+        send_request(TEXT, 1, prompt="a")
+        if url == TEXT
+        else send_request(CHAT, 1, messages=MESSAGES, n=1, tools=[])
+    )
+    found = run(tmp_path, address, [send_request(url, **more), good], kind="JSONL")
     assert f"asks for {named}: " in found["c0"]["error"]
     assert (found["c1"]["response"], found["c1"]["error"]) == ("b", None)
     assert len(play.bodies) == 1
 
 
 @pytest.mark.parametrize(
-    "said", [{}, {"choices": []}, {"choices": [{}]}, [], "x", {"choices": 3}, b"[" * 5000]
+    "report", [{}, {"choices": []}, {"choices": [{}]}, [], "x", {"choices": 3}, b"[" * 5000]
 )
 def test_an_answer_without_a_completion_is_the_rows_error(
-    gate: tuple[Gate, str], tmp_path: Path, said: Any
+    gate: tuple[Gate, str], tmp_path: Path, report: Any
 ) -> None:
     play, url = gate
-    play.instead = {"odd": said}
-    rows = [asked(TEXT, 0, prompt="odd"), asked(TEXT, 1, prompt="a")]
+    play.instead = {"odd": report}
+    rows = [send_request(TEXT, 0, prompt="odd"), send_request(TEXT, 1, prompt="a")]
     found = run(tmp_path, url, rows, kind="JSONL")
     assert "answered 200" in found["c0"]["error"]
     assert found["c1"]["response"] == "b"
@@ -180,18 +186,18 @@ def test_half_a_surrogate_pair_in_an_answer_costs_nothing(gate: tuple[Gate, str]
     whole = answered(TEXT, {})
     whole["choices"][0]["text"] = "cut \ud83d"
     play.instead = {"odd": whole}
-    found = run(tmp_path, url, [asked(TEXT, 0, prompt="odd"), asked(TEXT, 1, prompt="a")])
+    found = run(tmp_path, url, [send_request(TEXT, 0, prompt="odd"), send_request(TEXT, 1, prompt="a")])
     assert found["c0"]["response"]["body"]["choices"][0]["text"] == "cut \ufffd"
 
 
 def test_parameters_of_the_batch_reach_the_service_below_those_of_the_body() -> None:
     request = Request(sampling_params={"max_tokens": 8, "temperature": 0, "seed": 1})
-    body = ask(SERVICE, request, asked(CHAT, messages=MESSAGES, temperature=0.5, seed=None))[1]
+    body = ask(SERVICE, request, send_request(CHAT, messages=MESSAGES, temperature=0.5, seed=None))[1]
     assert (body["max_tokens"], body["temperature"], body["seed"]) == (8, 0.5, 1)
-    body = ask(SERVICE, request, asked(CHAT, messages=MESSAGES, max_completion_tokens=4))[1]
+    body = ask(SERVICE, request, send_request(CHAT, messages=MESSAGES, max_completion_tokens=4))[1]
     assert (body["max_completion_tokens"], "max_tokens" in body) == (4, False)
     request = Request(task="embed", sampling_params={"dimensions": 8})
-    assert ask(SERVICE, request, asked(EMBED, input="a"))[1]["dimensions"] == 8
+    assert ask(SERVICE, request, send_request(EMBED, input="a"))[1]["dimensions"] == 8
 
 
 @pytest.mark.parametrize("url", [CHAT, TEXT])
@@ -199,8 +205,8 @@ def test_parameters_of_the_batch_reach_the_service_below_those_of_the_body() -> 
     "own", [None, {"type": "text"}, {"type": "json_schema", "json_schema": {"schema": SCHEMA}}]
 )
 def test_guided_json_reaches_the_service_with_a_batch_file(url: str, own: Any) -> None:
-    said: dict[str, Any] = {"messages": MESSAGES} if url == CHAT else {"prompt": "a"}
-    row = asked(url, **said, response_format=own)
+    message: dict[str, Any] = {"messages": MESSAGES} if url == CHAT else {"prompt": "a"}
+    row = send_request(url, **message, response_format=own)
     body = ask(SERVICE, Request(guided_json=SCHEMA), row)[1]
     assert body["response_format"]["type"] == "json_schema"
     assert body["response_format"]["json_schema"]["schema"] == SCHEMA
@@ -217,20 +223,20 @@ def test_guided_json_reaches_the_service_with_a_batch_file(url: str, own: Any) -
 )
 def test_a_row_with_another_schema_than_guided_json_is_that_rows_error(own: dict[str, Any]) -> None:
     with pytest.raises(RowError, match="guidedJson"):
-        ask(SERVICE, Request(guided_json=SCHEMA), asked(CHAT, messages=MESSAGES, **own))
+        ask(SERVICE, Request(guided_json=SCHEMA), send_request(CHAT, messages=MESSAGES, **own))
 
 
 def test_a_template_of_the_batch_reaches_the_service() -> None:
     request = Request(
         prompt="{{ q }}", chat_template="{{ messages }}", chat_template_kwargs={"enable_thinking": False}
     )
-    for row in ({"q": "a"}, asked(CHAT, messages=MESSAGES)):
+    for row in ({"q": "a"}, send_request(CHAT, messages=MESSAGES)):
         body = ask(SERVICE, request, row)[1]
         assert body["chat_template"] == "{{ messages }}"
         assert body["chat_template_kwargs"] == {"enable_thinking": False}
-    row = asked(CHAT, messages=MESSAGES, chat_template_kwargs={"enable_thinking": True})
+    row = send_request(CHAT, messages=MESSAGES, chat_template_kwargs={"enable_thinking": True})
     assert ask(SERVICE, request, row)[1]["chat_template_kwargs"] == {"enable_thinking": True}
-    for row in (asked(TEXT, prompt="a"), asked(EMBED, input="a")):
+    for row in (send_request(TEXT, prompt="a"), send_request(EMBED, input="a")):
         task = "embed" if row["url"] == EMBED else "generate"
         other = Request(task=task, chat_template_kwargs={"enable_thinking": False})
         assert "chat_template_kwargs" not in ask(SERVICE, other, row)[1]
@@ -238,9 +244,9 @@ def test_a_template_of_the_batch_reaches_the_service() -> None:
 
 def test_what_belongs_to_streams_is_left_out() -> None:
     more: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
-    body = ask(SERVICE, Request(), asked(CHAT, messages=MESSAGES, **more))[1]
+    body = ask(SERVICE, Request(), send_request(CHAT, messages=MESSAGES, **more))[1]
     assert (body["stream"], "stream_options" in body) == (False, False)
-    assert "stream" not in ask(SERVICE, Request(task="embed"), asked(EMBED, input="a", **more))[1]
+    assert "stream" not in ask(SERVICE, Request(task="embed"), send_request(EMBED, input="a", **more))[1]
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "prompt", "input", "stream"])
@@ -253,12 +259,15 @@ def test_a_sampling_parameter_that_is_none_is_the_rows_error(name: str) -> None:
 @pytest.mark.parametrize("method", ["GET", "post", 3])
 def test_a_method_that_is_not_post_is_the_rows_error(method: Any) -> None:
     with pytest.raises(RowError, match="method"):
-        ask(SERVICE, Request(), asked(CHAT, messages=MESSAGES) | {"method": method})
+        ask(SERVICE, Request(), send_request(CHAT, messages=MESSAGES) | {"method": method})
 
 
 def test_a_refusal_of_a_row_is_that_rows_error_alone(gate: tuple[Gate, str], tmp_path: Path) -> None:
     _, url = gate
-    rows = [asked(CHAT, 0, messages=MESSAGES, allowed_token_ids=[1]), asked(CHAT, 1, messages=MESSAGES)]
+    rows = [
+        send_request(CHAT, 0, messages=MESSAGES, allowed_token_ids=[1]),
+        send_request(CHAT, 1, messages=MESSAGES),
+    ]
     found = run(tmp_path, url, rows)
     assert "allowed_token_ids" in found["c0"]["error"]["message"]
     assert found["c1"]["error"] is None

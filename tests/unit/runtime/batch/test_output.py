@@ -152,9 +152,9 @@ def test_csv(tmp_path: Path) -> None:
 
 
 def test_openais_files(tmp_path: Path) -> None:
-    asked = {"custom_id": "c0", "method": "POST", "url": "/v1/chat/completions", "body": {}}
+    requested = {"custom_id": "c0", "method": "POST", "url": "/v1/chat/completions", "body": {}}
     output = begun(tmp_path, kind="OpenAI")
-    output.take([Answer(0, asked, {"response": "hello", "prompt_tokens": 1, "completion_tokens": 2})])
+    output.take([Answer(0, requested, {"response": "hello", "prompt_tokens": 1, "completion_tokens": 2})])
     output.flush()
     output = begun(tmp_path, kind="OpenAI")
     assert output.done == {0}
@@ -180,9 +180,9 @@ def test_bodies_of_an_own_model_are_of_openais_types(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, kind: Any, answer: dict[str, Any]
 ) -> None:
     monkeypatch.setattr("daybreak_runtime.batch.output.time.time", lambda: 1_700_000_000.75)
-    asked = {"custom_id": "c0", "method": "POST", "url": url, "body": {}}
+    requested = {"custom_id": "c0", "method": "POST", "url": url, "body": {}}
     output = begun(tmp_path, kind="OpenAI")
-    output.take([Answer(0, asked, {**answer, "prompt_tokens": 3}), Answer(1, asked, answer)])
+    output.take([Answer(0, requested, {**answer, "prompt_tokens": 3}), Answer(1, requested, answer)])
     output.finish()
     lines = [json.loads(line) for line in (tmp_path / "output.jsonl").read_text().splitlines()]
     found = [kind.model_validate(each["response"]["body"], strict=True) for each in lines]
@@ -193,8 +193,8 @@ def test_bodies_of_an_own_model_are_of_openais_types(
 
 def test_a_part_of_an_earlier_version_has_openais_type_too(tmp_path: Path) -> None:
     output = begun(tmp_path, kind="OpenAI")
-    asked = {"custom_id": "c0", "url": "/v1/completions"}
-    output.take([Answer(0, asked, {"response": "hello"})])
+    requested = {"custom_id": "c0", "url": "/v1/completions"}
+    output.take([Answer(0, requested, {"response": "hello"})])
     output.flush()
     [part] = (tmp_path / "_daybreak" / "parts").iterdir()
     without = json.loads(part.read_text())
@@ -266,9 +266,9 @@ def test_the_halves_of_one_emoji_that_meet_are_that_emoji(tmp_path: Path) -> Non
 
 
 def test_openais_files_take_half_a_surrogate_pair(tmp_path: Path) -> None:
-    asked = {"custom_id": f"c{HALF}", "method": "POST", "url": "/v1/chat/completions", "body": {}}
+    requested = {"custom_id": f"c{HALF}", "method": "POST", "url": "/v1/chat/completions", "body": {}}
     output = begun(tmp_path, kind="OpenAI")
-    output.take([Answer(0, asked, {"response": HALF}), Answer(1, {"custom_id": "c1"}, error=HALF)])
+    output.take([Answer(0, requested, {"response": HALF}), Answer(1, {"custom_id": "c1"}, error=HALF)])
     output.finish()
     [result] = [json.loads(line) for line in (tmp_path / "output.jsonl").read_bytes().splitlines()]
     assert result["custom_id"] == "c\ufffd"
@@ -323,8 +323,8 @@ def test_a_column_that_parquet_can_hold_keeps_its_type(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["JSONL", "CSV", "Parquet", "OpenAI"])
 def test_tokens_that_are_no_count_are_not_counted(tmp_path: Path, tokens: Any, kind: str) -> None:
     output = begun(tmp_path, kind=kind)
-    said = {"response": "x", "body": {}, "prompt_tokens": tokens}  # as a service answers
-    output.take([Answer(0, {"custom_id": "c"}, said), *good(1)])
+    message = {"response": "x", "body": {}, "prompt_tokens": tokens}  # as a service answers
+    output.take([Answer(0, {"custom_id": "c"}, message), *good(1)])
     output.finish()
     assert output.prompt_tokens == 2
     assert begun(tmp_path, kind=kind).prompt_tokens == 2

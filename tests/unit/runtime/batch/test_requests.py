@@ -195,12 +195,12 @@ SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "requi
 def test_guided_json_leaves_for_the_engine() -> None:
     request = Request(prompt="{{ q }}", guided_json=SCHEMA, sampling_params={"max_tokens": 8})
     [row] = prepare_rows(request, FakeTokenizer(), [(0, json.dumps({"q": "a"}))])
-    asked = json.loads(row["request"])["sampling_params"]
-    assert asked == {"max_tokens": 8, "structured_outputs": {"json": SCHEMA}}
+    requested = json.loads(row["request"])["sampling_params"]
+    assert requested == {"max_tokens": 8, "structured_outputs": {"json": SCHEMA}}
 
 
 @pytest.mark.parametrize(
-    ("wanted", "guided"),
+    ("desired", "guided"),
     [
         ({"type": "json_schema", "json_schema": {"name": "n", "schema": SCHEMA}}, {"json": SCHEMA}),
         ({"type": "json_object"}, {"json_object": True}),
@@ -208,9 +208,9 @@ def test_guided_json_leaves_for_the_engine() -> None:
     ],
 )
 def test_the_response_format_of_a_batch_file_leaves_for_the_engine(
-    wanted: Mapping[str, Any], guided: Mapping[str, Any] | None
+    desired: Mapping[str, Any], guided: Mapping[str, Any] | None
 ) -> None:
-    found = of_batch_file(CHAT, {"response_format": wanted})
+    found = of_batch_file(CHAT, {"response_format": desired})
     assert found["sampling_params"].get("structured_outputs") == guided
 
 
@@ -241,50 +241,50 @@ def test_whatever_a_row_holds_the_others_go_on() -> None:
 
 
 async def test_why_an_answer_ended() -> None:
-    async def said() -> AsyncIterator[dict[str, Any]]:
+    async def message() -> AsyncIterator[dict[str, Any]]:
         for index, tokens in enumerate((4, 3, 9)):
             yield {"i": index, "generated_text": "a", "num_input_tokens": 1, "num_generated_tokens": tokens}
 
-    found = [json.loads(each["answer"]) async for each in in_json(said(), "i", {0: 4, 1: 4, 2: None})]
+    found = [json.loads(each["answer"]) async for each in in_json(message(), "i", {0: 4, 1: 4, 2: None})]
     assert [each["finish_reason"] for each in found] == ["length", "stop", "stop"]
 
 
 async def test_what_the_engine_has_read_does_not_go_back_to_the_head() -> None:
-    async def said() -> Any:
+    async def message() -> Any:
         yield {"i": 0, "generated_text": "a", "num_input_tokens": 1}
         yield {"i": 1, "__inference_error__": "too long"}
 
-    assert [each["request"] async for each in in_json(said(), "i", {})] == ["", ""]
+    assert [each["request"] async for each in in_json(message(), "i", {})] == ["", ""]
 
 
 async def test_a_score_is_one_number_and_more_are_no_score() -> None:
-    async def said() -> Any:
+    async def message() -> Any:
         yield {"i": 0, "embeddings": [0.25], "num_input_tokens": 3}
         yield {"i": 1, "embeddings": [0.25, 0.75], "num_input_tokens": 3}
         yield {"i": 2, "__inference_error__": "too long"}
 
-    found = [each async for each in in_json(said(), "i", {}, "score")]
+    found = [each async for each in in_json(message(), "i", {}, "score")]
     assert json.loads(found[0]["answer"]) == {"response": 0.25, "prompt_tokens": 3}
     assert json.loads(found[1]["answer"]) == {}
     assert "2 numbers and no score" in found[1]["__inference_error__"]
     assert found[2]["__inference_error__"] == "too long"
-    classes = [each async for each in in_json(said(), "i", {}, "classify")]
+    classes = [each async for each in in_json(message(), "i", {}, "classify")]
     assert json.loads(classes[1]["answer"])["response"] == [0.25, 0.75]
 
 
 def test_the_template_kwargs_of_a_body_reach_the_chat_template() -> None:
-    seen: list[dict[str, Any]] = []
+    observed: list[dict[str, Any]] = []
 
     class Noting(FakeTokenizer):
         def apply_chat_template(self, conversation: Any, **kwargs: Any) -> str:
-            seen.append(kwargs)
+            observed.append(kwargs)
             return super().apply_chat_template(conversation, **kwargs)
 
     request = Request(chat_template_kwargs={"enable_thinking": True, "style": "short"})
     body = {**ASKED[CHAT], "chat_template_kwargs": {"enable_thinking": 0}}
     row: dict[str, Any] = {"custom_id": "c", "url": CHAT, "body": body}
     prepared(request, Noting(), row)
-    assert (seen[0]["enable_thinking"], seen[0]["style"]) == (0, "short")
+    assert (observed[0]["enable_thinking"], observed[0]["style"]) == (0, "short")
     for wrong in ({"tokenize": True}, {"chat_template": "x"}, [1]):
         row["body"] = {**ASKED[CHAT], "chat_template_kwargs": wrong}
         with pytest.raises(RowError):

@@ -25,7 +25,7 @@ class Played:
     """Fake service: asleep for the first requests, and without an answer for some."""
 
     def __init__(self) -> None:
-        self.asked: Counter[str] = Counter()
+        self.requested: Counter[str] = Counter()
         self.at_once = self.most = 0
         self.refuse_all = 0
         self.retry_after = "0"
@@ -36,7 +36,7 @@ class Played:
 
     def reply(self, prompt: str) -> tuple[int, dict[str, Any], dict[str, str]]:
         """Return status, body and headers for a prompt."""
-        self.asked[prompt] += 1
+        self.requested[prompt] += 1
         if self.refuse_all:
             return self.refuse_all, {"error": {"message": "no key"}}, {}
         if self.unknown_for:
@@ -44,7 +44,7 @@ class Played:
             return 404, {"error": {"message": "The model tiny does not exist."}}, {}
         if prompt.startswith("bad"):
             return 400, {"error": {"message": "too long"}}, {}
-        if prompt.startswith("asleep") and self.asked[prompt] < 3:
+        if prompt.startswith("asleep") and self.requested[prompt] < 3:
             return 503, {"error": {"message": "waking"}}, {"Retry-After": self.retry_after}
         usage = {"prompt_tokens": 1, "completion_tokens": 2}
         return 200, {"choices": [{"text": f"re {prompt}", "finish_reason": "stop"}], "usage": usage}, {}
@@ -60,8 +60,8 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Played, Service]]:
             with play.lock:
                 play.at_once += 1
                 play.most = max(play.most, play.at_once)
-            status, said, headers = play.reply(body["prompt"])
-            content = json.dumps(said).encode()
+            status, message, headers = play.reply(body["prompt"])
+            content = json.dumps(message).encode()
             with play.lock:
                 play.at_once -= 1
             self.send_response(status)
@@ -83,7 +83,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Played, Service]]:
     server.server_close()
 
 
-def asked(service: Service, prompts: list[str], folder: Path) -> dict[int, Answer]:
+def send_request(service: Service, prompts: list[str], folder: Path) -> dict[int, Answer]:
     staged = stage([Row(n, {"q": prompt}) for n, prompt in enumerate(prompts)], (), folder, 4)
     request = Request(prompt="{{ q }}", use_chat_template=False)
     found = [each for batch in answers(service, request, staged.blocks) for each in batch]
@@ -93,26 +93,30 @@ def asked(service: Service, prompts: list[str], folder: Path) -> dict[int, Answe
 
 def test_every_row_is_answered_once(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
-    found = asked(service, [f"p{n}" for n in range(50)], tmp_path)
+    found = send_request(service, [f"p{n}" for n in range(50)], tmp_path)
     assert all(found[n].answer["response"] == f"re p{n}" for n in range(50))
-    assert set(play.asked.values()) == {1}
+    assert set(play.requested.values()) == {1}
     assert play.most <= 8
 
 
 def test_what_is_refused_for_now_is_asked_again(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
-    found = asked(service, ["asleep 1", "fine"], tmp_path)
+    found = send_request(service, ["asleep 1", "fine"], tmp_path)
     assert [found[n].error for n in range(2)] == ["", ""]
-    assert play.asked == {"asleep 1": 3, "fine": 1}
+    assert play.requested == {"asleep 1": 3, "fine": 1}
 
 
-@pytest.mark.parametrize(("said", "least"), [("7", 7.0), ("120", 120.0), ("0", 0.01), ("soon", 0.01)])
+@pytest.mark.parametrize(("message", "least"), [("7", 7.0), ("120", 120.0), ("0", 0.01), ("soon", 0.01)])
 def test_it_comes_again_when_it_is_told_to(
-    played: tuple[Played, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, least: float
+    played: tuple[Played, Service],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    message: str,
+    least: float,
 ) -> None:
     """No second of it goes by: what would be slept is noted. Without a time it is the client's own pause."""
     play, service = played
-    play.retry_after = said
+    play.retry_after = message
     slept: list[float] = []
     asleep = asyncio.sleep
 
@@ -121,24 +125,24 @@ def test_it_comes_again_when_it_is_told_to(
         await asleep(0)
 
     monkeypatch.setattr(asyncio, "sleep", sleep)
-    assert asked(service, ["asleep 1"], tmp_path)[0].error == ""
-    assert len(slept) == play.asked["asleep 1"] - 1 == 2
+    assert send_request(service, ["asleep 1"], tmp_path)[0].error == ""
+    assert len(slept) == play.requested["asleep 1"] - 1 == 2
     # Spread by up to 30 %; the client's own pause is doubled once.
     assert all(least <= each <= 2 * 1.3 * least for each in slept)
 
 
 def test_what_is_refused_for_good_is_the_rows_error(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
-    found = asked(service, ["bad", "fine"], tmp_path)
+    found = send_request(service, ["bad", "fine"], tmp_path)
     assert found[0].error == "HTTP 400: too long"
-    assert (found[1].error, play.asked["bad"]) == ("", 1)
+    assert (found[1].error, play.requested["bad"]) == ("", 1)
 
 
 def test_a_missing_key_ends_the_batch(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
     play.refuse_all = 401
     with pytest.raises(JobProblem, match="no key") as found:
-        asked(service, ["a", "b"], tmp_path)
+        send_request(service, ["a", "b"], tmp_path)
     assert found.value.reason == "ServiceRejected"
 
 
@@ -147,7 +151,7 @@ def test_a_model_that_comes_a_little_later_costs_no_row(
 ) -> None:
     play, service = played
     play.unknown_for = 5
-    found = asked(service, ["a", "b"], tmp_path)
+    found = send_request(service, ["a", "b"], tmp_path)
     assert [found[n].error for n in range(2)] == ["", ""]
 
 
@@ -157,5 +161,5 @@ def test_a_model_that_is_not_there_ends_the_batch_and_fails_no_row(
     play, service = played
     play.unknown_for = 1_000_000
     with pytest.raises(JobProblem, match="The model tiny does not exist") as found:
-        asked(service, ["a", "b"], tmp_path)
+        send_request(service, ["a", "b"], tmp_path)
     assert found.value.reason == "ServiceRejected"

@@ -43,14 +43,14 @@ class FakeEngines:
 
     def __init__(self, dies_after: int = 99, bad: int = 0) -> None:
         self.dies_after, self.bad = dies_after, bad
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     def __call__(self, order: Order, staged: Any) -> Iterator[list[Answer]]:
         for number, block in enumerate(staged.blocks):
             if number >= self.dies_after:
                 raise ConnectionError("the cluster is gone")
             read = [json.loads(line) for line in block.lines()]
-            self.asked += [row["id"] for row in read]
+            self.requested += [row["id"] for row in read]
             yield [
                 Answer(row["id"], row["columns"], error="no")
                 if row["id"] < self.bad
@@ -59,10 +59,10 @@ class FakeEngines:
             ]
 
 
-def run(monkeypatch: pytest.MonkeyPatch, wanted: Order, engines: FakeEngines, folder: Path) -> Progress:
+def run(monkeypatch: pytest.MonkeyPatch, desired: Order, engines: FakeEngines, folder: Path) -> Progress:
     monkeypatch.setattr(program, "_answers", engines)
-    progress = Progress(wanted.uid)
-    program.run(wanted, progress, folder)
+    progress = Progress(desired.uid)
+    program.run(desired, progress, folder)
     return progress
 
 
@@ -94,7 +94,7 @@ def test_one_that_dies_goes_on_where_it_stopped(
     done = {row["row_id"] for row in written(rows)}
     again = FakeEngines()
     run(monkeypatch, order(rows), again, rows / "tmp2")
-    assert not done & set(again.asked)
+    assert not done & set(again.requested)
     assert sorted(row["row_id"] for row in written(rows)) == list(range(21))
 
 
@@ -118,7 +118,7 @@ def test_a_column_that_no_row_has_ends_it_before_an_engine_starts_and_the_output
     engines = FakeEngines()
     with pytest.raises(JobProblem, match=r"spec\.prompt: no row has a column question; there are q") as found:
         run(monkeypatch, order(rows, request={"prompt": "{{ question }}"}), engines, rows / "tmp")
-    assert (found.value.reason, engines.asked) == ("ColumnNotFound", [])
+    assert (found.value.reason, engines.requested) == ("ColumnNotFound", [])
     assert not list((rows / "out").rglob("*"))
     run(monkeypatch, order(rows, uid="mended"), engines, rows / "tmp")
     assert len(written(rows)) == 21
@@ -129,7 +129,7 @@ def test_a_column_that_some_rows_have_ends_nothing(rows: Path, monkeypatch: pyte
         file.write(json.dumps({"question": "late"}))
     engines = FakeEngines()
     run(monkeypatch, order(rows, request={"prompt": "{{ question }}"}), engines, rows / "tmp")
-    assert sorted(engines.asked) == [*range(20), 21]
+    assert sorted(engines.requested) == [*range(20), 21]
 
 
 def test_the_last_word_waits_until_it_is_kept() -> None:
@@ -144,9 +144,9 @@ def test_the_last_word_waits_until_it_is_kept() -> None:
             found: dict[str, Any] = json.loads(answer.read())
             return found
 
-    while not (said := ask(""))["final"]:
+    while not (message := ask(""))["final"]:
         pass
-    assert (said["state"], said["reason"], said["message"]) == ("Failed", "InputNotFound", "gone")
+    assert (message["state"], message["reason"], message["message"]) == ("Failed", "InputNotFound", "gone")
     assert ending.is_alive()
     ask(f"?{HEARD}")
     ending.join(10)
@@ -170,12 +170,12 @@ def test_a_row_that_no_output_can_hold_costs_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     def line(text: str, number: int) -> str:
-        asked = {"custom_id": f"c{number}", "method": "POST", "url": "/v1/completions", "body": {}}
-        return json.dumps({**asked, "q": text, "id": 2**63 + number, "metadata": {}})
+        requested = {"custom_id": f"c{number}", "method": "POST", "url": "/v1/completions", "body": {}}
+        return json.dumps({**requested, "q": text, "id": 2**63 + number, "metadata": {}})
 
     folder = folder_with(tmp_path, line("a", 0), line("cut \ud83d", 1), line("b", 2))
-    wanted = order(folder, output={"uri": f"file://{folder}/out", "format": kind})
-    progress = run(monkeypatch, wanted, FakeEngines(), folder / "tmp")
+    desired = order(folder, output={"uri": f"file://{folder}/out", "format": kind})
+    progress = run(monkeypatch, desired, FakeEngines(), folder / "tmp")
     assert progress.report()["rows"] == {"total": 3, "done": 3, "failed": 1}
     assert "surrogate" in progress.report()["errors"][0]
 
@@ -198,7 +198,10 @@ def test_an_empty_input_has_no_failed_row(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def ending(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], raised: Exception, heard: bool = True
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    raised: Exception,
+    received: bool = True,
 ) -> tuple[int, dict[str, Any], list[str]]:
     """Run the program with a batch that raises. Returns its status, its own error and the noise before it."""
 
@@ -212,7 +215,7 @@ def ending(
     monkeypatch.setattr(program, "run", noisy)
     monkeypatch.setattr(program, "_shut_down_ray", shut_down)
     monkeypatch.setattr(Progress, "listen", lambda *_: 0)
-    monkeypatch.setattr(Progress, "end", lambda *_: heard)
+    monkeypatch.setattr(Progress, "end", lambda *_: received)
     monkeypatch.setenv("DAYBREAK_BATCH", json.dumps(PLAIN))
     status = program.main()
     out, err = capfd.readouterr()
@@ -233,20 +236,23 @@ PLAIN = {
 def test_the_own_error_of_a_batch_is_the_last_line_of_its_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    status, said, noise = ending(monkeypatch, capfd, OSError("the claim is full\n\ud83d" + "x" * 9999))
+    status, message, noise = ending(monkeypatch, capfd, OSError("the claim is full\n\ud83d" + "x" * 9999))
     assert status == 1
-    assert said["reason"] == "JobFailed"
-    assert said["message"].startswith("OSError: the claim is full")
-    assert len(json.dumps(said)) < 2500
+    assert message["reason"] == "JobFailed"
+    assert message["message"].startswith("OSError: the claim is full")
+    assert len(json.dumps(message)) < 2500
     assert any("a very long story" in line for line in noise)
 
 
-@pytest.mark.parametrize("heard", [True, False])
+@pytest.mark.parametrize("received", [True, False])
 def test_a_problem_that_nobody_receives_is_the_last_line_of_the_log(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], heard: bool
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], received: bool
 ) -> None:
-    status, said, _ = ending(monkeypatch, capfd, JobProblem("AccessDenied", "no right to it"), heard)
-    assert (status, said) == (0 if heard else 1, {"reason": "AccessDenied", "message": "no right to it"})
+    status, message, _ = ending(monkeypatch, capfd, JobProblem("AccessDenied", "no right to it"), received)
+    assert (status, message) == (
+        0 if received else 1,
+        {"reason": "AccessDenied", "message": "no right to it"},
+    )
 
 
 def test_the_own_error_of_a_task_in_ray_is_its_cause(
@@ -257,5 +263,5 @@ def test_the_own_error_of_a_task_in_ray_is_its_cause(
 
         cause = ValueError("the chat template is gone")
 
-    _, said, _ = ending(monkeypatch, capfd, RayTaskError("ray::map()\n  File x\n" * 50))
-    assert said["message"] == "ValueError: the chat template is gone"
+    _, message, _ = ending(monkeypatch, capfd, RayTaskError("ray::map()\n  File x\n" * 50))
+    assert message["message"] == "ValueError: the chat template is gone"

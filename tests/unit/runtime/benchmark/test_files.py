@@ -10,8 +10,8 @@ from tests.unit.runtime.benchmark.test_run import SWEEP, Machine, order, run
 
 
 def test_a_whole_report_is_handed_over() -> None:
-    wanted = order(sweep=SWEEP)
-    written = files(wanted, run(wanted, Machine()))
+    desired = order(sweep=SWEEP)
+    written = files(desired, run(desired, Machine()))
     found = kept(written)
     assert [*found] == [*KEPT]
     assert found["report.html"] == written["report.html"].decode()

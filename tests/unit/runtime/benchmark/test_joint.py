@@ -19,7 +19,7 @@ NOISE = Noise(relative=0.01, factor=2, least=0.02)
 Measure = Callable[[Settings], float | None]
 
 
-def asked(
+def send_request(
     sweep: Sequence[Dimension], measure: Measure, seed: int = 0, given: dict[str, Any] | None = None
 ) -> tuple[list[Trial], str]:
     """Return the tried settings, and the reason for the end."""
@@ -50,7 +50,7 @@ def test_it_is_near_the_best_where_as_many_random_starts_are_not(arguments: int)
     for number in range(6):
         measure, grid = surface(number), every(sweep)
         top = best([measure(each) for each in grid])
-        found, _ = asked(sweep, measure)
+        found, _ = send_request(sweep, measure)
         ours.append(best([value(each) for each in found]) / top)
         starts.append(len(found))
         for seed in range(5):
@@ -63,14 +63,14 @@ def test_it_is_near_the_best_where_as_many_random_starts_are_not(arguments: int)
 
 def test_the_same_seed_and_measurements_ask_the_same_and_another_seed_does_not() -> None:
     measure = surface(3)
-    first, _ = asked(SWEEP, measure, seed=5)
-    assert asked(SWEEP, measure, seed=5)[0] == first
-    assert asked(SWEEP, measure, seed=6)[0] != first
+    first, _ = send_request(SWEEP, measure, seed=5)
+    assert send_request(SWEEP, measure, seed=5)[0] == first
+    assert send_request(SWEEP, measure, seed=6)[0] != first
 
 
 def test_who_is_told_what_was_measured_before_goes_on_from_there() -> None:
     measure = surface(3)
-    whole, _ = asked(SWEEP, measure)
+    whole, _ = send_request(SWEEP, measure)
     plan = search(SWEEP, 1, NOISE.better, {}, 0)
     settings = next(plan)
     for known in whole[:-1]:
@@ -80,19 +80,19 @@ def test_who_is_told_what_was_measured_before_goes_on_from_there() -> None:
 
 
 def test_a_plateau_is_left_with_few_starts() -> None:
-    found, words = asked(SWEEP, lambda _: 1.0)
+    found, words = send_request(SWEEP, lambda _: 1.0)
     assert len(found) <= 1 + STARTUP + WAITS + 2 * len(SWEEP)
     assert words == "nothing beside the best is better"
 
 
 def test_engines_that_do_not_start_do_not_end_it() -> None:
-    found, _ = asked(SWEEP, lambda each: 5.0 if each.get("max_num_seqs", 0) >= 256 else None)
+    found, _ = send_request(SWEEP, lambda each: 5.0 if each.get("max_num_seqs", 0) >= 256 else None)
     assert any(each.best is not None for each in found)
     assert len({key(each.settings) for each in found}) == len(found)
 
 
 def test_it_ends_when_no_engine_starts() -> None:
-    found, words = asked(SWEEP, lambda _: None)
+    found, words = send_request(SWEEP, lambda _: None)
     assert len(found) <= 1 + STARTUP + WAITS
     assert words == "no setting that was tried starts and keeps the limits"
 
@@ -100,7 +100,7 @@ def test_it_ends_when_no_engine_starts() -> None:
 def test_it_ends_when_each_setting_was_tried_and_the_baseline_is_one_of_them() -> None:
     sweep = [Dimension(name, (False, True)) for name in ("a", "b", "c")]
     given = {"a": False, "b": False, "c": False}
-    found, _ = asked(sweep, lambda each: 1.0 + len(each), given=given)
+    found, _ = send_request(sweep, lambda each: 1.0 + len(each), given=given)
     texts = [key(each.settings) for each in found]
     assert len(set(texts)) == len(texts) <= 8
     assert max(found, key=lambda each: value(each) or 0).settings == {"a": True, "b": True, "c": True}
@@ -117,5 +117,5 @@ def test_values_of_any_kind() -> None:
     def measure(settings: Settings) -> float:
         return float(1 + sum(settings.get(name) == value for name, value in good.items()))
 
-    found, _ = asked(sweep, measure)
+    found, _ = send_request(sweep, measure)
     assert max(found, key=lambda each: value(each) or 0).settings == good

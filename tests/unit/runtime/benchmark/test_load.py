@@ -87,7 +87,7 @@ class Played:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.asked: list[dict[str, Any]] = []
+        self.requested: list[dict[str, Any]] = []
         self.keys: set[str | None] = set()
         self.at_once = self.most = 0
         self.refuse_every = 0
@@ -105,12 +105,12 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Pl
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with play.lock:
-                play.asked.append(body)
+                play.requested.append(body)
                 play.keys.add(self.headers.get("Authorization"))
                 play.at_once += 1
                 play.most = max(play.most, play.at_once)
-                refused = play.refuse_every and len(play.asked) % play.refuse_every == 0
-                refused = refused or len(play.asked) <= play.refuse_first
+                refused = play.refuse_every and len(play.requested) % play.refuse_every == 0
+                refused = refused or len(play.requested) <= play.refuse_first
             time.sleep(play.seconds)
             with play.lock:
                 play.at_once -= 1
@@ -118,15 +118,15 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Pl
 
         def do_GET(self) -> None:
             content = METRICS.format(
-                running=play.at_once, preempted=0, count=len(play.asked), sum=1.0
+                running=play.at_once, preempted=0, count=len(play.requested), sum=1.0
             ).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
-        def _say(self, status: int, said: dict[str, Any]) -> None:
-            content = json.dumps(said).encode()
+        def _say(self, status: int, report: dict[str, Any]) -> None:
+            content = json.dumps(report).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
@@ -154,7 +154,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Pl
     server.server_close()
 
 
-def wanted(**more: Any) -> Load:
+def desired_state(**more: Any) -> Load:
     lengths = {"prompt_tokens": Lengths("Fixed", 7), "output_tokens": Lengths("Uniform", min=2, max=9)}
     return Load(**{"seconds": 0.5, "windows": 2, "ramp_seconds": 1.0, **lengths, **more})
 
@@ -165,12 +165,12 @@ def test_a_closed_loop_keeps_so_many_under_way(
     play, base = played
     monkeypatch.setenv("KEY", "sk-1")
     target = Target(f"{base}/v1", "m", key="KEY", metrics=f"{base}/metrics")
-    found = measure(target, wanted(clients=(4,)), Level(clients=4), Objective(), {"a": 1})
+    found = measure(target, desired_state(clients=(4,)), Level(clients=4), Objective(), {"a": 1})
     # On a busy machine not all of them are under way at once; more than that never are.
     assert 2 <= play.most <= 4
     assert play.keys == {"Bearer sk-1"}
-    assert all(len(body["prompt"]) == 7 and body["ignore_eos"] for body in play.asked)
-    assert {body["max_tokens"] for body in play.asked} <= set(range(2, 10))
+    assert all(len(body["prompt"]) == 7 and body["ignore_eos"] for body in play.requested)
+    assert {body["max_tokens"] for body in play.requested} <= set(range(2, 10))
     assert (found.clients, found.errors, found.settings) == (4, 0, {"a": 1})
     # Four clients whose requests take at least 50 ms.
     assert 0 < found.requests_per_second <= 80
@@ -201,9 +201,9 @@ def test_sample_of_a_load_test_runs_as_written(played: tuple[Played, str]) -> No
     assert all(step.requests > 0 and step.errors == 0 for step in course.steps), course.steps
     assert {len(step.windows) for step in course.steps} == {found.load.windows}
     assert play.most <= max(written["clients"])
-    assert {body["model"] for body in play.asked} == {"tiny"}
-    prompts = [len(body["prompt"]) for body in play.asked]
-    answers = [body["max_tokens"] for body in play.asked]
+    assert {body["model"] for body in play.requested} == {"tiny"}
+    prompts = [len(body["prompt"]) for body in play.requested]
+    answers = [body["max_tokens"] for body in play.requested]
     for lengths, drawn in (("promptTokens", prompts), ("outputTokens", answers)):
         assert max(drawn) <= written[lengths]["max"]
         assert 0.5 < fmean(drawn) / written[lengths]["mean"] < 1.5
@@ -215,9 +215,9 @@ def test_an_open_loop_asks_at_its_rate_whether_it_is_answered_or_not(played: tup
     play, base = played
     play.seconds = 0.4
     target = Target(f"{base}/v1", "m")
-    found = measure(target, wanted(rates=(30.0,), ramp_seconds=0.5), Level(rate=30.0), Objective(), {})
+    found = measure(target, desired_state(rates=(30.0,), ramp_seconds=0.5), Level(rate=30.0), Objective(), {})
     # 30 a second for a second and a half; on a busy machine fewer leave in that time, more never do.
-    assert 5 <= len(play.asked) <= 63
+    assert 5 <= len(play.requested) <= 63
     assert play.most > 3, "none waits for the answer to another"
     assert (found.rate, found.clients, found.engine) == (30.0, None, None)
 
@@ -227,15 +227,15 @@ def test_processes_that_start_slowly_bear_the_whole_load(played: tuple[Played, s
     play, base = played
     library = tmp_path / "vllm" / "benchmarks" / "lib" / "endpoint_request_func.py"
     library.write_text("import time\ntime.sleep(5)\n" + FUNCTIONS)
-    found = measure(Target(f"{base}/v1", "m"), wanted(clients=(2,)), Level(clients=2), Objective(), {})
-    assert play.asked
+    found = measure(Target(f"{base}/v1", "m"), desired_state(clients=(2,)), Level(clients=2), Objective(), {})
+    assert play.requested
     assert found.requests_per_second > 0
 
 
 def test_who_is_refused_is_counted_and_waits(played: tuple[Played, str]) -> None:
     play, base = played
     play.refuse_every = 2
-    found = measure(Target(f"{base}/v1", "m"), wanted(clients=(2,)), Level(clients=2), Objective(), {})
+    found = measure(Target(f"{base}/v1", "m"), desired_state(clients=(2,)), Level(clients=2), Objective(), {})
     assert found.errors > 0
     assert found.first_error == "HTTP 503"
     assert "of the requests failed" in found.exceeds
@@ -245,7 +245,11 @@ def test_a_process_that_fails_makes_no_figures(played: tuple[Played, str]) -> No
     _, base = played
     with pytest.raises(module.LoadFailed, match="KeyError"):
         measure(
-            Target(f"{base}/v1", "m", key="ABSENT"), wanted(clients=(1,)), Level(clients=1), Objective(), {}
+            Target(f"{base}/v1", "m", key="ABSENT"),
+            desired_state(clients=(1,)),
+            Level(clients=1),
+            Objective(),
+            {},
         )
 
 
@@ -257,7 +261,7 @@ def test_a_service_that_wakes_is_waited_for(
     monkeypatch.setenv("KEY", "sk-1")
     pauses: list[float] = []
     awake(Service(f"{base}/v1", "m", "KEY"), sleep=pauses.append)
-    assert (len(play.asked), len(pauses), play.keys) == (3, 2, {"Bearer sk-1"})
+    assert (len(play.requested), len(pauses), play.keys) == (3, 2, {"Bearer sk-1"})
     with pytest.raises(JobProblem, match="Connection refused") as found:
         awake(Service("http://127.0.0.1:9/v1", "m"), patience=0.5, sleep=lambda _: time.sleep(0.2))
     assert found.value.reason == "NoAnswer"
@@ -265,47 +269,50 @@ def test_a_service_that_wakes_is_waited_for(
 
 def test_the_clients_are_spread_over_processes_and_each_asks_once() -> None:
     target = Target("u", "m")
-    found = jobs(target, wanted(clients=(40,)), Level(clients=40), 8, 0, 1)
+    found = jobs(target, desired_state(clients=(40,)), Level(clients=40), 8, 0, 1)
     assert len(found) == 3
     assert sorted(number for job in found for number in job.clients) == list(range(40))
-    assert len(jobs(target, wanted(clients=(40,)), Level(clients=40), 2, 0, 1)) == 1
-    [one, other] = jobs(target, wanted(rates=(39.0,)), Level(rate=39.0), 16, 0, 1)
+    assert len(jobs(target, desired_state(clients=(40,)), Level(clients=40), 2, 0, 1)) == 1
+    [one, other] = jobs(target, desired_state(rates=(39.0,)), Level(rate=39.0), 16, 0, 1)
     assert (one.rate, other.rate) == (19.5, 19.5)
 
 
 def test_lengths_follow_their_distribution_and_the_seed() -> None:
     log_normal = Lengths("LogNormal", mean=200, sigma=0.7, min=1, max=100_000)
-    one = requests(wanted(prompt_tokens=log_normal), 0)
+    one = requests(desired_state(prompt_tokens=log_normal), 0)
     drawn = [len(next(one).prompt) for _ in range(4000)]
     assert 185 < fmean(drawn) < 215
-    again = requests(wanted(prompt_tokens=log_normal), 0)
+    again = requests(desired_state(prompt_tokens=log_normal), 0)
     assert [len(next(again).prompt) for _ in range(100)] == drawn[:100]
-    other = requests(wanted(prompt_tokens=log_normal), 1)
+    other = requests(desired_state(prompt_tokens=log_normal), 1)
     assert [len(next(other).prompt) for _ in range(100)] != drawn[:100]
-    short = requests(wanted(prompt_tokens=Lengths("LogNormal", mean=200, min=50, max=60)), 0)
+    short = requests(desired_state(prompt_tokens=Lengths("LogNormal", mean=200, min=50, max=60)), 0)
     assert {len(next(short).prompt) for _ in range(200)} <= set(range(50, 61))
     with pytest.raises(ValueError, match="no distribution Zipf"):
-        next(requests(wanted(prompt_tokens=Lengths("Zipf")), 0))
+        next(requests(desired_state(prompt_tokens=Lengths("Zipf")), 0))
 
 
 def test_recorded_lengths_go_together() -> None:
-    one = requests(wanted(recorded=((3, 30), (5, 50))), 0)
+    one = requests(desired_state(recorded=((3, 30), (5, 50))), 0)
     drawn = [next(one) for _ in range(50)]
     assert {(len(each.prompt), each.output) for each in drawn} == {(3, 30), (5, 50)}
 
 
 def test_prompts_share_a_prefix_where_that_is_wanted_and_only_there() -> None:
-    load = wanted(prompt_tokens=Lengths("Fixed", 40), prefix_tokens=30, prefixes=2)
+    load = desired_state(prompt_tokens=Lengths("Fixed", 40), prefix_tokens=30, prefixes=2)
     drawn = [next(requests(load, client)).prompt for client in range(40)]
     assert len({tuple(prompt[:30]) for prompt in drawn}) == 2
     assert len({tuple(prompt[30:]) for prompt in drawn}) == 40
     assert all(len(prompt) == 40 for prompt in drawn)
-    alone = [next(requests(wanted(prompt_tokens=Lengths("Fixed", 40)), client)).prompt for client in range(9)]
+    alone = [
+        next(requests(desired_state(prompt_tokens=Lengths("Fixed", 40)), client)).prompt
+        for client in range(9)
+    ]
     assert len({tuple(prompt[:8]) for prompt in alone}) == 9
 
 
 def test_arrivals_have_the_rate() -> None:
-    found = arrivals(50.0, wanted(), 0, begin=100.0)
+    found = arrivals(50.0, desired_state(), 0, begin=100.0)
     moments = [next(found) for _ in range(5000)]
     assert moments[0] == 100.0
     assert 46 < 4999 / (moments[-1] - moments[0]) < 54

@@ -11,26 +11,33 @@ from tests.unit.runtime.benchmark.steps import step as made
 WINDOWS = [(10.0, 20.0), (20.0, 30.0)]
 
 
-def seen(end: float, latency: float = 1.0, ttft: float = 0.2, tokens: int = 9, error: str = "") -> Seen:
+def observe(end: float, latency: float = 1.0, ttft: float = 0.2, tokens: int = 9, error: str = "") -> Seen:
     return Seen(end - latency, ttft, latency, tokens, error)
 
 
 def test_a_request_counts_in_the_window_in_which_it_ends() -> None:
-    asked = [seen(9.9), seen(10.0), seen(15.0, latency=14.0), seen(19.9), seen(20.0), seen(30.0)]
-    found = step({}, (1, None), asked, WINDOWS, Objective())
+    requested = [
+        observe(9.9),
+        observe(10.0),
+        observe(15.0, latency=14.0),
+        observe(19.9),
+        observe(20.0),
+        observe(30.0),
+    ]
+    found = step({}, (1, None), requested, WINDOWS, Objective())
     assert found.windows == (0.3, 0.1)
     assert (found.requests, found.requests_per_second, found.tokens_per_second) == (4, 0.2, 1.8)
 
 
 def test_tokens_are_counted_where_they_are_the_objective() -> None:
-    found = step({}, (1, None), [seen(11, tokens=30), seen(12, tokens=10)], WINDOWS, Objective(TOKENS))
+    found = step({}, (1, None), [observe(11, tokens=30), observe(12, tokens=10)], WINDOWS, Objective(TOKENS))
     assert found.windows == (4.0, 0.0)
     assert found.value == 2.0
 
 
 def test_times_are_those_of_vllms_own_benchmark() -> None:
-    asked = [seen(11, latency=1.0, ttft=0.2, tokens=9), seen(12, latency=0.5, ttft=0.5, tokens=1)]
-    found = step({}, (1, None), asked, WINDOWS, Objective())
+    requested = [observe(11, latency=1.0, ttft=0.2, tokens=9), observe(12, latency=0.5, ttft=0.5, tokens=1)]
+    found = step({}, (1, None), requested, WINDOWS, Objective())
     assert (found.ttft_ms.p50, found.ttft_ms.p99) == (200, 500)
     assert found.tpot_ms.p99 == 100  # (1.0 - 0.2) s for 8 further tokens; one token has none
     assert found.latency_ms.p95 == 1000
@@ -52,15 +59,15 @@ def test_percentiles_are_values_that_occurred() -> None:
     ],
 )
 def test_limits(objective: Objective, words: str) -> None:
-    assert step({}, (1, None), [seen(11)], WINDOWS, objective).exceeds == words
+    assert step({}, (1, None), [observe(11)], WINDOWS, objective).exceeds == words
 
 
 def test_errors_are_counted_told_and_limited() -> None:
-    asked = [seen(11), *(seen(12, error="HTTP 503") for _ in range(3)), seen(13, error="cut")]
-    found = step({}, (1, None), asked, WINDOWS, Objective())
+    requested = [observe(11), *(observe(12, error="HTTP 503") for _ in range(3)), observe(13, error="cut")]
+    found = step({}, (1, None), requested, WINDOWS, Objective())
     assert (found.requests, found.errors, found.first_error) == (1, 4, "HTTP 503")
     assert "80.0% of the requests failed, of which 1.0% may" in found.exceeds
-    assert step({}, (1, None), asked, WINDOWS, Objective(error_rate=0.8)).exceeds == ""
+    assert step({}, (1, None), requested, WINDOWS, Objective(error_rate=0.8)).exceeds == ""
 
 
 def test_nothing_answered_is_no_measurement() -> None:

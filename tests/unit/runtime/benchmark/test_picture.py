@@ -43,6 +43,6 @@ def test_of_next_to_nothing_there_is_a_picture_too(curves: Curves) -> None:
 
 
 def test_it_lies_beside_the_report(tmp_path: Path) -> None:
-    wanted = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
-    save(wanted, files(wanted, run(wanted, Machine())))
+    desired = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
+    save(desired, files(desired, run(desired, Machine())))
     assert image((tmp_path / "report" / "curve.png").read_bytes()).format == "PNG"

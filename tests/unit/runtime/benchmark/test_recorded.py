@@ -43,8 +43,8 @@ def write(folder: Path, kind: str) -> Path:
 def test_lengths_are_those_of_the_table(tmp_path: Path, kind: str) -> None:
     found = with_recorded(load(write(tmp_path, kind)))
     assert (found.recorded, found.recorded_from) == (PAIRS, None)
-    asked = requests(found, 0)
-    drawn = {(len(one.prompt), one.output) for one in (next(asked) for _ in range(50))}
+    requested = requests(found, 0)
+    drawn = {(len(one.prompt), one.output) for one in (next(requested) for _ in range(50))}
     assert drawn == set(PAIRS)
 
 

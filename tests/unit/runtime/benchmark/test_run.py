@@ -61,24 +61,24 @@ class Machine:
         return Step(**{**found.__dict__, "clients": level.clients})
 
 
-def run(wanted: Order, machine: Machine, told: list[str] | None = None) -> Run:
+def run(desired: Order, machine: Machine, reported: list[str] | None = None) -> Run:
     def tell(course: Course) -> None:
-        if told is not None:
-            told.append(course.now)
+        if reported is not None:
+            reported.append(course.now)
 
-    one = Run(wanted, machine.start, tell, machine.put, lambda: machine.now)
+    one = Run(desired, machine.start, tell, machine.put, lambda: machine.now)
     one.run()
     return one
 
 
 def test_every_load_is_put_on_one_start_of_the_engine() -> None:
     machine = Machine()
-    told: list[str] = []
-    found = run(order(), machine, told)
+    reported: list[str] = []
+    found = run(order(), machine, reported)
     assert machine.started == [{}]
     assert [each.clients for each in found.course.steps] == [2, 8]
-    assert told[0] == "the baseline: the engine starts"
-    assert "the baseline: 8 clients" in told
+    assert reported[0] == "the baseline: the engine starts"
+    assert "the baseline: 8 clients" in reported
 
 
 def test_a_sweep_ends_by_its_rule_with_the_best_measured_step_and_its_gain() -> None:
@@ -96,11 +96,11 @@ def test_a_sweep_ends_by_its_rule_with_the_best_measured_step_and_its_gain() -> 
 
 def test_higher_loads_are_left_out_once_they_are_worse() -> None:
     machine = Machine()
-    wanted = order(sweep=SWEEP, load={"clients": [1, 2, 4, 8]}, objective={"maximize": "RequestsPerSecond"})
+    desired = order(sweep=SWEEP, load={"clients": [1, 2, 4, 8]}, objective={"maximize": "RequestsPerSecond"})
     machine.put = lambda target, level, settings: Step(  # type: ignore[method-assign]
         **{**step(settings, 10.0 / (level.clients or 1)).__dict__, "clients": level.clients}
     )
-    found = run(wanted, machine)
+    found = run(desired, machine)
     assert [each.clients for each in found.course.trials[0].steps] == [1, 2]
 
 
@@ -108,8 +108,8 @@ def test_an_engine_that_does_not_start_is_a_step_without_a_figure() -> None:
     found = run(order(sweep=SWEEP), Machine(fails=(16,)))
     failed = [each for each in found.course.trials if each.failure]
     assert [each.settings for each in failed] == [{"max_num_seqs": 16}]
-    said = plain(found.course, found.gain, 0.0)
-    assert {"settings": {"max_num_seqs": 16}, "failure": "CUDA out of memory"} in said["steps"]
+    message = plain(found.course, found.gain, 0.0)
+    assert {"settings": {"max_num_seqs": 16}, "failure": "CUDA out of memory"} in message["steps"]
 
 
 def test_nothing_that_could_be_measured_is_a_problem() -> None:
@@ -149,9 +149,9 @@ def test_a_budget_ends_it_before_the_step_that_would_exceed_it(
 
 
 def test_the_report_needs_nothing_but_itself(tmp_path: Path) -> None:
-    wanted = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
-    found = run(wanted, Machine(fails=(16,)))
-    save(wanted, files(wanted, found))
+    desired = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
+    found = run(desired, Machine(fails=(16,)))
+    save(desired, files(desired, found))
     page = (tmp_path / "report" / "report.html").read_text()
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
     assert "max_num_seqs=8" in page

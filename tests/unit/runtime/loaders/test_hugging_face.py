@@ -67,5 +67,5 @@ def test_a_classifier_gives_label_and_score(task: str) -> None:
 
 def test_text_is_text_and_anything_else_json() -> None:
     assert loaded(task="text-generation").predict(["a"]) == ["a b c"]
-    [said] = loaded(task="token-classification").predict(["a"])
-    assert said == '[{"entity": "PER", "start": 0}, {"entity": "LOC", "start": 5}]'
+    [message] = loaded(task="token-classification").predict(["a"])
+    assert message == '[{"entity": "PER", "start": 0}, {"entity": "LOC", "start": 5}]'

@@ -24,12 +24,12 @@ class Played:
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)
-    asked: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
+    requested: list[tuple[str, dict[str, str], Any]] = field(default_factory=list)
 
     async def answer(self, request: web.Request) -> web.Response:
-        self.asked.append((request.path, dict(request.headers), await request.json()))
-        status, said, headers = self.answers.pop(0)
-        body = said if isinstance(said, str) else json.dumps(said)
+        self.requested.append((request.path, dict(request.headers), await request.json()))
+        status, message, headers = self.answers.pop(0)
+        body = message if isinstance(message, str) else json.dumps(message)
         return web.Response(status=status, text=body, headers=headers)
 
 
@@ -92,7 +92,7 @@ async def test_a_chat_is_asked_as_openai_has_it(played: Played, ask: Callable[..
     one = ask()
     assert await one.chat("m", MESSAGES, temperature=0.5) == "Hi"
     assert await one.chat("m", MESSAGES) == ""
-    path, headers, body = played.asked[0]
+    path, headers, body = played.requested[0]
     assert (path, body) == ("/v1/chat/completions", {"model": "m", "messages": MESSAGES, "temperature": 0.5})
     assert "Authorization" not in headers
 
@@ -106,8 +106,8 @@ async def test_the_key_goes_with_each_request(
     one = ask(key="own") if where == "argument" else ask()
     for _ in range(2):
         await one.chat("m", MESSAGES)
-    wanted = "Bearer own" if where == "argument" else "Bearer of-the-pod"
-    assert [headers["Authorization"] for _, headers, _ in played.asked] == [wanted] * 2
+    desired = "Bearer own" if where == "argument" else "Bearer of-the-pod"
+    assert [headers["Authorization"] for _, headers, _ in played.requested] == [desired] * 2
 
 
 async def test_the_address_is_that_of_the_pod(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +116,7 @@ async def test_the_address_is_that_of_the_pod(played: Played, monkeypatch: pytes
     played.answers = [(200, {"a": 1}, {})]
     one = Gateway()
     assert await one.post("/anything", {"b": 2}) == {"a": 1}
-    assert [(path, body) for path, _, body in played.asked] == [("/anything", {"b": 2})]
+    assert [(path, body) for path, _, body in played.requested] == [("/anything", {"b": 2})]
     await one.close()
 
 
@@ -126,7 +126,7 @@ async def test_what_nobody_has_begun_is_sent_again(
 ) -> None:
     played.answers = [refused(status), refused(status, Retry_After="7"), chat("Hi")]
     assert await ask().chat("m", MESSAGES) == "Hi"
-    assert len(played.asked) == 3
+    assert len(played.requested) == 3
     first, second = pauses
     assert 1.0 <= first <= 1.3
     assert 7.0 <= second <= 9.1, "as long as it is told, and spread"
@@ -140,7 +140,7 @@ async def test_any_other_answer_is_told_and_not_sent_again(
     with pytest.raises(Problem) as caught:
         await ask().chat("m", MESSAGES)
     assert (caught.value.status, caught.value.message) == (status, "the reason")
-    assert len(played.asked) == 1
+    assert len(played.requested) == 1
     assert not pauses
 
 
@@ -192,7 +192,7 @@ async def test_a_v2_model_takes_arrays_and_lists_and_gives_arrays(
     found = await ask().infer("iris", version="2", path="/below", x=rows, text=["a"], n=3)
     assert found["label"].tolist() == [b"good"]
     assert found["score"].tolist() == [[0.25, 0.75]]
-    [(path, _, body)] = played.asked
+    [(path, _, body)] = played.requested
     assert path == "/below/v2/models/iris/versions/2/infer"
     assert body["inputs"] == [
         {"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1.0, 2.0]},
@@ -201,8 +201,8 @@ async def test_a_v2_model_takes_arrays_and_lists_and_gives_arrays(
     ]
 
 
-def events(*said: str) -> Answer:
-    return 200, "".join(f"data: {each}\n\n" for each in said), {"Content-Type": "text/event-stream"}
+def events(*message: str) -> Answer:
+    return 200, "".join(f"data: {each}\n\n" for each in message), {"Content-Type": "text/event-stream"}
 
 
 def piece(text: str) -> str:
@@ -214,27 +214,27 @@ async def test_a_stream_comes_piece_by_piece(played: Played, ask: Callable[..., 
         events(piece("Good "), json.dumps({"choices": []}), piece("day"), "[DONE]", piece("no"))
     ]
     assert [each async for each in ask().chat_stream("m", MESSAGES)] == ["Good ", "day"]
-    assert played.asked[0][2]["stream"] is True
+    assert played.requested[0][2]["stream"] is True
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("report", "words"),
     [
         ([piece("Good "), json.dumps({"error": {"message": "out of memory"}})], "m: out of memory"),
         ([piece("Good ")], "m: the stream ended in the middle"),
     ],
 )
 async def test_a_stream_that_ends_in_the_middle_is_told(
-    played: Played, ask: Callable[..., Gateway], said: list[str], words: str
+    played: Played, ask: Callable[..., Gateway], report: list[str], words: str
 ) -> None:
-    played.answers = [events(*said)]
-    heard = []
+    played.answers = [events(*report)]
+    received = []
 
     async def listen() -> None:
         async for each in ask().chat_stream("m", MESSAGES):
-            heard.append(each)
+            received.append(each)
 
     with pytest.raises(Problem) as caught:
         await listen()
-    assert heard == ["Good "]
+    assert received == ["Good "]
     assert (caught.value.status, caught.value.message) == (502, words)

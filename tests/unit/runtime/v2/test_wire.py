@@ -48,7 +48,7 @@ def body(tensor: dict[str, Any], rest: bytes = b"") -> tuple[bytes, str]:
 
 
 @pytest.mark.parametrize(
-    ("tensor", "rest", "said"),
+    ("tensor", "rest", "message"),
     [
         ({"data": [1, 1.5]}, b"", "not INT8"),
         ({"data": [1, 300]}, b"", "more than INT8 holds"),
@@ -69,11 +69,11 @@ def body(tensor: dict[str, Any], rest: bytes = b"") -> tuple[bytes, str]:
         ({"name": ""}, b"", "no name"),
     ],
 )
-def test_what_is_no_tensor_is_refused(tensor: dict[str, Any], rest: bytes, said: str) -> None:
+def test_what_is_no_tensor_is_refused(tensor: dict[str, Any], rest: bytes, message: str) -> None:
     written, length = body(tensor, rest)
     with pytest.raises(BadInput) as caught:
         wire.read(written, length)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "99999"])
@@ -83,7 +83,7 @@ def test_the_length_of_the_header_is_checked(length: str) -> None:
 
 
 def test_an_answer_has_what_was_asked_for_as_it_was_asked_for() -> None:
-    asked = wire.read(
+    requested = wire.read(
         json.dumps(
             {
                 "inputs": [{"name": "x", "datatype": "INT8", "shape": [1], "data": [1]}],
@@ -94,12 +94,12 @@ def test_an_answer_has_what_was_asked_for_as_it_was_asked_for() -> None:
         None,
     )
     outputs = {"a": np.array([1, 2], np.int16), "b": texts(["z"]), "c": np.zeros(1)}
-    said, headers = wire.answer({"model_name": "m"}, outputs, asked)
+    message, headers = wire.answer({"model_name": "m"}, outputs, requested)
     length = int(headers[wire.HEADER_LENGTH])
-    head = json.loads(said[:length])
+    head = json.loads(message[:length])
     assert [each["name"] for each in head["outputs"]] == ["b", "a"]
     assert head["outputs"][1]["data"] == [1, 2]
-    assert said[length:] == b"\x01\0\0\0z"
+    assert message[length:] == b"\x01\0\0\0z"
 
 
 class Two(TypedDict):

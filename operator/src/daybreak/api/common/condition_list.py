@@ -23,9 +23,9 @@ class Made:
     message: str
 
 
-def made_of(kind: str, said: Said) -> Made:
+def made_of(kind: str, report: Said) -> Made:
     """Return a condition of a kind from its short form."""
-    status, reason, message = said
+    status, reason, message = report
     return Made(kind, None if status == "Unknown" else status == "True", reason, message)
 
 

@@ -145,8 +145,8 @@ def _wrong_value(value: Any, argument: Argument) -> str | None:
     if value is None or not argument.json:
         return None
     if not _fits(value, argument.json):
-        wanted = " or ".join(_WORDS[kind] for kind in sorted(argument.json - {"null"}))
-        return f"{_written(value)} is not what vLLM {versions.VLLM} takes: write {wanted}"
+        desired = " or ".join(_WORDS[kind] for kind in sorted(argument.json - {"null"}))
+        return f"{_written(value)} is not what vLLM {versions.VLLM} takes: write {desired}"
     choices = tuple(str(choice) for choice in argument.choices)
     # For some arguments, vLLM ignores case and accepts '-' for '_'.
     if choices and _plain(str(value)) not in map(_plain, choices):

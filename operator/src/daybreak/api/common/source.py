@@ -35,7 +35,7 @@ class Form:
 
     pattern: str
     """Pattern of the part after `scheme://`, for the regular expressions of Python and Go."""
-    wanted: str
+    desired: str
     """Description of the form, which ends a message."""
 
 
@@ -89,7 +89,7 @@ class ModelSource:
             raise ValueError(f"{text!r} has no known scheme: {USE_ONE_OF}")
         scheme = Scheme(scheme_text)
         if not re.fullmatch(FORMS[scheme].pattern, rest):
-            raise ValueError(f"{text!r} does not fit: {FORMS[scheme].wanted}")
+            raise ValueError(f"{text!r} does not fit: {FORMS[scheme].desired}")
         if scheme in _WITH_PATH and re.search(_PARENT, rest):
             raise ValueError(f"{text!r} does not fit: {_NO_PARENT}")
         match scheme:
@@ -121,7 +121,7 @@ def _cel_rules() -> list[JsonValue]:
     for scheme, form in FORMS.items():
         start = f"{scheme}://"
         rule = f"!self.startsWith('{start}') || self.matches(r'^{start}{form.pattern}$')"
-        rules.append({"rule": rule, "message": form.wanted})
+        rules.append({"rule": rule, "message": form.desired})
     with_path = " || ".join(f"self.startsWith('{scheme}://')" for scheme in _WITH_PATH)
     rules.append({"rule": f"!({with_path}) || !self.matches(r'{_PARENT}')", "message": _NO_PARENT})
     return rules

@@ -8,8 +8,10 @@ from daybreak.api.gates.protocol import Protocol
 
 def protocol(workload: Manifest) -> str:
     """Return a workload's protocol, or an empty text if it is the OpenAI API or unknown."""
-    said = text(at(workload, "status", "gate").get("protocol")) or text(at(workload, "spec").get("protocol"))
-    return "" if said == Protocol.OPENAI else said
+    message = text(at(workload, "status", "gate").get("protocol")) or text(
+        at(workload, "spec").get("protocol")
+    )
+    return "" if message == Protocol.OPENAI else message
 
 
 def of_spec(spec: Manifest) -> list[str]:

@@ -25,13 +25,13 @@ class _Form:
     holds: str
     """Content of the location, as named in messages."""
     pattern: str
-    wanted: str
+    desired: str
     """Accepted forms, for messages."""
 
     def check(self, text: str) -> str:
         """Return the location if it is valid. Raises ValueError otherwise."""
         if not re.match(self.pattern, text):
-            raise ValueError(f"{text!r} is no place for {self.holds}: {self.wanted}")
+            raise ValueError(f"{text!r} is no place for {self.holds}: {self.desired}")
         if re.search(_PARENT, text):
             raise ValueError(_NO_PARENT)
         return text
@@ -41,7 +41,7 @@ class _Form:
         return {
             "pattern": self.pattern,
             VALIDATIONS: [
-                {"rule": f"self.matches(r'{self.pattern}')", "message": self.wanted},
+                {"rule": f"self.matches(r'{self.pattern}')", "message": self.desired},
                 {"rule": f"!self.matches(r'{_PARENT}')", "message": _NO_PARENT},
             ],
         }

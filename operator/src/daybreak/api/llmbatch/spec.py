@@ -143,7 +143,7 @@ class ServiceRef(ApiModel):
     leads to."""
 
     @property
-    def asked(self) -> str:
+    def requested(self) -> str:
         """Return the model name that requests contain."""
         return self.model or self.name
 

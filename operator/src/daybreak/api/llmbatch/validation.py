@@ -29,16 +29,16 @@ def _engine(batch: LLMBatch) -> Iterator[str]:
 
 
 def _adapter(batch: LLMBatch) -> Iterator[str]:
-    wanted, model = batch.spec.adapter, batch.spec.model
-    if wanted is None:
+    desired, model = batch.spec.adapter, batch.spec.model
+    if desired is None:
         return
     if model is None:
         yield "spec.adapter belongs to spec.model; with serviceRef name it in spec.serviceRef.model"
         return
     adapters = {each.name: each for each in model.lora.adapters} if model.lora is not None else {}
-    if wanted not in adapters:
-        yield f"spec.adapter: spec.model.lora.adapters has no {wanted}"
-    elif ModelSource.parse(adapters[wanted].source).scheme not in _IN_PODS:
+    if desired not in adapters:
+        yield f"spec.adapter: spec.model.lora.adapters has no {desired}"
+    elif ModelSource.parse(adapters[desired].source).scheme not in _IN_PODS:
         yield "spec.adapter: a batch takes adapters from pvc://, image:// and file:// only"
 
 

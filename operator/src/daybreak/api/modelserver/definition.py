@@ -87,7 +87,7 @@ class ModelServer:
         spec = self.spec
         if spec.engine != CUSTOM:
             return self.engine
-        said = {
+        report = {
             "command": spec.command,
             "args": spec.args,
             "port": spec.port,
@@ -97,7 +97,7 @@ class ModelServer:
             "metrics_port": spec.metrics_port,
         }
         return self.engine.model_copy(
-            update={name: value for name, value in said.items() if value is not None}
+            update={name: value for name, value in report.items() if value is not None}
         )
 
     @property

@@ -190,9 +190,9 @@ def with_own(text: str) -> Engines:
     """
     own: dict[str, EngineProfile] = {}
     refused: dict[str, str] = {}
-    for name, said in _OWN.validate_json(text).items():
+    for name, message in _OWN.validate_json(text).items():
         try:
-            read = _PROFILES.validate_python({name: said})[name]
+            read = _PROFILES.validate_python({name: message})[name]
         except ValidationError as error:
             refused[name] = readable(error, "engines")
             continue

@@ -44,7 +44,7 @@ def problems(server: ModelServer) -> tuple[str, ...]:
     """Return every problem that blocks the server, each as one sentence; empty if the spec is valid."""
     return (
         *_engine(server),
-        *_told(server),
+        *_unsupported_settings(server),
         *_source(server),
         *_sizes(server),
         *_claim(server),
@@ -76,7 +76,7 @@ def _engine(server: ModelServer) -> Iterator[str]:
         yield f"spec.readinessPath: {wrong}"
 
 
-def _told(server: ModelServer) -> Iterator[str]:
+def _unsupported_settings(server: ModelServer) -> Iterator[str]:
     """Yield a problem for each setting that the engine does not support."""
     engine, profile, model = server.spec.engine, server.profile, server.spec.model
     if server.image is None and not profile.ray_image:

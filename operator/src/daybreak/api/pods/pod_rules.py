@@ -80,7 +80,7 @@ def _containers(
     spec: Mapping[str, Any], where: str, owner: Owner, volumes: Collection[str], claims: Collection[str]
 ) -> Iterator[str]:
     own = (owner.container, owner.alias)
-    seen: set[str] = set()
+    observed: set[str] = set()
     for kind in ("containers", "initContainers"):
         for number, container in enumerate(spec.get(kind, ())):
             path, name = f"{where}.{kind}[{number}]", container["name"]
@@ -88,9 +88,9 @@ def _containers(
             added = kind == "containers" and name in owner.added
             plain = owner.container if name in own else name
             taken = not (main or added) and (name in own or name in owner.containers)
-            if plain in seen or taken:
+            if plain in observed or taken:
                 yield f"{path}.name: the pod has a container {name} already; use another name"
-            seen.add(plain)
+            observed.add(plain)
             if main:
                 yield from _own_container(container, path, owner)
             elif added:
@@ -159,12 +159,12 @@ def _resources(container: Mapping[str, Any], path: str, owner: Owner, *, main: b
                 yield f"{at}: Daybreak owns this field: accelerators are counted by parallelism"
             elif main and name in _SIZES and (kind, name) != ("limits", "cpu"):
                 yield f"{at}: Daybreak owns this field: use {owner.sizes}.{name}"
-    for name, asked in requests.items():
+    for name, requested in requests.items():
         at = f"{path}.resources.requests.{name}"
-        if name not in _OVERCOMMITTED and str(limits.get(name)) != str(asked):
+        if name not in _OVERCOMMITTED and str(limits.get(name)) != str(requested):
             yield f"{at}: Kubernetes has only one number of this resource: write it in limits alone"
-        elif name in limits and parse_quantity(str(asked)) > parse_quantity(str(limits[name])):
-            yield f"{at}: {asked} is more than the limit of {limits[name]}"
+        elif name in limits and parse_quantity(str(requested)) > parse_quantity(str(limits[name])):
+            yield f"{at}: {requested} is more than the limit of {limits[name]}"
     if main and "cpu" in limits:
         at = f"{path}.resources.limits.cpu"
         if owner.cpu is None:

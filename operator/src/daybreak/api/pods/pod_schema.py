@@ -98,16 +98,16 @@ def _list(value: Any, path: str, inner: Type, kind: Mapping[str, Any]) -> Iterat
     if not isinstance(value, list):
         yield f"{path}: {_written(value)} is no list"
         return
-    seen: dict[tuple[Any, ...], int] = {}
+    observed: dict[tuple[Any, ...], int] = {}
     for number, entry in enumerate(value):
         yield from problems(entry, f"{path}[{number}]", inner)
         if not keys(kind):
             continue
         known = identity(entry, kind)
-        if known in seen and None not in known:
+        if known in observed and None not in known:
             shown = " ".join(map(str, known))
-            yield f"{path}[{number}]: {shown} exists already, at {path}[{seen[known]}]"
-        seen.setdefault(known, number)
+            yield f"{path}[{number}]: {shown} exists already, at {path}[{observed[known]}]"
+        observed.setdefault(known, number)
 
 
 def _scalar(value: Any, kind: str) -> str:

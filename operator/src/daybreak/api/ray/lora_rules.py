@@ -44,14 +44,14 @@ def problems(workload: RayWorkload) -> Iterator[str]:
 
 def _names(workload: RayWorkload) -> Iterator[str]:
     """Yield name problems: one request field selects models and adapters, so names must differ."""
-    seen = {model.name: f"spec.models[{number}]" for number, model in enumerate(workload.models)}
+    taken = {model.name: f"spec.models[{number}]" for number, model in enumerate(workload.models)}
     total = len(workload.models)
     for number, model in enumerate(workload.models):
         for index, adapter in enumerate(model.lora.adapters if model.lora is not None else ()):
             path = f"spec.models[{number}].lora.adapters[{index}]"
-            if adapter.name in seen:
-                yield f"{path}.name: {adapter.name} is the name of {seen[adapter.name]} already; rename one"
-            seen.setdefault(adapter.name, path)
+            if adapter.name in taken:
+                yield f"{path}.name: {adapter.name} is the name of {taken[adapter.name]} already; rename one"
+            taken.setdefault(adapter.name, path)
             total += 1
     if total > MAX_NAMES:
         yield f"spec.models: {total} models and adapters are more than {MAX_NAMES}; use two services"

@@ -56,15 +56,15 @@ def deployment_names(models: Iterable[Model], field: str = "models") -> Iterator
 
     Ray Serve LLM replaces characters, so two names may become one.
     """
-    seen: dict[str, str] = {}
+    taken: dict[str, str] = {}
     for number, model in enumerate(models):
         deployment = names.serve_deployment(model.name)
-        if deployment in seen:
+        if deployment in taken:
             yield (
-                f"spec.{field}[{number}].name: {model.name} and {seen[deployment]} are both {deployment} to "
+                f"spec.{field}[{number}].name: {model.name} and {taken[deployment]} are both {deployment} to "
                 "Ray Serve; rename one"
             )
-        seen.setdefault(deployment, model.name)
+        taken.setdefault(deployment, model.name)
 
 
 def template_problems(

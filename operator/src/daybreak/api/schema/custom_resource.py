@@ -114,8 +114,8 @@ def object_schema(
     status: type[BaseModel],
 ) -> Schema:
     """Return the structural schema of a whole object."""
-    said = structural(status)
-    forget_defaults(said)
+    message = structural(status)
+    forget_defaults(message)
     return {
         "description": description,
         "type": "object",
@@ -126,7 +126,7 @@ def object_schema(
             "kind": {"type": "string", "description": f"Always `{kind.kind}`."},
             "metadata": {"type": "object"},
             "spec": structural(spec),
-            "status": said,
+            "status": message,
         },
     }
 

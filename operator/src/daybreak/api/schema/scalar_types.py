@@ -72,8 +72,8 @@ def _schema(pattern: str, *rules: tuple[str, str], least: int = 2) -> dict[str, 
 
     The pattern is for editors. The rules (CEL, message) state the same for users.
     """
-    said: list[JsonValue] = [{"rule": rule, "message": message} for rule, message in rules]
-    return {"pattern": pattern, "minLength": least, "maxLength": SCALAR_LENGTH, VALIDATIONS: said}
+    report: list[JsonValue] = [{"rule": rule, "message": message} for rule, message in rules]
+    return {"pattern": pattern, "minLength": least, "maxLength": SCALAR_LENGTH, VALIDATIONS: report}
 
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{DNS_SUBDOMAIN}$")]

@@ -83,7 +83,7 @@ class ServeApplication:
 
         Each worker group is a model, and each pod of the group is a replica of that model.
         """
-        said = self.spec.runtime.model_dump(by_alias=False, exclude_unset=True)
-        runtime = Runtime(**said, direct_ingress=False)
+        message = self.spec.runtime.model_dump(by_alias=False, exclude_unset=True)
+        runtime = Runtime(**message, direct_ingress=False)
         pods = [group.pod for group in self.groups]
         return RayWorkload(self.owner, (*pods, *self.spec.llms), runtime)

@@ -165,8 +165,8 @@ class HttpModelClient:
             if status == 200 and probe.has_result(body or {}):
                 return _Result(Answer(model.name, True))
             if status == 200:
-                said = f"{url} answered 200 without {probe.result}: {_said(body)}"
-                return _Result(Answer(model.name, False, said, erred=True))
+                message = f"{url} answered 200 without {probe.result}: {_error_message(body)}"
+                return _Result(Answer(model.name, False, message, erred=True))
             answer = _no_answer(model, url, status, body)
             refused = refused or _not_its_trade(status, body)
             if status not in MISSING and not refused:
@@ -210,7 +210,9 @@ def _usual(model: Model) -> tuple[Task, ...]:
 
 
 def _no_answer(model: Model, url: str, status: int, body: dict[str, Any] | None) -> Answer:
-    return Answer(model.name, False, f"{url} answered {status}: {_said(body)}", erred=status not in BUSY)
+    return Answer(
+        model.name, False, f"{url} answered {status}: {_error_message(body)}", erred=status not in BUSY
+    )
 
 
 def _why(error: Exception) -> str:
@@ -222,10 +224,10 @@ def _why(error: Exception) -> str:
 
 def _not_its_trade(status: int, body: dict[str, Any] | None) -> bool:
     """Return True if the engine reports that the model supports another task (transcription, scores, …)."""
-    return status in (400, 404, 501) and "does not support" in _said(body)
+    return status in (400, 404, 501) and "does not support" in _error_message(body)
 
 
-def _said(body: dict[str, Any] | None) -> str:
+def _error_message(body: dict[str, Any] | None) -> str:
     """Return the message of an OpenAI error in any of its forms."""
     error = (body or {}).get("error", body)
     if isinstance(error, dict):

@@ -54,15 +54,15 @@ class OtherPods:
             nodes: Names of the nodes.
             then: Called when an answer changes.
         """
-        asked, now = sorted(nodes)[:MOST_NODES], self._clock()
-        old = [node for node in asked if node not in self._known or self._old(node, now)]
+        requested, now = sorted(nodes)[:MOST_NODES], self._clock()
+        old = [node for node in requested if node not in self._known or self._old(node, now)]
         if old and now >= self._refused_until and (self._asking is None or self._asking.done()):
             self._asking = asyncio.create_task(self._ask(old, then), name="ask for pods of others")
         if now < self._refused_until:
             return {}
-        if any(node not in self._known for node in asked):
+        if any(node not in self._known for node in requested):
             return None
-        return {node: self._known[node][1] for node in asked}
+        return {node: self._known[node][1] for node in requested}
 
     async def _ask(self, nodes: Collection[str], then: Callable[[], None]) -> None:
         def held() -> list[Mapping[str, Decimal] | None]:

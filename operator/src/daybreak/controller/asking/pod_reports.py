@@ -30,7 +30,7 @@ Name = TypeVar("Name", bound=Hashable)
 class Reporter(Protocol[Asked_contra, Report_co]):
     """Client that queries one pod. Tests without a cluster network use their own."""
 
-    async def report(self, asked: Asked_contra) -> Report_co | None:
+    async def report(self, requested: Asked_contra) -> Report_co | None:
         """Return the pod's report, or None if there is none."""
         ...
 
@@ -63,11 +63,11 @@ class HttpReporter(Generic[Asked, Report]):
         self._read = read
         self._most = most
 
-    async def report(self, asked: Asked) -> Report | None:
+    async def report(self, requested: Asked) -> Report | None:
         """Return the pod's report, or None if there is none."""
-        content = await self._client.get(asked.address, self._port, self._path(asked), self._most)
+        content = await self._client.get(requested.address, self._port, self._path(requested), self._most)
         try:
-            return None if content is None else self._read(content, asked)
+            return None if content is None else self._read(content, requested)
         except ValueError:
             return None
 
@@ -78,11 +78,11 @@ class HttpReporter(Generic[Asked, Report]):
 
 @dataclass
 class _Watched(Generic[Name, Asked, Report]):
-    asked: tuple[Asked, ...]
+    requested: tuple[Asked, ...]
     reports: dict[Name, Report]
 
 
-def _never(asked: Any, said: Any) -> bool:
+def _never(requested: Any, report: Any) -> bool:
     return False
 
 
@@ -120,16 +120,16 @@ class PodProber(Generic[Name, Asked, Report]):
         self._settled = settled
         self._probes: Probes[_Watched[Name, Asked, Report]] = Probes(what)
 
-    def reports(self, key: Key, asked: Sequence[Asked]) -> Mapping[Name, Report]:
+    def reports(self, key: Key, requested: Sequence[Asked]) -> Mapping[Name, Report]:
         """Return the latest reports of pods, by name."""
         current = self._probes.state(key)
-        if not asked:
+        if not requested:
             self.forget(key)
             return {}
-        if current is None or current.asked != tuple(asked):
-            there = {self._name(each) for each in asked}
+        if current is None or current.requested != tuple(requested):
+            there = {self._name(each) for each in requested}
             before = current.reports.items() if current is not None else ()
-            current = _Watched(tuple(asked), {name: said for name, said in before if name in there})
+            current = _Watched(tuple(requested), {name: message for name, message in before if name in there})
             self._probes.start(key, current, self._ask(key, current))
         return dict(current.reports)
 
@@ -144,18 +144,18 @@ class PodProber(Generic[Name, Asked, Report]):
 
     async def _ask(self, key: Key, watched: _Watched[Name, Asked, Report]) -> None:
         pause, longest = self._pauses
-        while asked := [each for each in watched.asked if not self._done(watched, each)]:
-            answers = await asyncio.gather(*(self._reporter.report(each) for each in asked))
-            said = {
+        while requested := [each for each in watched.requested if not self._done(watched, each)]:
+            answers = await asyncio.gather(*(self._reporter.report(each) for each in requested))
+            message = {
                 self._name(each): answer
-                for each, answer in zip(asked, answers, strict=True)
+                for each, answer in zip(requested, answers, strict=True)
                 if answer is not None and self._news(watched.reports.get(self._name(each)), answer)
             }
-            if said:
-                watched.reports.update(said)
+            if message:
+                watched.reports.update(message)
                 pause = self._pauses[0]
                 self._on_change(key)
-            if all(self._done(watched, each) for each in watched.asked):
+            if all(self._done(watched, each) for each in watched.requested):
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)

@@ -64,14 +64,14 @@ class Prober:
     def __init__(self, client: ModelClient, on_answer: Callable[[Key], None]) -> None:
         self._client = client
         self._on_answer = on_answer
-        self._asked: dict[Key, dict[str, _State]] = {}
+        self._requested: dict[Key, dict[str, _State]] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     def answers(self, key: Key, questions: Sequence[Question]) -> tuple[Answer, ...]:
         """Return the new answers to these questions, each once."""
         found = []
         for question in questions:
-            current = self._asked.get(key, {}).get(question.model.name)
+            current = self._requested.get(key, {}).get(question.model.name)
             if current is None or current.about != _about(question) or current.answer is None:
                 continue
             found.append(current.answer)
@@ -86,33 +86,33 @@ class Prober:
         if not questions:
             self.forget(key)
             return
-        asked = self._asked.setdefault(key, {})
+        requested = self._requested.setdefault(key, {})
         models = {question.model.name for question in questions}
-        for model in [model for model in asked if model not in models]:
-            _cancel(asked.pop(model))
+        for model in [model for model in requested if model not in models]:
+            _cancel(requested.pop(model))
         for question in questions:
-            self._ask_again(key, asked, question)
+            self._ask_again(key, requested, question)
 
     def forget(self, key: Key) -> None:
         """Stop probing the models of a workload."""
-        for current in self._asked.pop(key, {}).values():
+        for current in self._requested.pop(key, {}).values():
             _cancel(current)
 
-    def _ask_again(self, key: Key, asked: dict[str, _State], question: Question) -> None:
+    def _ask_again(self, key: Key, requested: dict[str, _State], question: Question) -> None:
         about = _about(question)
-        current = asked.get(question.model.name)
+        current = requested.get(question.model.name)
         if current is not None and current.about == about:
             waits = current.ended is None or time.monotonic() < current.ended + PAUSE_SECONDS
             if current.answer is not None or waits:
                 return
         elif current is not None:
             _cancel(current)
-        new = asked[question.model.name] = _State(about)
+        new = requested[question.model.name] = _State(about)
         new.task = asyncio.create_task(self._ask(key, question, new), name=f"ask {key} {question.model.name}")
 
     async def close(self) -> None:
         """Stop all probes."""
-        every = [current for asked in self._asked.values() for current in asked.values()]
+        every = [current for requested in self._requested.values() for current in requested.values()]
         tasks = [current.task for current in every if current.task is not None]
         for task in tasks:
             task.cancel()

@@ -46,12 +46,12 @@ class JobObserver(Generic[Seen]):
         manifest = self._cache.get(self._resource, key)
         return None if manifest is None else self.again(key, self._look(manifest, datetime.now(UTC)))
 
-    def again(self, key: Key, seen: Seen) -> Seen:
+    def again(self, key: Key, observed: Seen) -> Seen:
         """Return an observation with current objects and the spec of a previous observation."""
         job = self._cache.get(self._job, Key(key.namespace, self._job_name(key.name)))
-        mine = job is not None and is_controlled_by(job, seen.manifest["metadata"]["uid"])
+        mine = job is not None and is_controlled_by(job, observed.manifest["metadata"]["uid"])
         return replace(
-            seen,
+            observed,
             now=datetime.now(UTC),
             job=job if mine else None,
             pods=tuple(self._cache.owned_by(OwnerKey(self._resource.kind, *key), PODS)),

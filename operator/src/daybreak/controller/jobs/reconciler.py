@@ -37,11 +37,11 @@ class Observes(Protocol[Seen]):
         dropped."""
         ...
 
-    def again(self, key: Key, seen: Seen) -> Seen:
+    def again(self, key: Key, observed: Seen) -> Seen:
         """Return an observation with current objects and the spec of a previous observation."""
         ...
 
-    def heard(self, key: Key, seen: Seen) -> Seen:
+    def received(self, key: Key, observed: Seen) -> Seen:
         """Return the observation with the report of the job."""
         ...
 
@@ -69,15 +69,15 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """Role of the Ray pod that runs the job, or None if there is only one pod."""
         ...
 
-    def decide(self, seen: Seen_contra) -> Decided:
+    def decide(self, observed: Seen_contra) -> Decided:
         """Return the decision for an observation, as a pure function."""
         ...
 
-    def desired(self, seen: Seen_contra, decision: Decided) -> Sequence[dict[str, Any]]:
+    def desired(self, observed: Seen_contra, decision: Decided) -> Sequence[dict[str, Any]]:
         """Return the desired objects, dependencies first. Called only before an apply."""
         ...
 
-    def keeps(self, seen: Seen_contra, decision: Decided) -> dict[str, Any] | None:
+    def keeps(self, observed: Seen_contra, decision: Decided) -> dict[str, Any] | None:
         """Return the object that preserves a result outside the status, or None if there is none.
 
         The operator writes it once, before the status reports the end, and does not watch it. After the job
@@ -85,15 +85,15 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """
         ...
 
-    def known(self, seen: Seen_contra) -> Collection[Resource]:
+    def known(self, observed: Seen_contra) -> Collection[Resource]:
         """Return the kinds of its objects that the API server serves."""
         ...
 
-    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
         """Return True if an existing object stays unchanged."""
         ...
 
-    def report(self, seen: Seen_contra, decision: Decided) -> Status:
+    def report(self, observed: Seen_contra, decision: Decided) -> Status:
         """Return the desired status."""
         ...
 
@@ -101,11 +101,11 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """Return the changes that become events."""
         ...
 
-    def written(self, key: Key, seen: Seen_contra, after: Status) -> None:
+    def written(self, key: Key, observed: Seen_contra, after: Status) -> None:
         """Handle that this status was written."""
         ...
 
-    def look_again(self, seen: Seen_contra, decision: Decided, again: Again) -> None:
+    def look_again(self, observed: Seen_contra, decision: Decided, again: Again) -> None:
         """Add the requeues that the kind itself needs."""
         ...
 
@@ -149,75 +149,75 @@ class Reconciler(Generic[Seen, Decided, Status]):
 
     async def _once(self, key: Key) -> float | None:
         kind, again = self._kind, Again()
-        seen = self._observer.observe(key)
-        if seen is None:
+        observed = self._observer.observe(key)
+        if observed is None:
             self._prober.forget(key)
             if self._events is not None:
                 self._events.forget(key)
             self._applier.forget(OwnerKey(kind.resource.kind, *key))
             return None
-        owner = Owner(kind.resource, key, seen.manifest["metadata"]["uid"])
-        job = running_job(owner.uid, seen.pods, heard=seen.finished, role=kind.role)
+        owner = Owner(kind.resource, key, observed.manifest["metadata"]["uid"])
+        job = running_job(owner.uid, observed.pods, received=observed.finished, role=kind.role)
         if self._events is not None:
-            jobs = () if seen.job is None else (seen.job,)
-            rejections = self._events.rejections(key, waiting(jobs, seen.pods))
-            seen = replace(seen, rejection=next(iter(rejections.values()), ""))
-        seen = self._observer.heard(key, replace(seen, progress=self._prober.said(key, job)))
-        decision = kind.decide(seen)
+            jobs = () if observed.job is None else (observed.job,)
+            rejections = self._events.rejections(key, waiting(jobs, observed.pods))
+            observed = replace(observed, rejection=next(iter(rejections.values()), ""))
+        observed = self._observer.received(key, replace(observed, progress=self._prober.message(key, job)))
+        decision = kind.decide(observed)
         if decision.apply:
-            applied = await self._applied(owner, seen, decision, again)
+            applied = await self._applied(owner, observed, decision, again)
             if applied is None:
                 return None  # the object is gone
-            seen = applied
-            decision = kind.decide(seen)
-        kept = kind.keeps(seen, decision)
+            observed = applied
+            decision = kind.decide(observed)
+        kept = kind.keeps(observed, decision)
         if kept is not None:
-            last = await self._kept(owner, seen, kept)
+            last = await self._kept(owner, observed, kept)
             if last is None:
                 return None
-            seen = last
-        after = kind.report(seen, decision)
-        said = await self._writer.say(
-            key, seen.manifest, after, lambda before, _: kind.news(before, after), seen.now
+            observed = last
+        after = kind.report(observed, decision)
+        report = await self._writer.say(
+            key, observed.manifest, after, lambda before, _: kind.news(before, after), observed.now
         )
-        if said.gone:
+        if report.gone:
             return None
-        if said.new:
-            kind.written(key, seen, after)
-        if after.completion_time and not seen.finished:
+        if report.new:
+            kind.written(key, observed, after)
+        if after.completion_time and not observed.finished:
             # The end is in the status now. The job waits for this confirmation.
             again.at_once()
         if after.accelerators:
             again.after(COUNT_SECONDS)
-        kind.look_again(seen, decision, again)
+        kind.look_again(observed, decision, again)
         return again.seconds
 
     async def _plan(
-        self, owner: Owner, wanted: Sequence[dict[str, Any]], owned: Collection[Resource], stays: Stays
+        self, owner: Owner, desired: Sequence[dict[str, Any]], owned: Collection[Resource], stays: Stays
     ) -> Plan:
         """Observe the object's objects, and plan the steps to the desired ones."""
-        named = [each for each in wanted if of(each) in owned]
+        named = [each for each in desired if of(each) in owned]
         live = await observe_live(owner, named, owned, self._cache, self._applier)
-        return make_plan(owner, wanted, owned, self._kind.job, stays, live)
+        return make_plan(owner, desired, owned, self._kind.job, stays, live)
 
-    async def _kept(self, owner: Owner, seen: Seen, kept: dict[str, Any]) -> Seen | None:
+    async def _kept(self, owner: Owner, observed: Seen, kept: dict[str, Any]) -> Seen | None:
         """Write the result that outlives the job.
 
         Return the new observation, or None if the object is gone.
         """
         plan = await self._plan(owner, [kept], (of(kept),), lambda *_: False)
         if plan.foreign:
-            return replace(seen, foreign=plan.foreign)
+            return replace(observed, foreign=plan.foreign)
         applied = await self._writer.carry_out(owner.key, owner.uid, plan)
-        return None if applied is None else replace(seen, foreign=(), refusal=applied.refusal)
+        return None if applied is None else replace(observed, foreign=(), refusal=applied.refusal)
 
-    async def _applied(self, owner: Owner, seen: Seen, decision: Decided, again: Again) -> Seen | None:
+    async def _applied(self, owner: Owner, observed: Seen, decision: Decided, again: Again) -> Seen | None:
         """Apply the decision. Return the new observation, or None if the object is gone."""
         kind = self._kind
-        plan = await self._plan(owner, kind.desired(seen, decision), kind.known(seen), kind.stays)
+        plan = await self._plan(owner, kind.desired(observed, decision), kind.known(observed), kind.stays)
         if plan.foreign:
             again.after(FOREIGN_SECONDS)
-            return replace(seen, foreign=plan.foreign)
+            return replace(observed, foreign=plan.foreign)
         if plan.leaving:
             again.after(SOON_SECONDS)
         # Deleted objects release accelerators, so a rejected object must not block deletions.
@@ -226,4 +226,4 @@ class Reconciler(Generic[Seen, Decided, Status]):
             return None
         if applied.refusal:
             again.after(REFUSED_SECONDS)
-        return replace(self._observer.again(owner.key, seen), foreign=(), refusal=applied.refusal)
+        return replace(self._observer.again(owner.key, observed), foreign=(), refusal=applied.refusal)

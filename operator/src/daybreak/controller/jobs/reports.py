@@ -31,11 +31,11 @@ class Job:
     """UID of the owning object. A report for another object is rejected."""
     address: str
     """IP of the job's pod."""
-    heard: bool
+    received: bool
     """True if the job's final report is in the status."""
 
 
-def running_job(uid: str, pods: Sequence[Manifest], *, heard: bool, role: str | None = None) -> Job | None:
+def running_job(uid: str, pods: Sequence[Manifest], *, received: bool, role: str | None = None) -> Job | None:
     """Return the job with a running pod, or None if there is none.
 
     Args:
@@ -47,23 +47,23 @@ def running_job(uid: str, pods: Sequence[Manifest], *, heard: bool, role: str | 
     for pod in pod_views(pods):
         address = text(at(pod.manifest, "status").get("podIP"))
         if role in (None, pod.role) and pod.ready and pod.counts and address:
-            return Job(uid, address, heard)
+            return Job(uid, address, received)
     return None
 
 
 def said_by(content: bytes, uid: str) -> Mapping[str, Any] | None:
     """Return a job's answer, or None if it is for another object. Raise ValueError if it is no JSON."""
-    said = mapping(orjson.loads(content))
-    return said if said.get("uid") == uid else None
+    report = mapping(orjson.loads(content))
+    return report if report.get("uid") == uid else None
 
 
-def words(said: Mapping[str, Any]) -> dict[str, Any]:
+def words(report: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of JobWords in an answer. Values of another type become empty."""
     return {
-        "state": text(said.get("state"))[:_STATE_LIMIT],
-        "final": said.get("final") is True,
-        "reason": text(said.get("reason"))[:_REASON_LIMIT],
-        "message": text(said.get("message"))[:_MESSAGE_LIMIT],
+        "state": text(report.get("state"))[:_STATE_LIMIT],
+        "final": report.get("final") is True,
+        "reason": text(report.get("reason"))[:_REASON_LIMIT],
+        "message": text(report.get("message"))[:_MESSAGE_LIMIT],
     }
 
 
@@ -79,7 +79,7 @@ def http_reporter(
     """
     return HttpReporter(
         BATCH,
-        lambda job: path + (HEARD if job.heard else ""),
+        lambda job: path + (HEARD if job.received else ""),
         lambda content, job: read(content, job.uid),
         most,
     )
@@ -94,7 +94,7 @@ class JobProber(Generic[Words]):
             "job", reporter, on_change, name=lambda job: job.uid, pauses=pauses
         )
 
-    def said(self, key: Key, job: Job | None) -> Words | None:
+    def message(self, key: Key, job: Job | None) -> Words | None:
         """Return the last report of a job. Without a job, queries stop."""
         if job is None:
             self.forget(key)

@@ -50,7 +50,7 @@ class FitWatch:
     """Stores the result of the fit check per object, in terms of questions that many objects share."""
 
     def __init__(self) -> None:
-        self._told: dict[Key, _Told] = {}
+        self._reported: dict[Key, _Told] = {}
         self._questions: WeakValueDictionary[Any, Question] = WeakValueDictionary()
         """One instance of each question that any object uses."""
 
@@ -73,33 +73,37 @@ class FitWatch:
             self.forget(key)
             return
         about = subject.uid, subject.generation
-        before = self._told.get(key)
+        before = self._reported.get(key)
         if before is not None and before.about == about and before.nodes is nodes:
             return
-        asked = [self._questions.setdefault(each.key, each) for each in questions(subject)]
-        answers = tuple((each, "" if nodes is None else fit.answer(each, nodes)) for each in asked)
-        self._told[key] = _Told(about, nodes, answers)
+        requested = [self._questions.setdefault(each.key, each) for each in questions(subject)]
+        answers = tuple((each, "" if nodes is None else fit.answer(each, nodes)) for each in requested)
+        self._reported[key] = _Told(about, nodes, answers)
 
     def forget(self, key: Key) -> None:
         """Drop the record of a deleted object."""
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
     async def concerned(self, nodes: tuple[Node, ...] | None) -> Collection[Key]:
         """Return the objects whose fit check has another result with these nodes."""
         if nodes is None:
-            return [key for key, told in self._told.items() if told.nodes is not None]
+            return [key for key, reported in self._reported.items() if reported.nodes is not None]
         now: dict[Question, str] = {}
         began = time.monotonic()
-        for question in {question for told in self._told.values() for question, _ in told.answers}:
+        for question in {
+            question for reported in self._reported.values() for question, _ in reported.answers
+        }:
             now[question] = fit.answer(question, nodes)
             if time.monotonic() - began > TURN_SECONDS:
                 await asyncio.sleep(0)
                 began = time.monotonic()
         found = []
-        for key, told in self._told.items():
-            if told.nodes is None or any(now.get(each, said) != said for each, said in told.answers):
+        for key, reported in self._reported.items():
+            if reported.nodes is None or any(
+                now.get(each, message) != message for each, message in reported.answers
+            ):
                 found.append(key)
             else:
                 # Replace the nodes, so that no old list is kept longer than needed.
-                self._told[key] = replace(told, nodes=nodes)
+                self._reported[key] = replace(reported, nodes=nodes)
         return found

@@ -158,14 +158,14 @@ class TurnWatch:
         Return all claims if new pods may preempt others by priority.
         """
         every = self._preempts
-        wanted = {
+        desired = {
             claim.resource for workload in self._short for claim in self._claims[workload] if claim.short
         }
         return {
             claim.name: (workload, claim)
             for workload, found in self._claims.items()
             for claim in found
-            if every or claim.resource in wanted or (wanted and claim.gives)
+            if every or claim.resource in desired or (desired and claim.gives)
         }
 
     def _decide(
@@ -189,11 +189,11 @@ class TurnWatch:
         offered = () if nodes is None else capacities(nodes)
         if self._pods is None or not offered:
             return Fleet(offered)
-        wanted: set[str] = set()
+        desired: set[str] = set()
         for claim in claims:
             if (claim.short and claim.resource != CORES) or (claim.lacks and self._preempts):
-                wanted |= {node.name for node in offered} if claim.nodes is None else claim.nodes
-        cores = _cores_held(claims) - wanted
+                desired |= {node.name for node in offered} if claim.nodes is None else claim.nodes
+        cores = _cores_held(claims) - desired
         releasing = {
             node
             for claim in claims
@@ -201,13 +201,13 @@ class TurnWatch:
             for node in (*claim.holds, *claim.gives)
         }
         # Nodes on which a yield may help are first: for the others, no decision depends on the count.
-        asked = sorted(wanted | cores, key=lambda node: (node not in releasing, node in cores, node))
-        others = self._pods.others.known(asked[:MOST_NODES], lambda: self._told(own))
+        requested = sorted(desired | cores, key=lambda node: (node not in releasing, node in cores, node))
+        others = self._pods.others.known(requested[:MOST_NODES], lambda: self._reported(own))
         if others is None:
             return Fleet(offered, self._classes, counted=None)
         return Fleet(offered, self._classes, self._with(others), frozenset(others))
 
-    def _told(self, own: OwnerKey) -> None:
+    def _reported(self, own: OwnerKey) -> None:
         """Decide again after the resources of other pods have become known or have changed."""
         self._decided = (datetime.min.replace(tzinfo=UTC), None)
         self._enqueue(own, 0.0)

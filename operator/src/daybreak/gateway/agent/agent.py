@@ -19,13 +19,13 @@ from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.agent.fullness import FullnessWatch
 from daybreak.gateway.agent.programmer import Programmer
 from daybreak.gateway.agent.settings import Settings
+from daybreak.gateway.desired.workloads import WORKLOADS
 from daybreak.gateway.haproxy.processes import GatewayFailed, HaproxyHangs, SupervisedProcess, ask
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.router.router import Router
 from daybreak.gateway.router.routes import RouteKeeper
-from daybreak.gateway.wanted.workloads import WORKLOADS
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.watching.reflector import Reflector
@@ -107,7 +107,7 @@ class Agent:
     @property
     def programmed(self) -> bool:
         """True if every service that existed at the start is configured, and its state is known."""
-        return self.feed.heard > self._programmer.completed
+        return self.feed.received > self._programmer.completed
 
     @property
     def unready(self) -> str:
@@ -117,7 +117,7 @@ class Agent:
         # After one complete read the agent uses it, also if the permission to read is revoked.
         if not self._read.is_set():
             return "reading what is in the cluster"
-        if not (self.programmed and self._routes.told):
+        if not (self.programmed and self._routes.reported):
             return "programming HAProxy"
         return self.unhealthy
 
@@ -130,12 +130,12 @@ class Agent:
     @property
     def _silent(self) -> str:
         """HAProxy that has not responded for too long, or empty if all respond."""
-        if self._silent_for(self.feed.heard):
+        if self._silent_for(self.feed.received):
             return "HAProxy"
         return "the router" if self._silent_for(self._router_heard) else ""
 
-    def _silent_for(self, heard: float) -> bool:
-        return time.monotonic() - max(heard, self._started) > SILENT_SECONDS
+    def _silent_for(self, received: float) -> bool:
+        return time.monotonic() - max(received, self._started) > SILENT_SECONDS
 
     def drain(self, since: float = 0.0) -> None:
         """End after the current requests. Call it when the HAProxies have begun to drain, `since` seconds
@@ -189,11 +189,11 @@ class Agent:
 
         No request is held by then, and there is no socket for an adoption. Returns False otherwise.
         """
-        seen = [await process.look() for process in self._processes]
-        hold = seen[0]
+        observed = [await process.look() for process in self._processes]
+        hold = observed[0]
         if hold is None or not hold.stopping or hold.ended is not None:
             return False
-        for process, status in zip(self._processes, seen, strict=True):
+        for process, status in zip(self._processes, observed, strict=True):
             if status is not None:
                 await process.signal(signal.SIGUSR1)
                 await process.wait()
@@ -263,7 +263,7 @@ class Agent:
             announcing.cancel()
         if self._failed.is_set():
             return
-        if self._silent_for(self.feed.heard):
+        if self._silent_for(self.feed.received):
             log.warning("HAProxy did not respond, held requests are lost")
             return
         try:
@@ -332,7 +332,7 @@ class Agent:
 
     async def _hung(self) -> None:
         """Wait until HAProxy has not responded for too long and will not finish its requests."""
-        while not self._silent_for(self.feed.heard):  # noqa: ASYNC110 -- silence has no event
+        while not self._silent_for(self.feed.received):  # noqa: ASYNC110 -- silence has no event
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _look_at_router(self) -> None:

@@ -70,8 +70,8 @@ class Beats:
         if self._keeper is not None:
             with suppress(OSError):  # it has ended, and this process will as well
                 os.write(self._keeper, b"0" if unready else b"1")
-        said = {"do": "beat", "unready": unready, "unhealthy": unhealthy}
-        answer = await ask(self.socket, said)
+        message = {"do": "beat", "unready": unready, "unhealthy": unhealthy}
+        answer = await ask(self.socket, message)
         self._draining = answer["draining"]
         used, limit = answer["memory"]
         self.memory = (int(used), int(limit))

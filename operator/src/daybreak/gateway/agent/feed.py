@@ -55,7 +55,7 @@ class Feed:
     def __init__(self, gateway: Gateway, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
         self._clock = clock
-        self._seen: dict[str, _Seen] = {}
+        self._observed: dict[str, _Seen] = {}
         """States by gate name, the latest changes last."""
         self._number = 0
         self._removed = 0
@@ -68,18 +68,18 @@ class Feed:
         self._tallied = 0
         """Number of changes of the tallies."""
         self.boot = ""
-        self.heard = float("-inf")
+        self.received = float("-inf")
         """Time of HAProxy's latest response, on the monotonic clock."""
 
     @property
     def age(self) -> float:
         """Seconds since HAProxy responded; infinite before the first response."""
-        return self._clock() - self.heard
+        return self._clock() - self.received
 
     @property
     def states(self) -> Mapping[str, SlotState]:
         """Latest state of every gate, by name."""
-        return {name: seen.state for name, seen in self._seen.items()}
+        return {name: observed.state for name, observed in self._observed.items()}
 
     def tell(self, tallies: Tallies) -> None:
         """Update the counts of routes' backends. They are sent with the next line, at most once in a beat."""
@@ -116,14 +116,14 @@ class Feed:
         now = self._clock()
         whole = now - self._whole_at >= WHOLE_SECONDS
         sequence, snapshot = await self._gateway.changes(0 if whole else self._sequence)
-        self._sequence, self.boot, self.heard = sequence, snapshot.boot, self._clock()
+        self._sequence, self.boot, self.received = sequence, snapshot.boot, self._clock()
         self._number += 1
         states = {state.name: state for state in snapshot.slots.values()}
         news = False
         if whole:
             self._whole_at = now
-            for name in self._seen.keys() - states.keys():
-                del self._seen[name]
+            for name in self._observed.keys() - states.keys():
+                del self._observed[name]
                 self._removed, news = self._number, True
         for state in states.values():
             news |= self._take(state)
@@ -133,18 +133,18 @@ class Feed:
 
     async def updates(self) -> AsyncIterator[Update]:
         """Yield all services, then changes as they occur; at least one update a second, possibly empty."""
-        told, tallied = self._number, self._tallied
+        reported, tallied = self._number, self._tallied
         yield replace(self.update(-1), routes=self._tallies)
         while True:
             news = self._news
-            if not self._changed_since(told):
+            if not self._changed_since(reported):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(BEAT_SECONDS):
                         await news.wait()
             if self.age > STALE_SECONDS:
                 await asyncio.sleep(LOOK_SECONDS)
                 continue
-            since, told = told, self._number
+            since, reported = reported, self._number
             update = self.update(since)
             if tallied != self._tallied:
                 tallied, update = self._tallied, replace(update, routes=self._tallies)
@@ -155,33 +155,33 @@ class Feed:
         reports removals."""
         full = since < self._removed or since < 0
         now, services = self._clock(), {}
-        for name, seen in reversed(self._seen.items()):
-            if not full and seen.number <= since:
+        for name, observed in reversed(self._observed.items()):
+            if not full and observed.number <= since:
                 break
-            report = _report(seen.state)
-            passed = int(1000 * (now - seen.at))
+            report = _report(observed.state)
+            passed = int(1000 * (now - observed.at))
             held_ms = report.held_ms + passed if report.held_ms is not None else None
             services[name] = replace(report, idle_ms=report.idle_ms + passed, held_ms=held_ms)
         return Update(boot=self.boot, full=full, services=services)
 
-    def _changed_since(self, told: int) -> bool:
-        latest = next(reversed(self._seen.values()), None)
-        return self._removed > told or (latest is not None and latest.number > told)
+    def _changed_since(self, reported: int) -> bool:
+        latest = next(reversed(self._observed.values()), None)
+        return self._removed > reported or (latest is not None and latest.number > reported)
 
     def _take(self, state: SlotState) -> bool:
         """Store a state. Returns True if it is worth reporting."""
-        before = self._seen.get(state.name)
-        last = self.heard - state.idle_ms / 1000
+        before = self._observed.get(state.name)
+        last = self.received - state.idle_ms / 1000
         news = (
             before is None
             or _counts(before.state) != _counts(state)
             or last - before.told_last > IDLE_SLACK_MS / 1000
         )
         if news:
-            self._seen.pop(state.name, None)
-            self._seen[state.name] = _Seen(state, self.heard, self._number, last)
+            self._observed.pop(state.name, None)
+            self._observed[state.name] = _Seen(state, self.received, self._number, last)
         elif before is not None:
-            self._seen[state.name] = replace(before, state=state, at=self.heard)
+            self._observed[state.name] = replace(before, state=state, at=self.received)
         return news
 
 

@@ -69,7 +69,7 @@ class FullnessWatch(Collector):
         self._router = router
         self._memory = memory
         self._short = False
-        self._told: tuple[bool, bool] | None = None
+        self._reported: tuple[bool, bool] | None = None
         """Latest values sent to both HAProxies. None: none was sent yet, and HAProxies of a previous agent
         may be short."""
         self._stopped = False
@@ -116,11 +116,11 @@ class FullnessWatch(Collector):
             large_limit=self._router.config.budget_bytes,
         )
         short = self.now.part >= (ENOUGH if self._short else NEARLY_FULL)
-        told = (short, self.full)
-        if told != self._told:
-            await self._gateway.set_short(*told)
-            await self._router.set_short(*told)
-            changed, self._short, self._told = short != self._short, short, told
+        reported = (short, self.full)
+        if reported != self._reported:
+            await self._gateway.set_short(*reported)
+            await self._router.set_short(*reported)
+            changed, self._short, self._reported = short != self._short, short, reported
             found = {"connections": self.now.connections, "memory": used, "memory_limit": limit}
             if not changed:
                 log.debug("Reported the gateway's utilization to HAProxy", **found)

@@ -149,8 +149,8 @@ class RouteMetrics(Collector):
         seen: Function that returns requests by route and by `service/model`.
     """
 
-    def __init__(self, seen: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
-        self._seen = seen
+    def __init__(self, observed: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:
+        self._observed = observed
 
     def collect(self) -> Iterator[Metric]:
         """Yield the only family, with one series for each backend."""
@@ -159,7 +159,7 @@ class RouteMetrics(Collector):
             "Total number of requests that a route has sent to a model.",
             labels=["route", *_LABELS],
         )
-        for route, counts in self._seen().items():
+        for route, counts in self._observed().items():
             for backend, count in counts.items():
                 service, _, model = backend.partition("/")
                 sent.add_metric([route, service, model], count)

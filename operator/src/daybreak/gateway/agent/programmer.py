@@ -10,6 +10,8 @@ import structlog
 
 from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent.proofs import Proofs, with_guard
+from daybreak.gateway.desired import workloads
+from daybreak.gateway.desired.gates import Claims, DesiredService, Ports, WantedGate, desired_state
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.model_backends import Given, ModelBackends
@@ -17,8 +19,6 @@ from daybreak.gateway.hold.process import Gateway, Known
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Policy, Slot
 from daybreak.gateway.responses import responses
-from daybreak.gateway.wanted import workloads
-from daybreak.gateway.wanted.gates import Claims, Ports, Wanted, WantedGate, wanted
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey
 from daybreak.manifests.resources import PODS
@@ -83,7 +83,7 @@ class Programmer:
         self._claims = Claims()
         self._proofs = Proofs(self._found_out)
         self._backends = ModelBackends(gateway.config.model_backends)
-        self._told: dict[int, _Told] = {}
+        self._reported: dict[int, _Told] = {}
         self._names: set[str] = set()
         self._adopted: set[int] = set()
         """Slots of the previous agent that have not been checked yet."""
@@ -110,12 +110,12 @@ class Programmer:
         gates: dict[int, list[Known]] = {}
         for gate in known:
             slot = gate.port - self._gateway.config.first_port
-            told = self._told.setdefault(slot, _Told(gate.uid, gate.service))
-            if gate.uid != told.uid:
-                told.uid = ""  # a mix of two services belongs to neither, so all of it is removed
-            told.touched.add(gate.backend)
+            reported = self._reported.setdefault(slot, _Told(gate.uid, gate.service))
+            if gate.uid != reported.uid:
+                reported.uid = ""  # a mix of two services belongs to neither, so all of it is removed
+            reported.touched.add(gate.backend)
             if gate.gone:
-                told.removed.add(gate.backend)
+                reported.removed.add(gate.backend)
             gates.setdefault(slot, []).append(gate)
         for slot, found in gates.items():
             self._backends.adopt(slot, found)
@@ -167,8 +167,8 @@ class Programmer:
         """Reject all held and new requests from now on, because the gateway's time is up."""
         self._refusing = True
         reason = responses.table()["draining"].message
-        for told in list(self._told.values()):
-            for backend, slot in list(told.gates.items()):
+        for reported in list(self._reported.values()):
+            for backend, slot in list(reported.gates.items()):
                 await self._gateway.set_gate(backend, replace(slot, gate=Gate.FAILED, reason=reason))
 
     async def _tick(self) -> None:
@@ -189,17 +189,17 @@ class Programmer:
             with self._tolerant("Failed to free a backend", backend):
                 await self._free(backend)
         for slot, _, backend in self._backends.leaving():
-            told = self._told.get(slot)
-            if told is not None and backend in told.removed:
+            reported = self._reported.get(slot)
+            if reported is not None and backend in reported.removed:
                 with self._tolerant("Failed to free a backend", backend):
-                    await self._let_go(told, backend)
+                    await self._let_go(reported, backend)
 
-    async def _let_go(self, told: _Told, backend: str) -> None:
+    async def _let_go(self, reported: _Told, backend: str) -> None:
         """Remove a deleted model, once its last request has ended."""
         if await self._gateway.empty(backend):
             await self._gateway.unset_gate(backend)
-            told.removed.discard(backend)
-            told.touched.discard(backend)
+            reported.removed.discard(backend)
+            reported.touched.discard(backend)
             self._freed(backend)
             self._on_told(True)
 
@@ -242,7 +242,7 @@ class Programmer:
             self._keyed.discard(name)
             if manifest is not None:
                 keys = self._keys.keys(manifest)
-                claim = wanted(manifest, pods, self._ports, keys)
+                claim = desired_state(manifest, pods, self._ports, keys)
                 if keys:
                     self._keyed.add(name)
         except Exception as error:  # one service must never block the others
@@ -280,46 +280,46 @@ class Programmer:
         if self._refusing:
             return
         want = self._claims.holder(self._gateway.config.first_port + slot)
-        told = self._told.get(slot)
-        if told is not None and (want is None or want.uid != told.uid):
+        reported = self._reported.get(slot)
+        if reported is not None and (want is None or want.uid != reported.uid):
             # For another service: requests held for the previous one must not reach it.
-            for backend in sorted(told.touched):
+            for backend in sorted(reported.touched):
                 await self._gateway.unset_gate(backend)
                 self._lingering.add(backend)
             self._backends.forget(slot)
-            del self._told[slot]
-            told = None
+            del self._reported[slot]
+            reported = None
             self._on_told(True)
             log.info("Stopped serving a service", slot=slot)
         if want is None:
             return
-        if told is None:
-            told = self._told[slot] = _Told(want.uid, want.name)
+        if reported is None:
+            reported = self._reported[slot] = _Told(want.uid, want.name)
         given, gates = self._gates(slot, want)
         gates = {
-            backend: with_guard(gate, self._proofs, told.gates.get(backend))
+            backend: with_guard(gate, self._proofs, reported.gates.get(backend))
             for backend, gate in gates.items()
         }
         # A request for a model that is not configured yet must not wait for all models.
-        for backend in sorted(gates.keys() - told.touched - {given.front or given.own}):
+        for backend in sorted(gates.keys() - reported.touched - {given.front or given.own}):
             gate = gates[backend].slot
-            await self._tell(told, backend, replace(gate, gate=Gate.CLOSED, epoch=UNTOLD))
+            await self._tell(reported, backend, replace(gate, gate=Gate.CLOSED, epoch=UNTOLD))
         # Gates that close come first and gates that open come last, so that no gate is open for outdated
         # servers. The front admits requests to all models, so it is the first to close and the last to open.
         order = sorted(gates, key=lambda backend: backend != given.front)
         for backend in order:
             if gates[backend].slot.gate is not Gate.OPEN:
-                await self._tell(told, backend, gates[backend].slot)
+                await self._tell(reported, backend, gates[backend].slot)
         for backend in order:
-            await self._set_servers(told, backend, gates[backend].servers)
+            await self._set_servers(reported, backend, gates[backend].servers)
         for backend in reversed(order):
             if gates[backend].slot.gate is Gate.OPEN:
-                await self._tell(told, backend, gates[backend].slot)
+                await self._tell(reported, backend, gates[backend].slot)
         for backend in given.leaving.values():
-            if backend not in told.removed:
-                await self._remove(told, backend)
+            if backend not in reported.removed:
+                await self._remove(reported, backend)
 
-    def _gates(self, slot: int, want: Wanted) -> tuple[Given, dict[str, WantedGate]]:
+    def _gates(self, slot: int, want: DesiredService) -> tuple[Given, dict[str, WantedGate]]:
         """Return the backends of a service, and the gate of each."""
         given = self._backends.give(slot, [gate.slot.model for gate in want.gates])
         short = [gate for gate in want.gates if gate.slot.model not in given.models]
@@ -340,32 +340,32 @@ class Programmer:
         alone = replace(only.slot, front=True, waits=prefix)
         return given, {backend: replace(only, slot=alone)}
 
-    async def _tell(self, told: _Told, backend: str, slot: Slot) -> None:
-        if told.gates.get(backend) == slot:
+    async def _tell(self, reported: _Told, backend: str, slot: Slot) -> None:
+        if reported.gates.get(backend) == slot:
             return
-        told.gates.pop(backend, None)
-        told.touched.add(backend)
-        told.removed.discard(backend)
+        reported.gates.pop(backend, None)
+        reported.touched.add(backend)
+        reported.removed.discard(backend)
         await self._gateway.set_gate(backend, slot)
-        told.gates[backend] = slot
+        reported.gates[backend] = slot
         self._on_told(False)
         log.info("Set gate", service=slot.service, model=slot.model, gate=slot.gate.value, epoch=slot.epoch)
 
-    async def _set_servers(self, told: _Told, backend: str, servers: tuple[Server, ...]) -> None:
-        if told.servers.get(backend) == servers:
+    async def _set_servers(self, reported: _Told, backend: str, servers: tuple[Server, ...]) -> None:
+        if reported.servers.get(backend) == servers:
             return
-        told.servers.pop(backend, None)
-        told.touched.add(backend)
+        reported.servers.pop(backend, None)
+        reported.touched.add(backend)
         self._lingering.add(backend)
         await self._gateway.set_servers(backend, servers)
-        told.servers[backend] = servers
+        reported.servers[backend] = servers
 
-    async def _remove(self, told: _Told, backend: str) -> None:
+    async def _remove(self, reported: _Told, backend: str) -> None:
         """Remove the gate of a deleted model: no new requests arrive, and streams continue."""
-        told.gates.pop(backend, None)
-        told.servers.pop(backend, None)
+        reported.gates.pop(backend, None)
+        reported.servers.pop(backend, None)
         await self._gateway.remove_gate(backend)
         await self._gateway.set_servers(backend, ())
-        told.removed.add(backend)
+        reported.removed.add(backend)
         self._lingering.add(backend)
         self._on_told(False)

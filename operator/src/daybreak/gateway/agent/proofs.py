@@ -14,11 +14,11 @@ from dataclasses import replace
 
 import structlog
 
+from daybreak.gateway.desired.gates import WantedGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.connections import close_connection
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Slot
-from daybreak.gateway.wanted.gates import WantedGate
 
 ASK_SECONDS = 1.0
 """Seconds between the first two probes of a replica that has not responded yet."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Self
 
 from daybreak.api.common import names
+from daybreak.gateway.desired.gates import Ports
 from daybreak.gateway.environment import DRAINING_SINCE, WATCHDOG, Environment, InvalidSettings
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.router.config import RouterConfig
-from daybreak.gateway.wanted.gates import Ports
 
 USUAL_MEMORY = 2**30
 """Default memory in bytes: gateway.resources of the chart."""

@@ -127,8 +127,8 @@ class Servers:
     async def _set(self, backend: str, known: dict[str, _Known], servers: Collection[Server]) -> None:
         for server in sorted(set(servers)):
             await self._use(backend, known, server)
-        wanted = {server.name for server in servers}
-        for name in [name for name, one in known.items() if one.used and name not in wanted]:
+        desired = {server.name for server in servers}
+        for name in [name for name, one in known.items() if one.used and name not in desired]:
             await self._api.expect(f"set server {backend}/{name} state maint")
             known[name] = replace(known[name], used=False)
         await self.remove_left(backend)

@@ -99,17 +99,17 @@ async def _servers(api: RuntimeApi) -> list[str]:
 async def _add(api: RuntimeApi, name: str, found: tuple[str, ...]) -> None:
     """Add a server that trusts these certificates."""
     # An existing file was begun by an agent that ended before it was complete.
-    await _said(api, f"new ssl ca-file {name}", "created", "already exists")
+    await _expect(api, f"new ssl ca-file {name}", "created", "already exists")
     for at in range(0, len(found), _AT_ONCE):
         verb, text = "add" if at else "set", "\n".join(found[at : at + _AT_ONCE])
-        await _said(api, f"{verb} ssl ca-file {name} <<\n{text}\n", "transaction")
-    await _said(api, f"commit ssl ca-file {name}", "Success")
+        await _expect(api, f"{verb} ssl ca-file {name} <<\n{text}\n", "transaction")
+    await _expect(api, f"commit ssl ca-file {name}", "Success")
     options = f"weight 0 ssl verify required ca-file {name} sni var(txn.daybreak_external_host)"
-    await _said(api, f"add server {BACKEND}/{name} 0.0.0.0:0 {options}", "registered")
+    await _expect(api, f"add server {BACKEND}/{name} 0.0.0.0:0 {options}", "registered")
     await api.expect(f"enable server {BACKEND}/{name}")
 
 
-async def _said(api: RuntimeApi, command: str, *good: str) -> None:
+async def _expect(api: RuntimeApi, command: str, *good: str) -> None:
     answer = await api.command(command)
     if not any(word in answer for word in good):
         raise RuntimeApiError(f"{' '.join(command.split()[:4])}: {answer[:200]}")

@@ -80,12 +80,12 @@ class Outside:
         """Return the external models that are currently available, by route. Others are being resolved."""
         found: dict[str, External] = {}
         for route in routes:
-            said = at(route, "status", "externalFallback")
+            message = at(route, "status", "externalFallback")
             name = text(mapping(route.get("metadata")).get("name"))
-            if not said:
+            if not message:
                 continue
             try:
-                found[name] = self._external(name, said)
+                found[name] = self._external(name, message)
                 self._warned.pop(name, None)
             except ValueError as error:
                 if self._warned.get(name) != str(error):
@@ -99,16 +99,16 @@ class Outside:
             task.cancel()
         await asyncio.gather(*self._lookups.values(), return_exceptions=True)
 
-    def _external(self, route: str, said: Mapping[str, Any]) -> External:
+    def _external(self, route: str, report: Mapping[str, Any]) -> External:
         """Return the external model of a route. Raises ValueError with the reason if it is not available."""
-        url = text(said.get("url"))
+        url = text(report.get("url"))
         host, port = host_of(url), port_of(url)
         if not url.startswith("https://") or not host or not port:
             raise ValueError("its URL cannot be used")
-        key = self._secret(said, "apiKeySecretRef")
+        key = self._secret(report, "apiKeySecretRef")
         if key is not None and not key.isprintable():
             raise ValueError("its API key has characters that a header cannot contain")
-        authorities = self._secret(said, "caSecretRef")
+        authorities = self._secret(report, "caSecretRef")
         believed = certificates(authorities) if authorities is not None else _believed_here()
         if not believed:
             raise ValueError("there are no CA certificates to verify it with")
@@ -121,16 +121,16 @@ class Outside:
             port=port,
             path=urlsplit(url).path.rstrip("/"),
             address=address,
-            model=text(said.get("model")),
-            after_ms=milliseconds(text(said.get("holdTimeout"))),
+            model=text(report.get("model")),
+            after_ms=milliseconds(text(report.get("holdTimeout"))),
             key=key or "",
             certificates=believed,
         )
 
-    def _secret(self, said: Mapping[str, Any], field: str) -> str | None:
+    def _secret(self, report: Mapping[str, Any], field: str) -> str | None:
         """Return the value of a Secret's key, or None if none is configured. Raises ValueError if it cannot
         be read."""
-        reference = mapping(said.get(field))
+        reference = mapping(report.get(field))
         if not reference:
             return None
         secret, key = text(reference.get("name")), text(reference.get("key"))

@@ -122,8 +122,8 @@ class Router:
         Requests for other names are rejected. Raises RuntimeApiError.
         """
         for each in self._both:
-            said = pieces.commands("set", words(routes)) + pieces.commands("share", sharing.words(shares))
-            for command in said:
+            message = pieces.commands("set", words(routes)) + pieces.commands("share", sharing.words(shares))
+            for command in message:
                 await each.api.expect(command, "ok")
 
     async def set_externals(self, externals: Collection[External]) -> None:
@@ -150,9 +150,9 @@ class Router:
         found: dict[str, list[RouteTally]] = {}
         for each in self._both:
             for route, row in (await each.api.json("router tallies")).items():
-                told = RouteTally.parse(row)
-                ways = {_unquoted(way): tally for way, tally in told.backends.items()}
-                found.setdefault(unquote(route), []).append(RouteTally(unquote(told.since), ways))
+                reported = RouteTally.parse(row)
+                ways = {_unquoted(way): tally for way, tally in reported.backends.items()}
+                found.setdefault(unquote(route), []).append(RouteTally(unquote(reported.since), ways))
         both = {route: added(tallies) for route, tallies in found.items()}
         return {route: tally for route, tally in both.items() if tally is not None}
 

@@ -14,6 +14,8 @@ import structlog
 from daybreak.api.common.unstructured import at
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
+from daybreak.gateway.desired import workloads
+from daybreak.gateway.desired.gates import Claims, DesiredService, Ports, desired_state
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router.external import External
@@ -21,8 +23,6 @@ from daybreak.gateway.router.outside import Outside, Resolve, resolve
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Share
 from daybreak.gateway.router.wanted_shares import digests, wanted_shares
-from daybreak.gateway.wanted import workloads
-from daybreak.gateway.wanted.gates import Claims, Ports, Wanted, wanted
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey
 
@@ -35,7 +35,7 @@ KEYS_SECONDS = 10.0
 log = structlog.get_logger("daybreak.gateway")
 
 
-def served(services: Iterable[Wanted], ports: range) -> list[Wanted]:
+def served(services: Iterable[DesiredService], ports: range) -> list[DesiredService]:
     """Return the services that own their ports, oldest first. Of two with the same port the older one owns
     it."""
     claims = Claims()
@@ -47,7 +47,7 @@ def served(services: Iterable[Wanted], ports: range) -> list[Wanted]:
 
 
 def routes(
-    services: Iterable[Wanted], ports: range, now: float = 0
+    services: Iterable[DesiredService], ports: range, now: float = 0
 ) -> tuple[dict[str, Route], dict[str, tuple[str, ...]]]:
     """Return the destination of each model's requests, and the other services with a model of that name.
 
@@ -94,16 +94,16 @@ class RouteKeeper:
         self._namespace = namespace
         self._ports = ports
         self._keys = keys
-        self._told: tuple[Mapping[str, Route], Sequence[Share], Sequence[External]] | None = None
+        self._reported: tuple[Mapping[str, Route], Sequence[Share], Sequence[External]] | None = None
         self._warned: dict[str, tuple[str, ...]] = {}
         self._wake = asyncio.Event()
         self._outside = Outside(keys, self._wake.set, resolve)
         cache.subscribe(self._changed)
 
     @property
-    def told(self) -> bool:
+    def reported(self) -> bool:
         """True if the router has received the destinations."""
-        return self._told is not None
+        return self._reported is not None
 
     async def run(self) -> None:
         """Update the router until canceled."""
@@ -119,7 +119,7 @@ class RouteKeeper:
                 await asyncio.sleep(PAUSE_SECONDS)
                 asks = any(at(route, "status", "externalFallback") for route in self._routes())
                 keyed = asks or (
-                    self._told is not None and any(route.keys for route in self._told[0].values())
+                    self._reported is not None and any(route.keys for route in self._reported[0].values())
                 )
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(RETRY_SECONDS if failed else KEYS_SECONDS if keyed else None):
@@ -144,21 +144,21 @@ class RouteKeeper:
         externals = self._outside.externals(self._routes())
         shares = wanted_shares(self._routes(), served(services, self._ports), now, externals)
         outside = list(externals.values())
-        if (found, shares, outside) == self._told:
+        if (found, shares, outside) == self._reported:
             return
         # The router knows external addresses before any request goes there, and while requests still do.
-        if outside or self._told is None or self._told[2]:
+        if outside or self._reported is None or self._reported[2]:
             await self._router.set_externals(outside)
         await self._router.set_routes(found, shares)
-        self._told = found, shares, outside
+        self._reported = found, shares, outside
 
-    def _services(self) -> Iterable[Wanted]:
+    def _services(self) -> Iterable[DesiredService]:
         for owner in workloads.owners(self._cache, self._namespace):
             try:
                 manifest = workloads.workload(self._cache, owner)
                 service = None
                 if manifest is not None:
-                    service = wanted(manifest, (), Ports(), self._keys.keys(manifest))
+                    service = desired_state(manifest, (), Ports(), self._keys.keys(manifest))
             except Exception as error:  # one service must never block the others
                 log.exception("Failed to read a service", service=owner.label, error=str(error))
                 continue

@@ -13,11 +13,11 @@ from daybreak.api.common.unstructured import at, mapping, mappings, text, whole
 from daybreak.api.llmroute.patterns import lua_pattern
 from daybreak.api.llmroute.words import COUNTED, Asleep, BackendKind
 from daybreak.api.schema.scalars import milliseconds
+from daybreak.gateway.desired.gates import DesiredService
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate
 from daybreak.gateway.router.external import External
 from daybreak.gateway.router.shares import Compared, Match, Share, Way
-from daybreak.gateway.wanted.gates import Wanted
 
 _NOTHING = "$^"
 """Pattern that matches only an empty value, which does not count as a header."""
@@ -32,7 +32,7 @@ def digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
 
 def wanted_shares(
     routes: Iterable[Mapping[str, Any]],
-    services: Sequence[Wanted],
+    services: Sequence[DesiredService],
     now: float = 0,
     externals: Mapping[str, External] | None = None,
 ) -> list[Share]:
@@ -49,9 +49,11 @@ def wanted_shares(
     found = []
     for route in sorted(routes, key=_seniority):
         status = at(route, "status")
-        said = status.get("names")
+        message = status.get("names")
         names = tuple(
-            name for name in map(text, said if isinstance(said, list) else ()) if name and name not in taken
+            name
+            for name in map(text, message if isinstance(message, list) else ())
+            if name and name not in taken
         )
         taken |= set(names)
         if names:
@@ -78,7 +80,7 @@ def _share(
     route: str,
     names: tuple[str, ...],
     status: Mapping[str, Any],
-    services: Mapping[str, Wanted],
+    services: Mapping[str, DesiredService],
     now: float,
 ) -> Share:
     skips = status.get("sleepingBackends") == Asleep.SKIP
@@ -101,7 +103,9 @@ def _share(
     )
 
 
-def _holders(status: Mapping[str, Any], services: Mapping[str, Wanted]) -> tuple[tuple[str, str], ...]:
+def _holders(
+    status: Mapping[str, Any], services: Mapping[str, DesiredService]
+) -> tuple[tuple[str, str], ...]:
     """Return the keys of all services of a route, with their names. Of two names of one key the first is
     used."""
     owners = map(_owner, mappings(status.get("backends")))
@@ -113,7 +117,7 @@ def _holders(status: Mapping[str, Any], services: Mapping[str, Wanted]) -> tuple
     return tuple(sorted(found.items()))
 
 
-def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:
+def _mirror(found: Any, services: Mapping[str, DesiredService]) -> Way | None:
     """Return the destination of copies, or None if the model sleeps and copies must not wake it."""
     copies = mapping(found)
     ways = _ways([copies] if copies else [], services, lambda each: whole(each.get("percent")))
@@ -123,7 +127,9 @@ def _mirror(found: Any, services: Mapping[str, Wanted]) -> Way | None:
 
 
 def _ways(
-    backends: Any, services: Mapping[str, Wanted], weigh: Callable[[Mapping[str, Any]], int] | None = None
+    backends: Any,
+    services: Mapping[str, DesiredService],
+    weigh: Callable[[Mapping[str, Any]], int] | None = None,
 ) -> list[Way]:
     """Return the existing backends; those without a weight only if a weight function is given."""
     found = []
@@ -143,13 +149,13 @@ def _owner(backend: Mapping[str, Any]) -> str:
     return owner if kind in set(BackendKind) and kind_and_name(owner) == (kind, name) else ""
 
 
-def _chosen(ways: Sequence[Way], services: Mapping[str, Wanted], skips: bool) -> tuple[Way, ...]:
+def _chosen(ways: Sequence[Way], services: Mapping[str, DesiredService], skips: bool) -> tuple[Way, ...]:
     awake = [way for way in ways if _gate(services[way.service], way.model) is Gate.OPEN]
     # If all backends sleep, one must be woken.
     return tuple(awake or ways if skips else ways)
 
 
-def _match(match: Mapping[str, Any], services: Mapping[str, Wanted], skips: bool) -> Match:
+def _match(match: Mapping[str, Any], services: Mapping[str, DesiredService], skips: bool) -> Match:
     ways = _ways(match.get("backends"), services)
     names, found = _texts(match.get("apiKeys")), set()
     for service in {way.service for way in ways}:
@@ -186,7 +192,7 @@ def _held_ms(fallback: Mapping[str, Any]) -> int:
     return milliseconds(text(fallback.get("holdTimeout")))
 
 
-def _gate(service: Wanted, model: str) -> Gate:
+def _gate(service: DesiredService, model: str) -> Gate:
     slots = (gate.slot for gate in service.gates if model in gate.slot.models)
     return next((slot.gate for slot in slots), Gate.CLOSED)
 

@@ -33,7 +33,7 @@ class AgentKeeper:
     """Starter of one agent after the other. It reads nothing that agents may read."""
 
     def __init__(self) -> None:
-        self._heard = 0.0
+        self._received = 0.0
         """Start time of the running agent, or time of its latest heartbeat."""
         self._spoke = False
         """True if the agent has sent a heartbeat."""
@@ -61,8 +61,8 @@ class AgentKeeper:
             if status == 0:
                 log.info("Agent ended with the HAProxies, the next agent waits for new ones")
             else:
-                said = {"status": status, "again_seconds": pause}
-                log.error("Agent ended, HAProxy continues", extra=said)
+                message = {"status": status, "again_seconds": pause}
+                log.error("Agent ended, HAProxy continues", extra=message)
             time.sleep(pause)
 
     def _one(self) -> int:
@@ -74,7 +74,7 @@ class AgentKeeper:
         finally:
             os.close(writing)
         try:
-            self._listen(agent, reading, told=draining is not None)
+            self._listen(agent, reading, reported=draining is not None)
         finally:
             os.close(reading)
         if agent.poll() is None:
@@ -85,7 +85,7 @@ class AgentKeeper:
     def _start(self, writing: int, draining: float | None) -> "subprocess.Popen[bytes]":
         more = {DRAINING_SINCE: str(draining)} if draining is not None else {}
         self._spoke = self._worked = False
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         command = (sys.executable, "-m", "daybreak.gateway.agent")
         return subprocess.Popen(  # noqa: S603 -- our own program
             [sys.executable, "-I", CHILD, str(os.getpid()), *command],
@@ -93,7 +93,7 @@ class AgentKeeper:
             pass_fds=[writing],
         )
 
-    def _listen(self, agent: "subprocess.Popen[bytes]", reading: int, told: bool) -> None:
+    def _listen(self, agent: "subprocess.Popen[bytes]", reading: int, reported: bool) -> None:
         """Read heartbeats until the agent ends or hangs. `told`: the agent knows that the pod terminates."""
         sources = [reading, self._woken]
         while agent.poll() is None and not self._hangs:
@@ -105,15 +105,15 @@ class AgentKeeper:
                 sources.remove(reading)
                 with suppress(subprocess.TimeoutExpired):
                     agent.wait(_LOOK)
-            if self._draining is not None and not told:
-                told = True
+            if self._draining is not None and not reported:
+                reported = True
                 agent.send_signal(signal.SIGTERM)
 
     def _hear(self, reading: int) -> bool:
         """Read heartbeats of the agent. Returns False if it will send no more."""
         words = os.read(reading, 4096)
         if words:
-            self._heard = time.monotonic()
+            self._received = time.monotonic()
             self._spoke = True
             self._worked = self._worked or b"1" in words
         return bool(words)
@@ -121,4 +121,4 @@ class AgentKeeper:
     @property
     def _hangs(self) -> bool:
         """True if the agent has been silent for too long."""
-        return time.monotonic() - self._heard > (HANG_SECONDS if self._spoke else START_SECONDS)
+        return time.monotonic() - self._received > (HANG_SECONDS if self._spoke else START_SECONDS)

@@ -26,19 +26,19 @@ class Health:
         self._unhealthy = ""
         self.draining = False
         """True if the pod terminates."""
-        self.heard = float("-inf")
+        self.received = float("-inf")
         """Time of the latest heartbeat."""
 
-    def beat(self, said: Mapping[str, Any]) -> None:
+    def beat(self, report: Mapping[str, Any]) -> None:
         """Process a heartbeat: why the agent is not ready, and which HAProxy is not healthy."""
-        self.heard = self._clock()
-        self._unready, self._unhealthy = str(said["unready"]), str(said["unhealthy"])
+        self.received = self._clock()
+        self._unready, self._unhealthy = str(report["unready"]), str(report["unhealthy"])
         self._was_ready = self._was_ready or not self._unready
 
     @property
     def alone(self) -> bool:
         """True if no agent has worked for a long time."""
-        return self._clock() - self.heard > ALONE_SECONDS
+        return self._clock() - self.received > ALONE_SECONDS
 
     @property
     def unhealthy(self) -> str:
@@ -61,7 +61,7 @@ class Health:
 
     @property
     def _silent(self) -> bool:
-        return self._clock() - self.heard > SAID_SECONDS
+        return self._clock() - self.received > SAID_SECONDS
 
 
 class HealthServer:

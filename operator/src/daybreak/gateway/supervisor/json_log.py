@@ -12,12 +12,12 @@ class JsonLines(logging.Formatter):
     """Formatter of one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        said = {name: value for name, value in vars(record).items() if name not in _OWN}
+        message = {name: value for name, value in vars(record).items() if name not in _OWN}
         at = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
-        said |= {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
+        message |= {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}
         if record.exc_info:
-            said["exception"] = self.formatException(record.exc_info)
-        return json.dumps({**said, "timestamp": at}, default=repr)
+            message["exception"] = self.formatException(record.exc_info)
+        return json.dumps({**message, "timestamp": at}, default=repr)
 
 
 def configure(level: str) -> None:

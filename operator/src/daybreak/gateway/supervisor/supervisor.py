@@ -54,15 +54,15 @@ class Supervisor:
         self._health = Health()
         self._control = Control(supervised.folder, self._beat)
         self._server = HealthServer(self._health, supervised.health_port)
-        self._told = asyncio.Event()
+        self._reported = asyncio.Event()
         self._draining = 0.0
 
     def drain(self) -> None:
         """Start the end of the container: the agent is notified, and current requests may finish."""
-        if not self._told.is_set():
+        if not self._reported.is_set():
             self._draining = time.monotonic()
             self._health.draining = True
-            self._told.set()
+            self._reported.set()
 
     async def run(self) -> int:
         """Run until termination and the end of all requests, or until a HAProxy ends. Returns the exit
@@ -84,14 +84,14 @@ class Supervisor:
             self._control.stop()
             await self._end_all()
 
-    def _beat(self, said: Mapping[str, Any]) -> Mapping[str, Any]:
-        self._health.beat(said)
-        draining = time.monotonic() - self._draining if self._told.is_set() else None
+    def _beat(self, report: Mapping[str, Any]) -> Mapping[str, Any]:
+        self._health.beat(report)
+        draining = time.monotonic() - self._draining if self._reported.is_set() else None
         return {"draining": draining, "memory": memory()}
 
     async def _drain(self) -> None:
         """Wait until the container terminates, and then until all requests have ended."""
-        await self._told.wait()
+        await self._reported.wait()
         alone = asyncio.create_task(self._let_finish())
         try:
             async with asyncio.timeout(self._supervised.end_seconds + REFUSE_SECONDS):

@@ -40,24 +40,24 @@ class BatchKind:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
 
-    def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
+    def desired(self, observed: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
         """Return the objects of the batch."""
-        batch = seen.subject
+        batch = observed.subject
         return [] if batch is None else desired(batch, self._platform, running=decision.running)
 
-    def keeps(self, seen: Observed, decision: Decision) -> None:
+    def keeps(self, observed: Observed, decision: Decision) -> None:
         """Keep nothing: the job writes its output to `spec.output`."""
 
-    def known(self, seen: Observed) -> Collection[Resource]:
+    def known(self, observed: Observed) -> Collection[Resource]:
         """Return the owned resources that the API server knows: without KubeRay there are no RayJobs."""
-        return [each for each in OF_BATCHES if each is not RAY_JOBS or seen.kuberay_installed]
+        return [each for each in OF_BATCHES if each is not RAY_JOBS or observed.kuberay_installed]
 
-    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
         """Return True for a running RayJob of another operator version: it stays unchanged to its end."""
-        if of(wanted) is not RAY_JOBS or whose is not Whose.OURS:
+        if of(desired) is not RAY_JOBS or whose is not Whose.OURS:
             return False
         there, own = (
-            at(each, "metadata", "annotations").get(names.RAY_CLUSTER_ANNOTATION) for each in (live, wanted)
+            at(each, "metadata", "annotations").get(names.RAY_CLUSTER_ANNOTATION) for each in (live, desired)
         )
         return there is not None and there != own
 
@@ -65,11 +65,11 @@ class BatchKind:
         """Return the events for the changes of the status."""
         return events(known_status(LLMBatchStatus, before), after)
 
-    def written(self, key: Key, seen: Observed, after: LLMBatchStatus) -> None:
+    def written(self, key: Key, observed: Observed, after: LLMBatchStatus) -> None:
         """Count a yield if the batch has just released its accelerators for another workload."""
-        if after.queued_behind and not seen.after and seen.job is not None:
+        if after.queued_behind and not observed.after and observed.job is not None:
             metrics.YIELDS.labels(key.namespace, key.name, after.queued_behind[0]).inc()
 
-    def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
+    def look_again(self, observed: Observed, decision: Decision, again: Again) -> None:
         """Requeue for the time at which the batch's turn may change without any event."""
-        again.within(seen.turn.look_again)
+        again.within(observed.turn.look_again)

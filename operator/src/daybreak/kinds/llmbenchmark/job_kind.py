@@ -38,35 +38,35 @@ class BenchmarkKind:
     def __init__(self, platform: Platform) -> None:
         self._platform = platform
 
-    def desired(self, seen: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
+    def desired(self, observed: Observed, decision: Decision) -> Sequence[dict[str, Any]]:
         """Return the objects of the benchmark."""
-        benchmark = seen.subject
+        benchmark = observed.subject
         return [] if benchmark is None else desired(benchmark, decision.target, self._platform)
 
-    def keeps(self, seen: Observed, decision: Decision) -> dict[str, Any] | None:
+    def keeps(self, observed: Observed, decision: Decision) -> dict[str, Any] | None:
         """Return the ConfigMap with the job's final report, or None if there is none to keep."""
-        benchmark, said = seen.subject, seen.progress
-        if benchmark is None or said is None or not said.final or seen.finished or seen.deleting:
+        benchmark, reply = observed.subject, observed.progress
+        if benchmark is None or reply is None or not reply.final or observed.finished or observed.deleting:
             return None
-        files = fitting(said.files or {})
+        files = fitting(reply.files or {})
         return report_map(benchmark, files) if files else None
 
-    def known(self, seen: Observed) -> Collection[Resource]:
+    def known(self, observed: Observed) -> Collection[Resource]:
         """Return all owned resources: they are built into Kubernetes."""
         return OF_BENCHMARKS
 
-    def stays(self, wanted: Manifest, live: Manifest, whose: Whose) -> bool:
+    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
         """Return True for a Job: its pod template is immutable, and a running Job stays to its end."""
-        return of(wanted) is JOBS
+        return of(desired) is JOBS
 
     def news(self, before: Mapping[str, Any], after: LLMBenchmarkStatus) -> Sequence[Event]:
         """Return the events for the changes of the status."""
         return events(known_status(LLMBenchmarkStatus, before), after)
 
-    def written(self, key: Key, seen: Observed, after: LLMBenchmarkStatus) -> None:
+    def written(self, key: Key, observed: Observed, after: LLMBenchmarkStatus) -> None:
         """Count nothing."""
 
-    def look_again(self, seen: Observed, decision: Decision, again: Again) -> None:
+    def look_again(self, observed: Observed, decision: Decision, again: Again) -> None:
         """Requeue for the next run, and for the time at which a run that waits for its service is skipped."""
         turn = decision.turn
         if turn is not None and turn.begins:
@@ -74,6 +74,6 @@ class BenchmarkKind:
         elif turn is not None and turn.clears:
             again.after(SOON_SECONDS)
         elif turn is not None and turn.next is not None:
-            again.within(turn.next - seen.now)
+            again.within(turn.next - observed.now)
         if turn is not None and turn.left_out is not None:
-            again.within(turn.left_out - seen.now)
+            again.within(turn.left_out - observed.now)

@@ -71,17 +71,17 @@ class Patcher:
 
     async def _patch(self, key: Key, again: Again) -> None:
         manifest = self._cache.get(LLM_BENCHMARKS, key)
-        seen = self._seen(key)
-        decision = decide(seen) if seen is not None else None
-        if manifest is None or seen is None or decision is None:
+        observed = self._observed(key)
+        decision = decide(observed) if observed is not None else None
+        if manifest is None or observed is None or decision is None:
             return
         patch = decision.status
         if decision.write:
             patch = await self._written(key, decision)
-        before = seen.status
-        after = report(before, patch, seen.now, seen.benchmark.generation)
-        said = await self._writer.say(key, manifest, after, lambda *_: events(before, patch), seen.now)
-        if not said.gone and patch.state in UNDER_WAY:
+        before = observed.status
+        after = report(before, patch, observed.now, observed.benchmark.generation)
+        reply = await self._writer.say(key, manifest, after, lambda *_: events(before, patch), observed.now)
+        if not reply.gone and patch.state in UNDER_WAY:
             again.after(0.0 if patch.state is PatchState.WRITING else LOOK_SECONDS)
 
     async def _written(self, key: Key, decision: PatchDecision) -> PatchStatus:
@@ -105,7 +105,7 @@ class Patcher:
             return refused(patch, error.message, forbidden=error.forbidden)
         return is_written(patch, whole(at(found, "metadata").get("generation")))
 
-    def _seen(self, key: Key) -> SeenPatch | None:
+    def _observed(self, key: Key) -> SeenPatch | None:
         manifest = self._cache.get(LLM_BENCHMARKS, key)
         try:
             benchmark = LLMBenchmark.from_manifest(manifest) if manifest is not None else None
@@ -116,12 +116,12 @@ class Patcher:
             return None
         status = known_status(LLMBenchmarkStatus, mapping(manifest.get("status")))
         live = self._cache.get(LLM_SERVICES, Key(key.namespace, reference.name))
-        seen = SeenPatch(benchmark, status, datetime.now(UTC))
+        observed = SeenPatch(benchmark, status, datetime.now(UTC))
         try:
             service = LLMService.from_manifest(live) if live is not None else None
         except InvalidSpec:
             service = None
         if live is None or service is None:
-            return seen
-        said = known_status(LLMServiceStatus, mapping(live.get("status")))
-        return SeenPatch(benchmark, status, seen.now, service, said.observed_generation, said.rollout)
+            return observed
+        reply = known_status(LLMServiceStatus, mapping(live.get("status")))
+        return SeenPatch(benchmark, status, observed.now, service, reply.observed_generation, reply.rollout)

@@ -56,7 +56,7 @@ class LLMRoutes:
         ports: PortAllocator,
     ) -> None:
         self._cache = cache
-        observer = Observer(cache, reports.told, ports, gateway=bool(platform.gateway_image))
+        observer = Observer(cache, reports.reported, ports, gateway=bool(platform.gateway_image))
         self._reconciler = Reconciler(api, cache, observer, applier, may_act)
 
     def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:

@@ -49,19 +49,19 @@ class Reconciler:
         Raises:
             ApiError: The last error, if something could not be written.
         """
-        seen, later = self._observer.observe(namespace), Again()
+        observed, later = self._observer.observe(namespace), Again()
         failed: ApiError | None = None
         routes, unsure = [], set()
-        for each in seen.routes:
+        for each in observed.routes:
             try:
                 routes.append(await self._address(each, later))
             except ApiError as error:  # the other routes are still reconciled
                 routes.append(each)
                 unsure.add(each.name)
                 failed = error
-        seen, now = replace(seen, routes=tuple(routes)), datetime.now(UTC)
-        decisions = decide(seen, now)
-        for each in (each for each in seen.routes if each.name not in unsure):
+        observed, now = replace(observed, routes=tuple(routes)), datetime.now(UTC)
+        decisions = decide(observed, now)
+        for each in (each for each in observed.routes if each.name not in unsure):
             later.after(*(wait for wait in [again(each, decisions[each.name], now)] if wait))
             try:
                 await self._say(each, decisions[each.name], now)
@@ -78,9 +78,9 @@ class Reconciler:
             return each
         address = address or OwnAddress(None)
         owner = Owner(LLM_ROUTES, Key(route.namespace, route.name), route.uid)
-        wanted = objects(route, address.port)
-        live = await observe_live(owner, wanted, OF_ROUTES, self._cache, self._applier)
-        plan = make_plan(owner, wanted, live)
+        desired = objects(route, address.port)
+        live = await observe_live(owner, desired, OF_ROUTES, self._cache, self._applier)
+        plan = make_plan(owner, desired, live)
         if plan.foreign:
             later.after(FOREIGN_SECONDS)
             address = replace(address, foreign=plan.foreign[0])

@@ -52,45 +52,45 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         self._copies = copies
         self._events = events
 
-    def prepare(self, key: Key, seen: Observed) -> Observed:
+    def prepare(self, key: Key, observed: Observed) -> Observed:
         """Add the reports on adapters, on copies, and on rejected pods of Jobs."""
         return replace(
-            seen,
-            reports=self._adapters.reports(key, replicas(seen, active_cluster(seen.ray_service))),
-            copies=self._copies.copies(key, copying(seen)),
-            rejections=self._events.rejections(key, waiting(seen.jobs, seen.pods)),
+            observed,
+            reports=self._adapters.reports(key, replicas(observed, active_cluster(observed.ray_service))),
+            copies=self._copies.copies(key, copying(observed)),
+            rejections=self._events.rejections(key, waiting(observed.jobs, observed.pods)),
         )
 
-    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+    def objects(self, observed: Observed) -> Sequence[dict[str, Any]]:
         """Return the desired objects of a service."""
-        return objects(seen, self._platform)
+        return objects(observed, self._platform)
 
-    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> ServicePlan:
+    def plan(self, observed: Observed, desired: Sequence[dict[str, Any]], live: Live) -> ServicePlan:
         """Return the plan that changes the live objects into the desired ones."""
-        return make_plan(seen, self._platform, wanted, live)
+        return make_plan(observed, self._platform, desired, live)
 
-    def with_plan(self, seen: Observed, plan: ServicePlan) -> Observed:
+    def with_plan(self, observed: Observed, plan: ServicePlan) -> Observed:
         """Add the results of the plan: conflicting names, this operator's build, and possible changes."""
-        return replace(seen, foreign=plan.foreign, own=plan.own, changes=plan.changes)
+        return replace(observed, foreign=plan.foreign, own=plan.own, changes=plan.changes)
 
-    async def carry_on(self, seen: Observed, plan: ServicePlan) -> Sequence[float]:
+    async def carry_on(self, observed: Observed, plan: ServicePlan) -> Sequence[float]:
         """Set the bounds of worker groups, and delete Ray clusters that are no longer needed."""
         again: list[float] = []
         if not plan.filling:
-            again += await self._writer.set_bounds(seen.ray_clusters, cluster_bounds(seen))
-            pending = needless(seen)
-            if pending and seen.ray_service is not None:
-                again += await self._writer.call_off(seen.ray_service, pending)
-        return again + await self._writer.delete_clusters(finished_clusters(seen))
+            again += await self._writer.set_bounds(observed.ray_clusters, cluster_bounds(observed))
+            pending = needless(observed)
+            if pending and observed.ray_service is not None:
+                again += await self._writer.call_off(observed.ray_service, pending)
+        return again + await self._writer.delete_clusters(finished_clusters(observed))
 
-    def questions(self, seen: Observed) -> Sequence[Question]:
+    def questions(self, observed: Observed) -> Sequence[Question]:
         """Return the probe of each model, which bypasses the gateway because a gate may hold requests."""
-        service, base = seen.subject, base_url(seen)
+        service, base = observed.subject, base_url(observed)
         if service is None or base is None:
             return ()
-        revision = seen.own_revision.name if seen.own_revision is not None else ""
-        about = (service.uid, service.generation, revision, active_cluster(seen.ray_service))
-        held = {name for name, state in seen.sleep_states.items() if state.gate is not GateState.OPEN}
+        revision = observed.own_revision.name if observed.own_revision is not None else ""
+        about = (service.uid, service.generation, revision, active_cluster(observed.ray_service))
+        held = {name for name, state in observed.sleep_states.items() if state.gate is not GateState.OPEN}
         return [
             Question(service, model, base, about, waking=model.name in held) for model in service.spec.models
         ]
@@ -101,8 +101,8 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         self._copies.forget(key)
         self._events.forget(key)
 
-    def is_due(self, seen: Observed, decided: Decided, status: LLMServiceStatus) -> bool:
+    def is_due(self, observed: Observed, decided: Decided, status: LLMServiceStatus) -> bool:
         """Return True if the address may bypass the gateway, or if a complete copy's Job may be deleted."""
-        leads_past = led_past(seen, decided.states) and not (seen.gateway and seen.gateway.past)
-        copies = caches(seen, seen.subject) if seen.subject is not None else ()
+        leads_past = led_past(observed, decided.states) and not (observed.gateway and observed.gateway.past)
+        copies = caches(observed, observed.subject) if observed.subject is not None else ()
         return leads_past or any(copy.complete and not copy.noted for copy in copies)

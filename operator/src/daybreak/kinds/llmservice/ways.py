@@ -10,8 +10,8 @@ from daybreak.problems.problem import Problem
 from daybreak.workloads.ways import Ways
 
 
-def _hinders(seen: Observed) -> Problem | None:
-    return missing_kuberay(installed=seen.kuberay_installed)
+def _hinders(observed: Observed) -> Problem | None:
+    return missing_kuberay(installed=observed.kuberay_installed)
 
 
 WAYS = Ways(

@@ -32,32 +32,32 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     def __init__(self, parts: Parts, observer: Observer, prober: Prober) -> None:
         super().__init__(parts, observer, WAYS, OF_SERVERS, prober)
 
-    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+    def objects(self, observed: Observed) -> Sequence[dict[str, Any]]:
         """Return the desired objects of a server."""
-        return objects(view_of(seen), self._platform)
+        return objects(view_of(observed), self._platform)
 
-    def names_of_others(self, seen: Observed) -> Sequence[Manifest]:
+    def names_of_others(self, observed: Observed) -> Sequence[Manifest]:
         """Return the Service that another controller creates for a server on several nodes."""
-        group = group_service(seen.subject) if seen.subject is not None else None
+        group = group_service(observed.subject) if observed.subject is not None else None
         return () if group is None else (group,)
 
-    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
+    def plan(self, observed: Observed, desired: Sequence[dict[str, Any]], live: Live) -> Plan:
         """Return the plan that changes the live objects into the desired ones."""
-        return make_plan(view_of(seen), wanted, live)
+        return make_plan(view_of(observed), desired, live)
 
-    def is_due(self, seen: Observed, decided: Decided, status: ModelServerStatus) -> bool:
+    def is_due(self, observed: Observed, decided: Decided, status: ModelServerStatus) -> bool:
         """Return True if the number of pods in the status changed, or if pods may be replaced now."""
-        other = _replicas(status) != whole(at(seen.status, "autoscaling").get("currentReplicas"))
-        before = seen.history.state if seen.history is not None else None
+        other = _replicas(status) != whole(at(observed.status, "autoscaling").get("currentReplicas"))
+        before = observed.history.state if observed.history is not None else None
         return other or (unproven(before) and not unproven(status.rollout))
 
-    def questions(self, seen: Observed) -> Sequence[Question]:
+    def questions(self, observed: Observed) -> Sequence[Question]:
         """Return the probe of the server's model."""
-        if seen.subject is None:
+        if observed.subject is None:
             return ()
-        state = seen.sleep_state
-        asked = question(view_of(seen), waking=state is not None and state.gate is not GateState.OPEN)
-        return () if asked is None else [asked]
+        state = observed.sleep_state
+        requested = question(view_of(observed), waking=state is not None and state.gate is not GateState.OPEN)
+        return () if requested is None else [requested]
 
 
 def question(view: View, *, waking: bool) -> Question | None:

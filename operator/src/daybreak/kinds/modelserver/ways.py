@@ -14,25 +14,25 @@ from daybreak.problems.problem import Problem
 from daybreak.workloads.ways import Ways
 
 
-def view_of(seen: Observed, blocked: Problem | None = None) -> View:
+def view_of(observed: Observed, blocked: Problem | None = None) -> View:
     """Return the view of a server; `blocked` is the problem that keeps its spec from being applied."""
-    assert seen.subject is not None  # noqa: S101 - checked by the caller
-    return View(seen, seen.subject, blocked)
+    assert observed.subject is not None  # noqa: S101 - checked by the caller
+    return View(observed, observed.subject, blocked)
 
 
-def _without_leader_worker_set(seen: Observed) -> Problem | None:
-    several = any(each is not None and each.spec.nodes > 1 for each in (seen.subject, seen.target))
-    if not several or seen.leader_worker_set_installed:
+def _without_leader_worker_set(observed: Observed) -> Problem | None:
+    several = any(each is not None and each.spec.nodes > 1 for each in (observed.subject, observed.target))
+    if not several or observed.leader_worker_set_installed:
         return None
-    said = (
+    message = (
         "spec.nodes: the API server knows no LeaderWorkerSet (leaderworkerset.x-k8s.io/v1): install it, or "
         "leave nodes at 1"
     )
-    return Problem(Reason.LEADER_WORKER_SET_NOT_INSTALLED, said, stalled=True)
+    return Problem(Reason.LEADER_WORKER_SET_NOT_INSTALLED, message, stalled=True)
 
 
 def _look_again(view: View, status: ModelServerStatus) -> timedelta | None:
-    return autoscaling.LOOK if status.autoscaling is not None and view.seen.gateway is not None else None
+    return autoscaling.LOOK if status.autoscaling is not None and view.observed.gateway is not None else None
 
 
 WAYS = Ways(

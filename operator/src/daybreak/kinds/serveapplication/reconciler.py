@@ -32,20 +32,20 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     def __init__(self, parts: Parts, observer: Observer) -> None:
         super().__init__(parts, observer, WAYS, OF_APPLICATIONS)
 
-    def objects(self, seen: Observed) -> Sequence[dict[str, Any]]:
+    def objects(self, observed: Observed) -> Sequence[dict[str, Any]]:
         """Return the desired objects of an application."""
-        return objects(view_of(seen), self._platform)
+        return objects(view_of(observed), self._platform)
 
-    def plan(self, seen: Observed, wanted: Sequence[dict[str, Any]], live: Live) -> Plan:
+    def plan(self, observed: Observed, desired: Sequence[dict[str, Any]], live: Live) -> Plan:
         """Return the plan that changes the live objects into the desired ones."""
-        return make_plan(view_of(seen), wanted, live)
+        return make_plan(view_of(observed), desired, live)
 
-    async def carry_on(self, seen: Observed, plan: Plan) -> Sequence[float]:
+    async def carry_on(self, observed: Observed, plan: Plan) -> Sequence[float]:
         """Set the bounds of worker groups in the running RayCluster, and delete unneeded RayClusters."""
-        view = view_of(seen)
-        again = await self._writer.set_bounds(seen.ray_clusters, cluster_bounds(view))
-        if seen.ray_service is not None and (pending := needless(view)):
-            again += await self._writer.call_off(seen.ray_service, pending)
+        view = view_of(observed)
+        again = await self._writer.set_bounds(observed.ray_clusters, cluster_bounds(view))
+        if observed.ray_service is not None and (pending := needless(view)):
+            again += await self._writer.call_off(observed.ray_service, pending)
         replaced, more = replaced_clusters(view)
         over = {each["metadata"]["name"]: each for each in (*replaced, *finished_clusters(view))}
         again += await self._writer.delete_clusters(over.values())

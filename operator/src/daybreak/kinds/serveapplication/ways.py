@@ -10,14 +10,14 @@ from daybreak.problems.problem import Problem
 from daybreak.workloads.ways import Ways
 
 
-def view_of(seen: Observed, blocked: Problem | None = None) -> View:
+def view_of(observed: Observed, blocked: Problem | None = None) -> View:
     """Return the view of an application; `blocked` is the problem that keeps its spec from being applied."""
-    assert seen.subject is not None  # noqa: S101 - checked by the caller
-    return View(seen, seen.subject, blocked)
+    assert observed.subject is not None  # noqa: S101 - checked by the caller
+    return View(observed, observed.subject, blocked)
 
 
-def _hinders(seen: Observed) -> Problem | None:
-    return missing_kuberay(installed=seen.kuberay_installed)
+def _hinders(observed: Observed) -> Problem | None:
+    return missing_kuberay(installed=observed.kuberay_installed)
 
 
 WAYS = Ways(

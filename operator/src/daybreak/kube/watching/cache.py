@@ -138,10 +138,10 @@ class Cache:
         try:
             yield take
         finally:
-            told = self._writing.pop((resource, key))
+            reported = self._writing.pop((resource, key))
             entry = self._entry(resource, key)
             if entry is None or entry.packed is None or entry.version != answered:
-                self._tell(resource, told)
+                self._tell(resource, reported)
             else:
                 owner = entry.owner or OwnerKey(resource.kind, *key)
                 for follower in self._followers:

@@ -138,7 +138,7 @@ class Watches:
             ready.set()
 
     async def _watch_others(self, kinds: "_Kinds") -> None:
-        said = False
+        message = False
         while True:
             try:
                 served = all([await is_served(self._api, kind) for kind in kinds.resources])
@@ -147,14 +147,14 @@ class Watches:
                 await asyncio.sleep(DISCOVERY_SECONDS)
                 continue
             if not served:
-                if not said:
+                if not message:
                     kinds.tell_missing()
-                    said = True
+                    message = True
                 kinds.known.set()
                 await asyncio.sleep(DISCOVERY_SECONDS)
                 continue
             await self._while_served(kinds)
-            said = False
+            message = False
 
     async def _while_served(self, kinds: "_Kinds") -> None:
         """Watch kinds of another operator until one of them is no longer served."""

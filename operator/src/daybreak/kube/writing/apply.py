@@ -66,21 +66,21 @@ class Applier:
         Raises:
             Occupied: The live object is unknown, and its name is taken.
         """
-        resource, key, wanted = resources.of(desired), key_of(desired), compare.stamped(desired)
+        resource, key, expected = resources.of(desired), key_of(desired), compare.stamped(desired)
         contended = self._contended.setdefault(_owner(desired), {})
         if live is not None:
-            different = compare.difference(wanted, live)
-            seen = compare.digest(desired), _content(live)
-            if not different or contended.get((resource, key)) == seen:
+            different = compare.difference(expected, live)
+            observed = compare.digest(desired), _content(live)
+            if not different or contended.get((resource, key)) == observed:
                 return False
         with self._cache.writing(resource, key) as take:
             if live is None:
-                written = await self._create(resource, key, wanted)
+                written = await self._create(resource, key, expected)
             else:
-                written = await self._change(resource, key, wanted, live)
+                written = await self._change(resource, key, expected, live)
             # Its controller may have written the status since the object was read.
             take(written, live is not None and live.get("status") != written.get("status"))
-        left = compare.difference(wanted, written)
+        left = compare.difference(expected, written)
         if left:
             # A webhook or another controller overwrites the field: do not repeat the write until one of the
             # two sides changes.
@@ -90,17 +90,19 @@ class Applier:
             contended.pop((resource, key), None)
         return True
 
-    async def _create(self, resource: Resource, key: Key, wanted: Manifest) -> dict[str, Any]:
+    async def _create(self, resource: Resource, key: Key, desired: Manifest) -> dict[str, Any]:
         path = resource.path(key.namespace)
         try:
-            return await self._api.request("create", resource, path, query=MANAGER, body=wanted)
+            return await self._api.request("create", resource, path, query=MANAGER, body=desired)
         except ApiError as error:
             if not error.exists:
                 raise
-            self._doubted.setdefault(_owner(wanted), set()).add((resource, key))
+            self._doubted.setdefault(_owner(desired), set()).add((resource, key))
             raise Occupied(str(key)) from error
 
-    async def _change(self, resource: Resource, key: Key, wanted: Manifest, live: Manifest) -> dict[str, Any]:
+    async def _change(
+        self, resource: Resource, key: Key, desired: Manifest, live: Manifest
+    ) -> dict[str, Any]:
         path = resource.path(key.namespace, key.name)
         if managed_fields.made_by_us(live):
             found = await self._api.request("get", resource, path)
@@ -108,7 +110,7 @@ class Applier:
             if patch:
                 await self._api.request("patch", resource, path, body=patch, content_type=JSON_PATCH)
         return await self._api.request(
-            "apply", resource, path, query=SERVER_SIDE_APPLY, body=wanted, content_type=APPLY
+            "apply", resource, path, query=SERVER_SIDE_APPLY, body=desired, content_type=APPLY
         )
 
     async def delete(self, live: Manifest) -> None:

@@ -18,11 +18,11 @@ Bounds = Mapping[str, tuple[int, int]]
 """Minimum and maximum number of replicas of each worker group, by group name."""
 
 
-def patch(cluster: Mapping[str, Any], wanted: Bounds) -> list[dict[str, Any]]:
+def patch(cluster: Mapping[str, Any], desired: Bounds) -> list[dict[str, Any]]:
     """Return the JSON patch that sets the bounds of a RayCluster's groups; empty if they are set already."""
     changes: list[dict[str, Any]] = []
     for index, group in enumerate(cluster["spec"].get("workerGroupSpecs") or ()):
-        bounds = wanted.get(group["groupName"])
+        bounds = desired.get(group["groupName"])
         if bounds is None or bounds == (group.get("minReplicas"), group.get("maxReplicas")):
             continue
         path = f"/spec/workerGroupSpecs/{index}"
@@ -38,7 +38,7 @@ def patch(cluster: Mapping[str, Any], wanted: Bounds) -> list[dict[str, Any]]:
     return [{"op": "test", "path": "/metadata/resourceVersion", "value": version}, *changes]
 
 
-async def set_bounds(api: Api, cache: Cache, cluster: Mapping[str, Any], wanted: Bounds) -> bool:
+async def set_bounds(api: Api, cache: Cache, cluster: Mapping[str, Any], desired: Bounds) -> bool:
     """Set the bounds of a RayCluster's worker groups. Return True if the RayCluster was written.
 
     Raises:
@@ -46,7 +46,7 @@ async def set_bounds(api: Api, cache: Cache, cluster: Mapping[str, Any], wanted:
     """
     if cluster["metadata"].get("deletionTimestamp"):
         return False
-    changes = patch(cluster, wanted)
+    changes = patch(cluster, desired)
     if not changes:
         return False
     key = key_of(cluster)

@@ -35,19 +35,19 @@ def fill(order: dict[str, Any]) -> dict[str, Any]:
     """Fill the directory and return the result."""
     root, directory = Path(order["root"]), order["directory"]
     progress = Progress(directory)
-    with progress.told(order["port"]), alone(root / f"{LOCK}{directory}"):
-        told = _kept(root / directory)
-        if told is None:
+    with progress.reported(order["port"]), alone(root / f"{LOCK}{directory}"):
+        reported = _kept(root / directory)
+        if reported is None:
             source = listed(order["source"], order["revision"])
             if not source.files:
                 raise Stuck(f"there are no files below {order['source']}")
             if order["sole"]:
                 _make_room(root, directory)
-            told = _gather(root, directory, source, progress)
+            reported = _gather(root, directory, source, progress)
         else:
             # The last requested directory is the one in use: see _make_room.
             os.utime(root / directory / MARKER)
-    return told
+    return reported
 
 
 def _kept(directory: Path) -> dict[str, Any] | None:
@@ -87,18 +87,18 @@ def _gather(root: Path, directory: str, source: Source, progress: Progress) -> d
     missing = missing_of(into, source.files)
     if missing:
         raise OSError(f"{len(missing)} files did not come whole, such as {missing[0].path}")
-    wanted = {into / file.path for file in source.files}
+    desired = {into / file.path for file in source.files}
     for path in files_below(into):
-        if path not in wanted:  # partial files of an aborted attempt
+        if path not in desired:  # partial files of an aborted attempt
             path.unlink()
     shutil.rmtree(into / ".cache", ignore_errors=True)  # metadata of the hub's library
-    told = {"bytes": total, "revision": source.revision}
-    _write(into / MARKER, json.dumps(told))
+    reported = {"bytes": total, "revision": source.revision}
+    _write(into / MARKER, json.dumps(reported))
     whole = root / directory
     if whole.exists():  # without a marker: another process has removed it or begins to remove the directory
         shutil.rmtree(whole)
     into.rename(whole)
-    return told
+    return reported
 
 
 def _write(path: Path, text: str) -> None:

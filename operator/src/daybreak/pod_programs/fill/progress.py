@@ -20,13 +20,13 @@ class Progress:
     """Progress of the copy into a directory, read from the files on request."""
 
     def __init__(self, directory: str) -> None:
-        self._told: dict[str, Any] = {"directory": directory, "copied": 0, "bytes": None}
+        self._reported: dict[str, Any] = {"directory": directory, "copied": 0, "bytes": None}
         self._into: Path | None = None
         self._looked = 0.0
 
     def begin(self, into: Path, total: int) -> None:
         """Start to report the copy of `total` bytes into a directory, some of which may exist already."""
-        self._told["bytes"] = total
+        self._reported["bytes"] = total
         self._into, self._looked = into, 0.0
 
     def report(self) -> dict[str, Any]:
@@ -36,11 +36,11 @@ class Progress:
             self._looked = now
             with contextlib.suppress(OSError):  # partial files appear and disappear
                 found = sum(max(0, size_of(path)) for path in files_below(self._into))
-                self._told["copied"] = max(self._told["copied"], min(found, self._told["bytes"]))
-        return dict(self._told)
+                self._reported["copied"] = max(self._reported["copied"], min(found, self._reported["bytes"]))
+        return dict(self._reported)
 
     @contextlib.contextmanager
-    def told(self, port: int) -> Iterator[None]:
+    def reported(self, port: int) -> Iterator[None]:
         """Serve the report at a port during the copy.
 
         If the port is taken, the copy continues without reports.

@@ -17,7 +17,7 @@ def main() -> int:
     """Read the request, fill the PVC and report the result."""
     log = Path(os.environ.get("TERMINATION_LOG", "/dev/termination-log"))
     try:
-        told = fill(json.loads(os.environ["DAYBREAK_FILL"]))
+        reported = fill(json.loads(os.environ["DAYBREAK_FILL"]))
     except Stuck as error:
         return _failed(log, str(error), 2)
     except OSError as error:
@@ -28,14 +28,14 @@ def main() -> int:
         return _failed(log, f"{type(error).__name__}: {error}", 1)
     except Exception as error:  # noqa: BLE001 -- any error of a download is reported and retried
         return _failed(log, f"{type(error).__name__}: {error}", 1)
-    log.write_text(json.dumps(told))
-    print(f"complete: {told}", flush=True)
+    log.write_text(json.dumps(reported))
+    print(f"complete: {reported}", flush=True)
     return 0
 
 
-def _failed(log: Path, said: str, status: int) -> int:
-    log.write_text(said[:MESSAGE_LIMIT])
-    print(said, file=sys.stderr, flush=True)
+def _failed(log: Path, message: str, status: int) -> int:
+    log.write_text(message[:MESSAGE_LIMIT])
+    print(message, file=sys.stderr, flush=True)
     return status
 
 

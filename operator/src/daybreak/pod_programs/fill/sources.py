@@ -22,13 +22,13 @@ def hugging_face(repository: str, revision: str | None) -> Source:
     commit = found.sha
     files = _without_doubles([File(each.rfilename, each.size or 0) for each in found.siblings or ()])
 
-    def fetch(into: Path, wanted: list[File]) -> None:
+    def fetch(into: Path, desired: list[File]) -> None:
         def copy(file: File) -> None:
             hf_hub_download(repository, file.path, revision=commit, local_dir=into)
 
         # Access to a gated repository's metadata does not imply access to its files.
         with _hub_errors(repository, revision):
-            copy_each(copy, missing_of(into, wanted))
+            copy_each(copy, missing_of(into, desired))
 
     return Source(files, commit, fetch)
 
@@ -88,11 +88,11 @@ def s3(bucket: str, prefix: str) -> Source:
         File(each["Key"][len(prefix) :], each["Size"]) for each in found if not each["Key"].endswith("/")
     ]
 
-    def fetch(into: Path, wanted: list[File]) -> None:
+    def fetch(into: Path, desired: list[File]) -> None:
         def copy(file: File) -> None:
             client.download_file(bucket, prefix + file.path, str(place_of(into, file)))
 
-        copy_each(copy, missing_of(into, wanted))
+        copy_each(copy, missing_of(into, desired))
 
     return Source(files, None, fetch)
 
@@ -112,7 +112,7 @@ def gcs(bucket: str, prefix: str) -> Source:
         File(each.path[len(root) + 1 :], each.size or 0) for each in found if each.type == fs.FileType.File
     ]
 
-    def fetch(into: Path, wanted: list[File]) -> None:
+    def fetch(into: Path, desired: list[File]) -> None:
         def copy(file: File) -> None:
             with (
                 store.open_input_stream(f"{root}/{file.path}") as there,
@@ -120,7 +120,7 @@ def gcs(bucket: str, prefix: str) -> Source:
             ):
                 shutil.copyfileobj(there, here, 16 * 2**20)
 
-        copy_each(copy, missing_of(into, wanted))
+        copy_each(copy, missing_of(into, desired))
 
     return Source(files, None, fetch)
 

@@ -73,10 +73,10 @@ def with_numbers(before: str, workload: RayWorkload) -> str:
 
     The text is unchanged if the deployments match already. The part whose change restarts replicas stays.
     """
-    wanted = {each["name"]: each for each in _deployments(workload)}
+    desired = {each["name"]: each for each in _deployments(workload)}
     document = yaml.load(before, Loader=_FastLoader)  # noqa: S506 - the safe loader, in C
     application = document["applications"][0]
-    deployments = [wanted.get(each["name"], each) for each in application["deployments"]]
+    deployments = [desired.get(each["name"], each) for each in application["deployments"]]
     if deployments == application["deployments"]:
         return before
     application["deployments"] = deployments

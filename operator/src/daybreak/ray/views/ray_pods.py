@@ -48,9 +48,9 @@ def accelerators(pod: PodView, resource: str) -> int:
         return 0
     total = 0
     for container in mappings(at(pod.manifest, "spec").get("containers")):
-        wanted = at(container, "resources", "requests").get(resource)
+        desired = at(container, "resources", "requests").get(resource)
         try:
-            total += int(parse_quantity(str(wanted))) if wanted is not None else 0
+            total += int(parse_quantity(str(desired))) if desired is not None else 0
         except ValueError:
             continue
     return total
@@ -77,11 +77,11 @@ def unschedulable(pods: Iterable[PodView]) -> tuple[datetime, str] | None:
     """Return the start and message of the oldest unschedulable state, or None if no pod has one."""
     found = []
     for pod in pods:
-        said = condition(at(pod.manifest, "status"), "PodScheduled")
-        if pod.counts and not pod.placed and said.get("reason") == "Unschedulable":
-            since = parse_time(text(said.get("lastTransitionTime")))
+        report = condition(at(pod.manifest, "status"), "PodScheduled")
+        if pod.counts and not pod.placed and report.get("reason") == "Unschedulable":
+            since = parse_time(text(report.get("lastTransitionTime")))
             if since is not None:
-                found.append((since, text(said.get("message"))))
+                found.append((since, text(report.get("message"))))
     return min(found, default=None)
 
 

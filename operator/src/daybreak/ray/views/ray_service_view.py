@@ -202,10 +202,10 @@ def _refusal(ready: Mapping[str, Any], observed: bool) -> str:
 
 def _together(status: Mapping[str, Any], applications: Sequence[str]) -> Application | None:
     """Combine several applications into one with the worst status, or return None if none has a status."""
-    said = [_application(status, name) for name in applications]
-    if not any(said):
+    message = [_application(status, name) for name in applications]
+    if not any(message):
         return None
-    found = [each or Application(NOT_STARTED, "", {}) for each in said]
+    found = [each or Application(NOT_STARTED, "", {}) for each in message]
     worst = min(found, key=lambda each: (_order(each.status), not each.failed))
     deployments = {name: one for each in found for name, one in each.deployments.items()}
     return Application(worst.status, worst.message, deployments)

@@ -42,22 +42,25 @@ _STRICT_OPERATIONS = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv
 
 def check(request: Request, rows: Iterable[Row]) -> None:
     """Read rows until each needed column has occurred. Raises JobProblem if one never occurs."""
-    wanted = needed(request)
-    seen: dict[str, None] = {}
-    if not wanted:
+    desired = needed(request)
+    observed: dict[str, None] = {}
+    if not desired:
         return
     for row in rows:
         if row.error:
             continue
         if "body" in row.columns and "custom_id" in row.columns:
             return  # a request of a batch file, which uses no template
-        seen |= dict.fromkeys(row.columns)
-        if wanted.keys() <= seen.keys():
+        observed |= dict.fromkeys(row.columns)
+        if desired.keys() <= observed.keys():
             return
-    if not seen:
+    if not observed:
         return  # no row can be read: each has its own error
     raise JobProblem(
-        COLUMN_MISSING, "; ".join(_said(*each, list(seen)) for each in wanted.items() if each[0] not in seen)
+        COLUMN_MISSING,
+        "; ".join(
+            _missing_column(*each, list(observed)) for each in desired.items() if each[0] not in observed
+        ),
     )
 
 
@@ -148,7 +151,7 @@ def _evaluated(expression: nodes.Node) -> _Found:
             yield from _used(expression.right)
 
 
-def _said(name: str, field: str, columns: list[str]) -> str:
+def _missing_column(name: str, field: str, columns: list[str]) -> str:
     near = difflib.get_close_matches(name, columns, 1)
     more = len(columns) - _SHOWN
     there = ", ".join(columns[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

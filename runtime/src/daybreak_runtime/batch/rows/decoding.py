@@ -82,22 +82,22 @@ async def decoded(
     files = [images.content(url) for url in urls]
     need = 0
     for number, file in enumerate(files, 1):
-        need += await asyncio.to_thread(_told, _size, file, number, len(files))
+        need += await asyncio.to_thread(_decode, _size, file, number, len(files))
     async with room.take(need):
         yield [
-            await asyncio.to_thread(_told, load, file, number, len(files))
+            await asyncio.to_thread(_decode, load, file, number, len(files))
             for number, file in enumerate(files, 1)
         ]
 
 
-def _told(what: Callable[[bytes], Any], file: bytes, number: int, count: int) -> Any:
+def _decode(what: Callable[[bytes], Any], file: bytes, number: int, count: int) -> Any:
     """Call a function, and raise an error that names the image. Raises RowError."""
     try:
         return what(file)
     except Exception as error:
         which = f"image {number} of {count}" if count > 1 else "the image"
-        said = _ADDRESS.sub("", str(error)) or type(error).__name__
-        raise RowError(f"{which} cannot be read: {said}") from error
+        message = _ADDRESS.sub("", str(error)) or type(error).__name__
+        raise RowError(f"{which} cannot be read: {message}") from error
 
 
 def _size(file: bytes) -> int:
@@ -117,7 +117,7 @@ def explained(
     repeat all of their input, so the first cause is reported.
     """
 
-    async def asked(row: Row) -> Answer:
+    async def requested(row: Row) -> Answer:
         try:
             return await ask(row)
         except Exception as error:
@@ -128,4 +128,4 @@ def explained(
                 cause = cause.__cause__
             raise type(error)(f"{type(cause).__name__}: {cause}") from cause
 
-    return asked
+    return requested

@@ -64,7 +64,7 @@ def content(found: str) -> bytes:
     return base64.b64decode(found.rpartition(",")[2])
 
 
-def parted(said: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+def parted(report: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return messages for chat templates, and their images in order. Raises RowError.
 
     An image leaves a placeholder: `{"type": "image"}`. Several texts without images are joined, because many
@@ -72,7 +72,7 @@ def parted(said: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], lis
     """
     images: list[str] = []
     found: list[dict[str, Any]] = []
-    for message in said:
+    for message in report:
         parts = message.get("content")  # none in a message with tool calls
         if isinstance(parts, list):
             parts = [_part(part, images) for part in parts]

@@ -150,16 +150,16 @@ def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_guided(schema: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """Raise RowError if a body requests another structure of the answer than `spec.guidedJson`."""
-    asked = [name for name in _SCHEMAS if found.get(name) is not None]
+    requested = [name for name in _SCHEMAS if found.get(name) is not None]
     form = found.get("response_format")
     if form is not None:
         kind = form.get("type") if isinstance(form, Mapping) else None
         inner = form.get("json_schema") if kind == "json_schema" else None
         same = isinstance(inner, Mapping) and inner.get("schema") == schema
-        asked += [] if kind == "text" or same else ["response_format"]
-    if asked:
+        requested += [] if kind == "text" or same else ["response_format"]
+    if requested:
         raise RowError(
-            f"the row's {', '.join(asked)} contradicts spec.guidedJson, a schema for every answer: "
+            f"the row's {', '.join(requested)} contradicts spec.guidedJson, a schema for every answer: "
             "leave one of them out"
         )
 
@@ -235,8 +235,8 @@ def line(
     custom_id = columns.get("custom_id")
     request = {"id": f"batch_req_{row}", "custom_id": custom_id}
     if error:
-        said = {**request, "response": None, "error": {"code": "row_failed", "message": error}}
-        return False, _line(said)
+        message = {**request, "response": None, "error": {"code": "row_failed", "message": error}}
+        return False, _line(message)
     body = _answer(row, columns, answer, model, created)
     found = {"status_code": 200, "request_id": f"req_{row}", "body": body}
     return True, _line({**request, "response": found, "error": None})
@@ -255,14 +255,16 @@ def _answer(
         return {"object": "list", "model": model, "data": data, "usage": usage}
     chat = columns.get("url") == "/v1/chat/completions"
     text = answer.get("response")
-    said: Mapping[str, Any] = {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    message: Mapping[str, Any] = (
+        {"message": {"role": "assistant", "content": text}} if chat else {"text": text}
+    )
     return {
         "id": f"{'chatcmpl' if chat else 'cmpl'}-{row}",
         "object": "chat.completion" if chat else "text_completion",
         "created": created,
         "model": model,
         "choices": [
-            {"index": 0, **said, "logprobs": None, "finish_reason": answer.get("finish_reason") or "stop"}
+            {"index": 0, **message, "logprobs": None, "finish_reason": answer.get("finish_reason") or "stop"}
         ],
         "usage": usage,
     }

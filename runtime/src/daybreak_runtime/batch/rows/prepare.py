@@ -90,8 +90,8 @@ def _prompt(request: Request, tokenizer: Tokenizer | None, columns: Mapping[str,
     if tokenizer is None or not request.use_chat_template or (request.task != "generate" and not chat):
         text = render(request.prompt or "", columns)
         # The prompt itself marks the positions of its images, in the model's own format.
-        seen = pictures(request, columns, remote=False)
-        return _with(seen, _tokens(request, tokenizer, text, special=True))
+        observed = pictures(request, columns, remote=False)
+        return _with(observed, _tokens(request, tokenizer, text, special=True))
     return _of_chat(request, tokenizer, messages(request, columns, remote=False))
 
 
@@ -119,21 +119,21 @@ def _of_batch_file(
     return _tokens(request, tokenizer, text, special=True), params, adapter
 
 
-def _of_chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> dict[str, Any]:
+def _of_chat(request: Request, tokenizer: Tokenizer, report: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the engine's input for messages in OpenAI's format."""
-    turns, seen = images.parted(said)
-    return _with(seen, _tokens(request, tokenizer, _chat(request, tokenizer, turns), special=False))
+    turns, observed = images.parted(report)
+    return _with(observed, _tokens(request, tokenizer, _chat(request, tokenizer, turns), special=False))
 
 
-def _with(seen: list[str], found: dict[str, Any]) -> dict[str, Any]:
-    return {**found, "images": seen} if seen else found
+def _with(observed: list[str], found: dict[str, Any]) -> dict[str, Any]:
+    return {**found, "images": observed} if observed else found
 
 
-def _chat(request: Request, tokenizer: Tokenizer, said: list[dict[str, Any]]) -> str:
-    last_is_users = said[-1]["role"] != "assistant"
+def _chat(request: Request, tokenizer: Tokenizer, report: list[dict[str, Any]]) -> str:
+    last_is_users = report[-1]["role"] != "assistant"
     try:
         text: str = tokenizer.apply_chat_template(
-            said,
+            report,
             tokenize=False,
             chat_template=request.chat_template,
             add_generation_prompt=last_is_users,

@@ -75,20 +75,20 @@ def messages(request: Request, columns: Mapping[str, Any], *, remote: bool) -> l
             found = _json(request.messages_column, found)
         if not isinstance(found, list) or not found or not all(_is_message(each) for each in found):
             raise RowError(f"column {request.messages_column} holds no messages: a list of role and content")
-        said = [dict(each) for each in found]
+        message = [dict(each) for each in found]
     elif request.messages:
-        said = [
+        message = [
             {"role": each["role"], "content": render(each["content"], columns)} for each in request.messages
         ]
     else:
-        said = [{"role": "user", "content": render(request.prompt or "", columns)}]
+        message = [{"role": "user", "content": render(request.prompt or "", columns)}]
     if request.images:
         found = pictures(request, columns, remote=remote)
-        last = next((each for each in reversed(said) if each["role"] == "user"), said[-1])
+        last = next((each for each in reversed(message) if each["role"] == "user"), message[-1])
         own = last["content"]
         rest = own if isinstance(own, list) else [{"type": "text", "text": own}]
         last["content"] = [*({"type": "image_url", "image_url": {"url": url}} for url in found), *rest]
-    return said
+    return message
 
 
 def pictures(request: Request, columns: Mapping[str, Any], *, remote: bool) -> list[str]:

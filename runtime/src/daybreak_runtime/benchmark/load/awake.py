@@ -29,19 +29,19 @@ def awake(
     headers = {"Content-Type": "application/json"}
     if service.key is not None:
         headers["Authorization"] = f"Bearer {os.environ[service.key]}"
-    asked = urllib.request.Request(  # noqa: S310 -- the address of a service in the cluster
+    requested = urllib.request.Request(  # noqa: S310 -- the address of a service in the cluster
         f"{service.url}/completions", json.dumps(body).encode(), headers
     )
     while True:
         try:
-            with urllib.request.urlopen(asked, timeout=patience):  # noqa: S310
+            with urllib.request.urlopen(requested, timeout=patience):  # noqa: S310
                 return
         except urllib.error.HTTPError as error:
-            said = f"HTTP {error.code}: {error.read(500).decode(errors='replace')}"
+            message = f"HTTP {error.code}: {error.read(500).decode(errors='replace')}"
             if error.code not in _FOR_NOW:
-                raise JobProblem(NO_ANSWER, f"the service refuses requests: {said}") from error
+                raise JobProblem(NO_ANSWER, f"the service refuses requests: {message}") from error
         except OSError as error:
-            said = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
         if time.monotonic() > deadline:
-            raise JobProblem(NO_ANSWER, f"the service did not answer within {patience:.0f} s: {said}")
+            raise JobProblem(NO_ANSWER, f"the service did not answer within {patience:.0f} s: {message}")
         sleep(_PAUSE_SECONDS)

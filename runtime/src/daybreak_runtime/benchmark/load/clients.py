@@ -22,7 +22,7 @@ from typing import Any
 
 import aiohttp
 
-from daybreak_runtime.benchmark.load.lengths import Wanted, requests
+from daybreak_runtime.benchmark.load.lengths import PlannedRequest, requests
 from daybreak_runtime.benchmark.order import Lengths, Load
 from daybreak_runtime.benchmark.outcome import Seen
 
@@ -93,7 +93,7 @@ class Process:
         self._extra: dict[str, Any] = {"ignore_eos": True, "temperature": 0.0}
         key = os.environ[job.key] if job.key else ""
         self._headers = {"Authorization": f"Bearer {key}"} if key else None
-        self.seen: list[Seen] = []
+        self.observed: list[Seen] = []
 
     async def run(self) -> None:
         """Run the whole load. Clients that still wait at the end leave."""
@@ -110,41 +110,41 @@ class Process:
             return
 
     async def _closed(self, number: int) -> None:
-        wanted = requests(self._job.load, number)
+        desired = requests(self._job.load, number)
         # Not all clients at the same time.
         await asyncio.sleep(random.Random(number).random())  # noqa: S311 -- a load, not a secret
         while True:
-            one = await self._ask(next(wanted))
+            one = await self._ask(next(desired))
             if one.error:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _open(self, rate: float) -> None:
-        wanted = requests(self._job.load, self._job.number)
+        desired = requests(self._job.load, self._job.number)
         under_way: set[asyncio.Task[Seen]] = set()
         for moment in arrivals(rate, self._job.load, self._job.number, self._job.begin):
             await asyncio.sleep(max(0.0, moment - time.monotonic()))
             if len(under_way) >= MOST_IN_FLIGHT:
                 await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
-            task = asyncio.create_task(self._ask(next(wanted)))
+            task = asyncio.create_task(self._ask(next(desired)))
             under_way.add(task)
             task.add_done_callback(under_way.discard)
 
-    async def _ask(self, wanted: Wanted) -> Seen:
-        asked = self._library.RequestFuncInput(
-            prompt=wanted.prompt,
+    async def _ask(self, desired: PlannedRequest) -> Seen:
+        requested = self._library.RequestFuncInput(
+            prompt=desired.prompt,
             api_url=f"{self._job.url}/completions",
-            prompt_len=len(wanted.prompt),
-            output_len=wanted.output,
+            prompt_len=len(desired.prompt),
+            output_len=desired.output,
             model=self._job.model,
             extra_headers=self._headers,
             extra_body=self._extra,
         )
         sent = time.monotonic()
-        answer = await self._library.async_request_openai_completions(asked, self._session)
+        answer = await self._library.async_request_openai_completions(requested, self._session)
         error = "" if answer.success else _last_line(answer.error)
         latency = answer.latency if answer.success else time.monotonic() - sent
         one = Seen(sent, answer.ttft, latency, answer.output_tokens or 0, error)
-        self.seen.append(one)
+        self.observed.append(one)
         return one
 
 
@@ -162,7 +162,7 @@ async def run(job: Job, library: ModuleType) -> list[Seen]:
     async with aiohttp.ClientSession(connector=connector, timeout=limits) as session:
         process = Process(job, library, session)
         await process.run()
-        return process.seen
+        return process.observed
 
 
 def _last_line(text: str) -> str:
@@ -176,8 +176,8 @@ def main() -> None:
     library = functions()
     print(READY, flush=True)
     job = Job.read(json.load(sys.stdin))
-    seen = asyncio.run(run(job, library))
-    json.dump([list(asdict(one).values()) for one in seen], sys.stdout)
+    observed = asyncio.run(run(job, library))
+    json.dump([list(asdict(one).values()) for one in observed], sys.stdout)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ are fixed; and with random ones no two prompts share a prefix by accident."""
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PlannedRequest:
     """Request of the load."""
 
     prompt: list[int]
@@ -36,7 +36,7 @@ def draw(lengths: Lengths, dice: random.Random) -> int:
     return max(lengths.min, min(lengths.max, round(found)))
 
 
-def requests(load: Load, client: int) -> Iterator[Wanted]:
+def requests(load: Load, client: int) -> Iterator[PlannedRequest]:
     """Yield the requests of one client, without end."""
     dice = random.Random(load.seed * 1_000_003 + client)  # noqa: S311 -- a load, not a secret
     prefixes = [_prefix(load, number) for number in range(load.prefixes if load.prefix_tokens else 0)]
@@ -47,7 +47,7 @@ def requests(load: Load, client: int) -> Iterator[Wanted]:
             tokens, output = draw(load.prompt_tokens, dice), draw(load.output_tokens, dice)
         shared = dice.choice(prefixes)[: max(0, tokens - 1)] if prefixes else []
         own = dice.choices(TOKENS, k=max(1, tokens - len(shared)))
-        yield Wanted([*shared, *own], max(1, output))
+        yield PlannedRequest([*shared, *own], max(1, output))
 
 
 def _prefix(load: Load, number: int) -> list[int]:

@@ -97,14 +97,14 @@ def measure(target: Target, load: Load, level: Level, objective: Objective, sett
         end = windows[-1][1]
         sampler = Sampler(target.metrics, first, end)
         try:
-            seen = _run(running, spread(begin, end), end)
+            observed = _run(running, spread(begin, end), end)
         finally:
             engine = sampler.close()
     finally:
         for process in running:
             process.kill()
             process.wait()
-    return step(settings, (level.clients, level.rate), seen, windows, objective, engine)
+    return step(settings, (level.clients, level.rate), observed, windows, objective, engine)
 
 
 def _start() -> "subprocess.Popen[str]":
@@ -120,14 +120,14 @@ def _ready(running: Sequence["subprocess.Popen[str]"]) -> None:
     for process in running:
         output = process.stdout
         assert output is not None, "started with a pipe"  # noqa: S101
-        said, _, _ = select.select([output], [], [], max(0.0, latest - time.monotonic()))
-        if not said:
+        message, _, _ = select.select([output], [], [], max(0.0, latest - time.monotonic()))
+        if not message:
             raise LoadFailed(f"a process of the load was not ready within {START_SECONDS:g} s")
         if output.readline().strip() != READY:
             raise _failed(process.communicate()[1])
 
 
-def _run(running: Sequence["subprocess.Popen[str]"], wanted: Sequence[Job], end: float) -> list[Seen]:
+def _run(running: Sequence["subprocess.Popen[str]"], desired: Sequence[Job], end: float) -> list[Seen]:
     patience = max(0.0, end - time.monotonic()) + _LATE_SECONDS
     try:
         with ThreadPoolExecutor(len(running)) as threads:
@@ -135,7 +135,7 @@ def _run(running: Sequence["subprocess.Popen[str]"], wanted: Sequence[Job], end:
                 threads.map(
                     lambda process, job: process.communicate(json.dumps(asdict(job)), timeout=patience),
                     running,
-                    wanted,
+                    desired,
                 )
             )
     except subprocess.TimeoutExpired as error:

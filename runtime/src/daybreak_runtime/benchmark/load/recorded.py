@@ -63,13 +63,13 @@ def _tokens(columns: Mapping[str, Any], column: str, field: str, where: str) -> 
     """Return a number of tokens. Raises JobProblem, because a load must consist of recorded values."""
     if column not in columns:
         there = ", ".join(map(str, columns)) or "none"
-        said = f"{where} has no column {column}: set {FIELD}.{field} to one of its columns ({there})"
-        raise JobProblem(tables.INPUT_INVALID, said)
+        message = f"{where} has no column {column}: set {FIELD}.{field} to one of its columns ({there})"
+        raise JobProblem(tables.INPUT_INVALID, message)
     found = _whole(columns[column])
     if found is None or not 1 <= found <= MOST_TOKENS:
-        wanted = f"a whole number of tokens from 1 to {MOST_TOKENS} is wanted"
-        said = f"{where}: column {column} holds {str(columns[column])[:80]!r}, and {wanted}"
-        raise JobProblem(tables.INPUT_INVALID, said)
+        desired = f"a whole number of tokens from 1 to {MOST_TOKENS} is wanted"
+        message = f"{where}: column {column} holds {str(columns[column])[:80]!r}, and {desired}"
+        raise JobProblem(tables.INPUT_INVALID, message)
     return found
 
 

@@ -73,22 +73,22 @@ def _sampled(space: _Space, patience: int, seed: int) -> Generator[Settings, Tri
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, constant_liar=False)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     tried = space.tried
-    asked: set[str] = set()
+    requested: set[str] = set()
     # Not the baseline: with a good baseline the sampler would end before it has learned anything.
     peak: Settings = {}
     behind = repeats = 0
-    while behind < WAITS * patience and repeats < _REPEATS and len(asked) < space.size:
+    while behind < WAITS * patience and repeats < _REPEATS and len(requested) < space.size:
         trial = study.ask()
         settings = space.settings(_rungs(trial, space.sweep))
-        repeats += key(settings) in asked
+        repeats += key(settings) in requested
         new = key(settings) not in tried.trials
         yield from tried.attempt(settings)
-        asked.add(key(settings))
+        requested.add(key(settings))
         # Settings that do not start, or keep the limits with no load, get the worst value.
         study.tell(trial, max(0.0, tried.value(settings)))
-        if new and len(asked) > STARTUP:
+        if new and len(requested) > STARTUP:
             behind = 0 if tried.beats(settings, peak) else behind + 1
-        if len(asked) == 1 or tried.value(settings) > tried.value(peak):
+        if len(requested) == 1 or tried.value(settings) > tried.value(peak):
             peak = settings
     return peak
 

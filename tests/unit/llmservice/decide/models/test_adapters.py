@@ -42,12 +42,12 @@ def ids(written: Manifest) -> dict[str, str]:
 
 def says(written: Manifest, *pods: str, **states: str | tuple[str, str]) -> Reports:
     """Return replicas with equal reports about the adapters of a model; an unlisted adapter is loaded."""
-    told = {
+    reported = {
         name: AdapterReport(digest, *([state] if isinstance(state, str) else state))
         for name, digest in ids(written).items()
         for state in [states.get(name, "Loaded")]
     }
-    return dict.fromkeys(pods or ("w-1",), told)
+    return dict.fromkeys(pods or ("w-1",), reported)
 
 
 def adapters(decision: Decision) -> dict[str, tuple[AdapterState, str | None]]:
@@ -186,7 +186,7 @@ def test_while_a_second_cluster_comes_up_the_names_of_the_first_stay() -> None:
 @pytest.mark.parametrize("written", [{"state": "Strange", "id": 3}, {"state": "Ready"}, {}])
 def test_a_status_that_somebody_has_spoilt_reads_as_unknown(written: dict[str, Any]) -> None:
     world = up(model("fr"))
-    status = world.seen.manifest["status"]
+    status = world.observed.manifest["status"]
     status["models"][0]["lora"] = [{"name": "fr", **written}]
     assert states(world.step()) == ["Pending"]
 

@@ -32,14 +32,14 @@ def test_the_life_of_a_service() -> None:
     """A service goes from no objects to an answer, in the steps that KubeRay and Ray Serve report."""
     world = World()
     assert "RayService is being created" in message(world.step())
-    empty = ray_service(world.seen.manifest, status={})
+    empty = ray_service(world.observed.manifest, status={})
     assert "KubeRay has not started" in message(world.step(ray_service=empty))
-    starting = ray_service(world.seen.manifest, status=ray_status(pending="chat-aaaaa"))
+    starting = ray_service(world.observed.manifest, status=ray_status(pending="chat-aaaaa"))
     assert "its Ray cluster is starting" in message(world.step(ray_service=starting, pods=(HEAD,)))
 
     def pending(app: str, tiny: str) -> Manifest:
         status = ray_status(pending="chat-aaaaa", app=app, models={"tiny": tiny})
-        return ray_service(world.seen.manifest, status=status)
+        return ray_service(world.observed.manifest, status=status)
 
     decision = world.step(ray_service=pending("DEPLOYING", "UPDATING"))
     assert "waits for a worker pod" in message(decision)
@@ -196,7 +196,7 @@ def unplaced_pod() -> Manifest:
 def test_a_change_of_configuration_is_asked_about() -> None:
     world = World()
     started(world)
-    asked_before = world.seen.manifest["status"]["models"][0]["probedConfiguration"]
+    asked_before = world.observed.manifest["status"]["models"][0]["probedConfiguration"]
     world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_num_seqs": 4}}}))
     unseen = running(world)
     unseen["metadata"]["generation"] = 2
@@ -206,7 +206,7 @@ def test_a_change_of_configuration_is_asked_about() -> None:
     assert decision.ask == ()
 
     # KubeRay has observed the change, but its copy of the Serve status may be older.
-    seen_at = world.seen.now + timedelta(seconds=1)
+    seen_at = world.observed.now + timedelta(seconds=1)
     decision = world.step(ray_service=running(world, generation=2, updated=seen_at))
     assert decision.ask == ()
     assert decision.requeue_after == SETTLE
@@ -273,7 +273,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
     both = tuple(
         pod(name, cluster="chat-bbbbb", model=model) for name, model in (("h-2", None), ("w-2", "tiny"))
     )
-    switched = running(world, active="chat-bbbbb", generation=2, updated=world.seen.now)
+    switched = running(world, active="chat-bbbbb", generation=2, updated=world.observed.now)
     decision = world.step(ray_service=switched, pods=(HEAD, pod("w-tiny"), *both))
     assert conditions(decision)["Ready"] == "Unknown/Updating"
     assert decision.ask == ("tiny",)
@@ -320,7 +320,7 @@ def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
 @pytest.mark.parametrize(
     "lost",
     [
-        {"ready": False, "reason": "ZeroServeEndpoints", "said": "Number of serve endpoints dropped to 0"},
+        {"ready": False, "reason": "ZeroServeEndpoints", "report": "Number of serve endpoints dropped to 0"},
         {"app": None},
         {
             "app": "UNHEALTHY",

@@ -46,13 +46,13 @@ def job(model: Manifest = CACHED, *, complete: bool = False, **status: Any) -> M
     """Return the Job of a model as the API server returns it."""
     svc = service(model)
     [made] = [each for each in desired(svc, PLATFORM, None, unfilled=["tiny"]) if each["kind"] == "Job"]
-    said: Manifest = {"startTime": "2026-11-21T12:00:00Z", **status}
+    report: Manifest = {"startTime": "2026-11-21T12:00:00Z", **status}
     if complete:
-        said |= {
+        report |= {
             "completionTime": "2026-11-21T12:05:00Z",
             "conditions": [{"type": "Complete", "status": "True"}],
         }
-    return {**made, "status": said}
+    return {**made, "status": report}
 
 
 def job_pod(of: Manifest, *, restarts: int = 0, last: Manifest | None = None, **state: Any) -> Manifest:
@@ -155,8 +155,8 @@ def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
     assert conditions(done)["Ready"] == "Unknown/Progressing"
     kept = world.step(jobs=(), pods=())
     assert cache(kept) == cache(done)
-    assert world.seen.subject is not None
-    assert unfilled(caches(world.seen, world.seen.subject)) == ()
+    assert world.observed.subject is not None
+    assert unfilled(caches(world.observed, world.observed.subject)) == ()
 
 
 def test_the_end_of_a_job_is_believed_when_its_pod_has_ended_too() -> None:
@@ -221,10 +221,10 @@ def test_words_of_the_kubelet_are_told_as_of_any_pod() -> None:
 def test_a_running_service_goes_on_while_new_weights_are_copied() -> None:
     world = World(manifest({**CPU_MODEL, "source": SOURCE}))
     started(world)
-    before = world.seen.ray_service
+    before = world.observed.ray_service
     world.edit(manifest(CACHED))
     changed = world.step(claims=(CLAIM,))
-    assert world.seen.ray_service == before
+    assert world.observed.ray_service == before
     assert conditions(changed)["Ready"] == "True/Serving"
     assert conditions(changed)["Reconciling"] == "True/FillingCache"
     assert changed.status.models[0].state is ModelState.UPDATING
@@ -233,9 +233,9 @@ def test_a_running_service_goes_on_while_new_weights_are_copied() -> None:
 
 def test_another_model_of_the_service_waits_too_and_says_for_what() -> None:
     world = World(manifest(CACHED, OTHER_MODEL))
-    said = world.step().status.models[1]
-    assert said.message == "it waits until the weights of tiny are available"
-    assert said.cache is None
+    report = world.step().status.models[1]
+    assert report.message == "it waits until the weights of tiny are available"
+    assert report.cache is None
 
 
 def test_who_is_not_complete_is_not_asked_when_it_wakes() -> None:
@@ -295,7 +295,7 @@ def test_a_job_that_is_being_deleted_counts_no_more() -> None:
     leaving = job(complete=True)
     leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "2026-11-21T12:06:00Z"}
     world = World(manifest(CACHED))
-    world.seen = replace(world.seen, jobs=(leaving,), claims=(CLAIM,))
+    world.observed = replace(world.observed, jobs=(leaving,), claims=(CLAIM,))
     assert cache(world.step()).phase is CachePhase.PENDING
 
 

@@ -30,7 +30,7 @@ def case(
     *,
     pods: Any = (READY,),
     proven: bool = False,
-    said: str = "Ready",
+    message: str = "Ready",
     sleep_state: SleepState | None = None,
     pending: str = "",
     application: str = "RUNNING",
@@ -38,20 +38,22 @@ def case(
     **ray: Any,
 ) -> Case:
     """Return a case of a model in the active Ray cluster, with the given differences."""
-    seen = snapshot()
-    deployments = dict(seen.ray.application.deployments) if seen.ray.application else {}
+    observed = snapshot()
+    deployments = dict(observed.ray.application.deployments) if observed.ray.application else {}
     name = next(name for name in deployments if "tiny" in name)
     deployments[name] = Deployment(deployment, "")
-    view = replace(seen.ray, application=Application(application, "", deployments), pending=pending, **ray)
+    view = replace(
+        observed.ray, application=Application(application, "", deployments), pending=pending, **ray
+    )
     answered = str(Fingerprint.now(view)) if proven else None
     before = replace(
-        seen.before,
-        models={"tiny": {"name": "tiny", "state": said, "probedConfiguration": answered}},
+        observed.before,
+        models={"tiny": {"name": "tiny", "state": message, "probedConfiguration": answered}},
         sleep_states={} if sleep_state is None else {"tiny": sleep_state},
     )
     given_back = frozenset({"tiny"} if sleep_state is not None and sleep_state.asleep is not None else ())
-    found = replace(seen, ray=view, before=before, given_back=given_back)
-    return Case(found, seen.service.spec.models[0], pods, None)
+    found = replace(observed, ray=view, before=before, given_back=given_back)
+    return Case(found, observed.service.spec.models[0], pods, None)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ def case(
         ("healthy", case(proven=True), ModelState.READY),
         ("healthy", case(), ModelState.STARTING),
         ("scaled_by_serve", case(proven=True, deployment="UPSCALING"), ModelState.READY),
-        ("answered_early", case(proven=True, deployment="UPDATING", said="Starting"), ModelState.STARTING),
+        ("answered_early", case(proven=True, deployment="UPDATING", message="Starting"), ModelState.STARTING),
         ("restarting", case(proven=True, deployment="UPDATING"), ModelState.STARTING),
         ("changing", case(deployment="UPDATING"), ModelState.STARTING),
     ],
@@ -113,9 +115,14 @@ def test_a_change_of_numbers_keeps_what_has_answered() -> None:
 
 
 def test_a_model_that_wakes_is_asked_as_soon_as_a_pod_has_a_node() -> None:
-    def asked(*pods: Any) -> bool:
+    def requested(*pods: Any) -> bool:
         judged = model_checks.asked_while_waking(case(sleep_state=WAKING, pods=pods))
         assert judged is not None
         return judged.ask
 
-    assert [asked(), asked(UNPLACED), asked(PLACED), asked(READY)] == [False, False, True, True]
+    assert [requested(), requested(UNPLACED), requested(PLACED), requested(READY)] == [
+        False,
+        False,
+        True,
+        True,
+    ]

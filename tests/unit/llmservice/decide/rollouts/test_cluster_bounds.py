@@ -28,21 +28,21 @@ def edited(world: World) -> None:
     """Make a change that needs new pods; KubeRay starts a second cluster for it."""
     world.edit(manifest(CPU_MODEL, runtime={"image": "ray:2"}, sleep={"afterIdle": "10m"}))
     both = running(world, pending=NEW)
-    world.seen = replace(world.seen, ray_service=both, ray_clusters=CLUSTERS)
+    world.observed = replace(world.observed, ray_service=both, ray_clusters=CLUSTERS)
 
 
 def test_awake_both_clusters_have_their_pods() -> None:
     world = up()
     edited(world)
     world.step()
-    assert cluster_bounds(world.seen) == {OLD: ONE, NEW: ONE}
+    assert cluster_bounds(world.observed) == {OLD: ONE, NEW: ONE}
 
 
 def test_asleep_neither_has() -> None:
     world = asleep()
     edited(world)
     world.step(pods=(HEAD,))
-    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: NONE}
+    assert cluster_bounds(world.observed) == {OLD: NONE, NEW: NONE}
 
 
 def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
@@ -51,39 +51,39 @@ def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
     edited(world)
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
-    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+    assert cluster_bounds(world.observed) == {OLD: NONE, NEW: ONE}
 
 
 def test_changed_as_it_wakes_the_first_cluster_gives_back_what_it_has() -> None:
     world = asleep()
     world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
     world.step(gateway=view(held=1))
-    assert cluster_bounds(world.seen) == {OLD: ONE}
+    assert cluster_bounds(world.observed) == {OLD: ONE}
     edited(world)
     world.step()
-    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+    assert cluster_bounds(world.observed) == {OLD: NONE, NEW: ONE}
 
 
 def test_a_cluster_that_has_been_replaced_gets_no_pods_and_gives_back_what_it_has_in_sleep() -> None:
     """The old cluster remains until its last requests end; its pods would take the new one's accelerators."""
     world = asleep()
     world.step(pods=(HEAD,), ray_clusters=CLUSTERS, ray_service=running(world, active=NEW))
-    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: NONE}
+    assert cluster_bounds(world.observed) == {OLD: NONE, NEW: NONE}
     world.step(gateway=view(held=1))
-    assert cluster_bounds(world.seen) == {NEW: ONE}
+    assert cluster_bounds(world.observed) == {NEW: ONE}
 
 
 def test_without_a_change_it_wakes_in_the_cluster_that_is_there() -> None:
     world = asleep()
     world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
     world.step(gateway=view(held=1))
-    assert cluster_bounds(world.seen) == {OLD: ONE}
+    assert cluster_bounds(world.observed) == {OLD: ONE}
 
 
 def test_without_a_gateway_every_cluster_has_its_pods() -> None:
     world = World()
     world.step(ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
-    assert cluster_bounds(world.seen) == {OLD: ONE, NEW: ONE}
+    assert cluster_bounds(world.observed) == {OLD: ONE, NEW: ONE}
 
 
 def test_fewer_replicas_leave_the_pods_until_they_are_idle() -> None:
@@ -94,26 +94,26 @@ def test_fewer_replicas_leave_the_pods_until_they_are_idle() -> None:
     world = World(manifest(CPU_MODEL, replicas=1))
     one, two, coming = pod("w-1"), pod("w-2"), pod("w-3", placed=False)
     world.step(pods=(HEAD, one, two, coming), ray_clusters=CLUSTERS[:1])
-    assert cluster_bounds(world.seen) == {OLD: {"tiny": (1, 2)}}
+    assert cluster_bounds(world.observed) == {OLD: {"tiny": (1, 2)}}
     world.step(
         pods=(HEAD, one, pod("w-2", cluster=NEW), pod("o-1", model="other")), ray_clusters=CLUSTERS[:1]
     )
-    assert cluster_bounds(world.seen) == {OLD: ONE}
+    assert cluster_bounds(world.observed) == {OLD: ONE}
     world.step(pods=(HEAD, one, pod("w-2", leaving=True)), ray_clusters=CLUSTERS[:1])
-    assert cluster_bounds(world.seen) == {OLD: ONE}
+    assert cluster_bounds(world.observed) == {OLD: ONE}
 
 
 def test_asleep_no_pod_is_left_however_many_there_are() -> None:
     world = asleep()
     world.step(pods=(HEAD, pod("w-1"), pod("w-2")), ray_clusters=CLUSTERS[:1])
-    assert cluster_bounds(world.seen) == {OLD: NONE}
+    assert cluster_bounds(world.observed) == {OLD: NONE}
 
 
 def test_a_cluster_that_was_replaced_before_it_served_gets_no_pods() -> None:
     """The old cluster remains for minutes, and would keep the accelerators that the new one waits for."""
     world = World()
     world.step(ray_service=running(world, active=None, pending=NEW), ray_clusters=CLUSTERS)
-    assert cluster_bounds(world.seen) == {OLD: NONE, NEW: ONE}
+    assert cluster_bounds(world.observed) == {OLD: NONE, NEW: ONE}
 
 
 def made(name: str, at: str, **runtime: str) -> Manifest:
@@ -127,17 +127,19 @@ def test_a_second_cluster_for_a_change_that_was_taken_back_is_needless() -> None
     world = up()
     older, younger = "2026-11-21T12:00:00Z", "2026-11-21T12:05:00Z"
     first, second = made(OLD, older), made(NEW, younger, image="ray:2")
-    world.seen = replace(world.seen, ray_service=running(world, pending=NEW), ray_clusters=(first, second))
-    assert needless(world.seen) == NEW
-    world.seen = replace(world.seen, ray_service=running(world))
-    assert needless(world.seen) == ""
-    assert cluster_bounds(world.seen)[NEW] == NONE, "it has never served, so nothing of it is waited for"
+    world.observed = replace(
+        world.observed, ray_service=running(world, pending=NEW), ray_clusters=(first, second)
+    )
+    assert needless(world.observed) == NEW
+    world.observed = replace(world.observed, ray_service=running(world))
+    assert needless(world.observed) == ""
+    assert cluster_bounds(world.observed)[NEW] == NONE, "it has never served, so nothing of it is waited for"
     edited(world)
-    world.seen = replace(world.seen, ray_clusters=(first, second))
-    assert needless(world.seen) == "", "that one is wanted"
+    world.observed = replace(world.observed, ray_clusters=(first, second))
+    assert needless(world.observed) == "", "that one is wanted"
 
 
 def test_a_cluster_without_a_record_is_left_to_kuberay() -> None:
     world = up()
-    world.seen = replace(world.seen, ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
-    assert needless(world.seen) == ""
+    world.observed = replace(world.observed, ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
+    assert needless(world.observed) == ""

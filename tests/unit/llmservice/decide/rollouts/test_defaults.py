@@ -42,14 +42,14 @@ def built(llm: Mapping[str, Any], platform: Any = PLATFORM) -> Manifest:
 
 def chosen(world: World, live: Mapping[str, Any] | None, platform: Any = NEW) -> Choice:
     """Return the choice of an operator with the given defaults."""
-    svc = world.seen.subject
+    svc = world.observed.subject
     assert svc is not None
-    svc = replace(svc, asleep=world.seen.given_back)
+    svc = replace(svc, asleep=world.observed.given_back)
 
-    def equal(wanted: Any) -> bool:
-        return live is not None and wanted["spec"] == live["spec"]
+    def equal(desired: Any) -> bool:
+        return live is not None and desired["spec"] == live["spec"]
 
-    return choose(world.seen, svc, platform, live, equal)
+    return choose(world.observed, svc, platform, live, equal)
 
 
 def image(ray: Manifest | None) -> str:
@@ -76,20 +76,20 @@ def up() -> World:
 def test_the_same_operator_builds_the_same() -> None:
     live = built(manifest())
     choice = chosen(up(), live, PLATFORM)
-    assert choice.wanted == live
+    assert choice.desired == live
     assert not choice.replaced
 
 
 def test_what_is_not_there_is_built_with_new_defaults() -> None:
-    assert image(chosen(up(), None).wanted) == "ray-cpu:2"
+    assert image(chosen(up(), None).desired) == "ray-cpu:2"
 
 
 def test_what_runs_stays_as_it_was_built() -> None:
     live = built(manifest())
-    assert chosen(up(), live).wanted == live, "to the last byte: so nothing is written"
+    assert chosen(up(), live).desired == live, "to the last byte: so nothing is written"
     edited = copy.deepcopy(live)
     edited["spec"]["rayClusterConfig"]["rayVersion"] = "9.9.9"
-    assert chosen(up(), edited).wanted == live, "what somebody else changes is still put back"
+    assert chosen(up(), edited).desired == live, "what somebody else changes is still put back"
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_what_runs_stays_as_it_was_built() -> None:
 def test_a_change_in_place_stays_in_place(spec: Manifest) -> None:
     world, live = up(), built(manifest())
     world.edit(manifest(*spec.get("models", ()), **{k: v for k, v in spec.items() if k != "models"}))
-    wanted = chosen(world, live).wanted
-    assert wanted == built(world.seen.manifest) | {"metadata": wanted["metadata"] if wanted else None}
-    assert image(wanted) == "ray-cpu:1"
-    assert record(wanted) == record(live)
+    desired = chosen(world, live).desired
+    assert desired == built(world.observed.manifest) | {"metadata": desired["metadata"] if desired else None}
+    assert image(desired) == "ray-cpu:1"
+    assert record(desired) == record(live)
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_a_change_in_place_stays_in_place(spec: Manifest) -> None:
 def test_a_change_that_needs_new_replicas_takes_them(model: Manifest) -> None:
     world = up()
     world.edit(manifest(model))
-    assert image(chosen(world, built(manifest())).wanted) == "ray-cpu:2"
+    assert image(chosen(world, built(manifest())).desired) == "ray-cpu:2"
 
 
 def test_at_once_where_it_is_asked_for() -> None:
     world, live = up(), built(manifest())
     world.edit(manifest(runtime={"followDefaults": True}))
-    assert chosen(world, live, PLATFORM).wanted == live, "which alone changes nothing"
-    assert image(chosen(world, live).wanted) == "ray-cpu:2"
+    assert chosen(world, live, PLATFORM).desired == live, "which alone changes nothing"
+    assert image(chosen(world, live).desired) == "ray-cpu:2"
 
 
 def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
@@ -142,13 +142,13 @@ def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
     for before, after in [(PLATFORM, with_head), (with_head, PLATFORM)]:
         live = built(llm, before)
         choice = chosen(world, live, after)
-        assert choice.wanted == live, "to the last byte"
-        assert image(built(llm, after)) == image(chosen(world, None, after).wanted) != image(live)
+        assert choice.desired == live, "to the last byte"
+        assert image(built(llm, after)) == image(chosen(world, None, after).desired) != image(live)
     without_record = copy.deepcopy(built(llm))
-    said = json.loads(without_record["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION])
-    del said["headImage"]
-    without_record["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION] = json.dumps(said)
-    kept = chosen(world, without_record, with_head).wanted
+    report = json.loads(without_record["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION])
+    del report["headImage"]
+    without_record["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION] = json.dumps(report)
+    kept = chosen(world, without_record, with_head).desired
     assert kept is not None
     assert kept["spec"] == without_record["spec"], "of an operator that did not know of them"
 
@@ -156,16 +156,16 @@ def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
 def test_asleep_the_ray_service_is_replaced() -> None:
     """A sleeping RayService's head also has the old image. A second head would serve no purpose."""
     world = sleeping.asleep()
-    svc = world.seen.subject
+    svc = world.observed.subject
     assert svc is not None
-    live = ray_service(replace(svc, asleep=world.seen.given_back), PLATFORM)
+    live = ray_service(replace(svc, asleep=world.observed.given_back), PLATFORM)
     assert chosen(world, live, PLATFORM) == Choice(live, chosen(world, live, PLATFORM).own)
     choice = chosen(world, live)
-    assert (choice.wanted, choice.replaced) == (None, True)
+    assert (choice.desired, choice.replaced) == (None, True)
     leaving = {**live, "metadata": {**live["metadata"], "deletionTimestamp": "2026-11-21T12:00:00Z"}}
     choice = chosen(world, leaving)
-    assert (choice.wanted, choice.replaced) == (None, False), "it is waited for"
-    made = chosen(world, None).wanted
+    assert (choice.desired, choice.replaced) == (None, False), "it is waited for"
+    made = chosen(world, None).desired
     assert image(made) == "ray-cpu:2"
     assert made is not None
     assert made["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["replicas"] == 0
@@ -173,9 +173,9 @@ def test_asleep_the_ray_service_is_replaced() -> None:
 
 def test_a_wake_that_is_under_way_ends_as_it_began() -> None:
     world = sleeping.asleep()
-    live = built(world.seen.manifest)
+    live = built(world.observed.manifest)
     world.step(gateway=sleeping.view(held=1))
-    assert chosen(world, live).wanted == live
+    assert chosen(world, live).desired == live
 
 
 FAILING: Manifest = {"app": "DEPLOY_FAILED", "message": "no such module", "ready": False}
@@ -183,11 +183,11 @@ FAILING: Manifest = {"app": "DEPLOY_FAILED", "message": "no such module", "ready
 
 def test_what_cannot_start_takes_them() -> None:
     world = up()
-    live = world.seen.ray_service
-    assert chosen(world, live).wanted is not None
-    assert image(chosen(world, live).wanted) == "ray-cpu:1"
+    live = world.observed.ray_service
+    assert chosen(world, live).desired is not None
+    assert image(chosen(world, live).desired) == "ray-cpu:1"
     world.step(ray_service=running(world, **FAILING))
-    assert image(chosen(world, world.seen.ray_service).wanted) == "ray-cpu:2"
+    assert image(chosen(world, world.observed.ray_service).desired) == "ray-cpu:2"
 
 
 def test_what_has_never_served_and_cannot_start_is_replaced() -> None:
@@ -195,10 +195,10 @@ def test_what_has_never_served_and_cannot_start_is_replaced() -> None:
     world = World()
     world.step()
     live = running(world, active="", pending="chat-aaaaa", **FAILING)
-    assert image(chosen(world, live).wanted) == "ray-cpu:1", "it starts"
+    assert image(chosen(world, live).desired) == "ray-cpu:1", "it starts"
     world.step(ray_service=live)
     choice = chosen(world, live)
-    assert (choice.wanted, choice.replaced) == (None, True)
+    assert (choice.desired, choice.replaced) == (None, True)
     assert chosen(world, live, PLATFORM).replaced is False
     world.edit(manifest(runtime={"env": [{"name": "A", "value": "b"}]}))
     assert chosen(world, live, PLATFORM).replaced
@@ -213,8 +213,8 @@ def test_with_a_model_that_runs_beside_it_nothing_is_moved() -> None:
     failed = ("DEPLOY_FAILED", "A replica failed to start with exception. Error:\nValueError: no")
     decision = world.step(ray_service=running(world, models={"tiny": "HEALTHY", "other": failed}))
     assert {model.name: model.state for model in decision.status.models}["other"] == "Failed"
-    live = built(world.seen.manifest)
-    assert chosen(world, live).wanted == live
+    live = built(world.observed.manifest)
+    assert chosen(world, live).desired == live
 
 
 def newer_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,39 +229,39 @@ def test_pods_that_this_operator_cannot_build_are_left_as_they_are(monkeypatch: 
     world, live = up(), built(manifest())
     newer_code(monkeypatch)
     choice = chosen(world, live, PLATFORM)
-    assert (choice.wanted, choice.replaced) == (None, False)
+    assert (choice.desired, choice.replaced) == (None, False)
     assert choice.own.operator == "9.0.0"
     world.edit(manifest(replicas=3))
-    wanted = chosen(world, live, PLATFORM).wanted
-    assert wanted is not None
-    config, before = wanted["spec"]["rayClusterConfig"], live["spec"]["rayClusterConfig"]
+    desired = chosen(world, live, PLATFORM).desired
+    assert desired is not None
+    config, before = desired["spec"]["rayClusterConfig"], live["spec"]["rayClusterConfig"]
     assert config["headGroupSpec"] == before["headGroupSpec"]
     assert config["rayVersion"] == before["rayVersion"]
     [group] = config["workerGroupSpecs"]
     assert [group[name] for name in ("replicas", "minReplicas", "maxReplicas")] == [3, 3, 3]
     assert group["template"] == before["workerGroupSpecs"][0]["template"]
-    served = yaml.safe_load(wanted["spec"]["serveConfigV2"])
+    served = yaml.safe_load(desired["spec"]["serveConfigV2"])
     assert served["http_options"] == yaml.safe_load(live["spec"]["serveConfigV2"])["http_options"]
     assert served["applications"][0]["deployments"][1]["autoscaling_config"]["min_replicas"] == 3
-    assert record(wanted) == record(live)
-    again = chosen(world, {**live, **wanted}, PLATFORM).wanted
+    assert record(desired) == record(live)
+    again = chosen(world, {**live, **desired}, PLATFORM).desired
     assert again is None, "and then it is as it is to be"
 
 
 def test_what_an_operator_without_records_built_is_adopted() -> None:
     world, live = up(), built(manifest())
     del live["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION]
-    adopted = chosen(world, live).wanted
+    adopted = chosen(world, live).desired
     assert adopted is not None
     assert adopted["spec"] == live["spec"]
     record = BuiltWith.of(adopted)
     assert record is not None
     assert (record.operator, record.image, record.ray_version) == ("", "ray-cpu:1", versions.RAY)
-    assert chosen(world, adopted).wanted == adopted
-    same = chosen(world, adopted, PLATFORM).wanted
+    assert chosen(world, adopted).desired == adopted
+    same = chosen(world, adopted, PLATFORM).desired
     assert same == built(manifest()), "what this operator builds just so is its own"
     world.edit(manifest(runtime={"env": [{"name": "A", "value": "b"}]}))
-    assert image(chosen(world, live).wanted) == "ray-cpu:2"
+    assert image(chosen(world, live).desired) == "ray-cpu:2"
 
 
 def test_an_image_of_ones_own_keeps_its_ray(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -269,21 +269,21 @@ def test_an_image_of_ones_own_keeps_its_ray(monkeypatch: pytest.MonkeyPatch) -> 
     world, live = World(pinned), built(pinned)
     started(world)
     monkeypatch.setattr(versions, "RAY", "3.0.0")
-    assert chosen(world, live).wanted == live
+    assert chosen(world, live).desired == live
     choice = chosen(world, live)
     assert choice.own.ray_version == "2.60.0", "it is not out of date either"
     world.edit(manifest(runtime={"image": "mine:1", "env": [{"name": "A", "value": "b"}]}))
-    wanted = chosen(world, live).wanted
-    assert wanted is not None
-    assert wanted["spec"]["rayClusterConfig"]["rayVersion"] == "2.60.0"
+    desired = chosen(world, live).desired
+    assert desired is not None
+    assert desired["spec"]["rayClusterConfig"]["rayVersion"] == "2.60.0"
     world.edit(manifest(runtime={"image": "mine:2"}))
-    wanted = chosen(world, live).wanted
-    assert wanted is not None
-    assert wanted["spec"]["rayClusterConfig"]["rayVersion"] == "3.0.0"
+    desired = chosen(world, live).desired
+    assert desired is not None
+    assert desired["spec"]["rayClusterConfig"]["rayVersion"] == "3.0.0"
 
 
 @pytest.mark.parametrize(
-    ("runtime", "said"),
+    ("runtime", "message"),
     [
         ({}, versions.RAY),
         ({"image": "mine:2.58.0"}, versions.RAY),
@@ -294,8 +294,10 @@ def test_an_image_of_ones_own_keeps_its_ray(monkeypatch: pytest.MonkeyPatch) -> 
         ({"image": "rayproject/ray:2.58.0-py311", "rayVersion": "2.59.1"}, "2.59.1"),
     ],
 )
-def test_the_version_of_ray_is_that_of_the_image_as_far_as_it_is_known(runtime: Manifest, said: str) -> None:
-    assert built(manifest(runtime=runtime))["spec"]["rayClusterConfig"]["rayVersion"] == said
+def test_the_version_of_ray_is_that_of_the_image_as_far_as_it_is_known(
+    runtime: Manifest, message: str
+) -> None:
+    assert built(manifest(runtime=runtime))["spec"]["rayClusterConfig"]["rayVersion"] == message
 
 
 def test_an_image_with_a_ray_that_is_too_old_is_told() -> None:
@@ -303,15 +305,17 @@ def test_an_image_with_a_ray_that_is_too_old_is_told() -> None:
     assert "spec.runtime.image: Ray 2.49.0 is older" in message(world.step())
 
 
-def told(world: World, live: Manifest) -> Any:
+def read_report(world: World, live: Manifest) -> Any:
     """Return the status of a service with this RayService, before a newer operator."""
-    world.seen = replace(world.seen, ray_service=live | {"status": (world.seen.ray_service or {})["status"]})
+    world.observed = replace(
+        world.observed, ray_service=live | {"status": (world.observed.ray_service or {})["status"]}
+    )
     return world.step(own=chosen(world, live).own)
 
 
 def test_the_status_says_whose_defaults_they_are() -> None:
     world = up()
-    decision = told(world, built(manifest()))
+    decision = read_report(world, built(manifest()))
     found = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)["defaults"]
     now = {"operator": versions.DAYBREAK, "rayVersion": versions.RAY}
     assert found == {
@@ -320,10 +324,10 @@ def test_the_status_says_whose_defaults_they_are() -> None:
         "outdated": True,
         "next": {"image": "ray-cpu:2", **now},
     }
-    said = message(decision, ConditionType.ACTIVE)
-    assert "image ray-cpu:1" in said
-    assert "followDefaults" in said
-    decision = told(world, built(manifest(), NEW))
+    report = message(decision, ConditionType.ACTIVE)
+    assert "image ray-cpu:1" in report
+    assert "followDefaults" in report
+    decision = read_report(world, built(manifest(), NEW))
     assert decision.status.defaults is not None
     assert (decision.status.defaults.outdated, decision.status.defaults.next) == (False, None)
     assert "followDefaults" not in message(decision, ConditionType.ACTIVE)
@@ -331,7 +335,7 @@ def test_the_status_says_whose_defaults_they_are() -> None:
 
 def test_a_spec_that_cannot_be_read_keeps_what_was_said() -> None:
     world = up()
-    before = told(world, built(manifest())).status.defaults
+    before = read_report(world, built(manifest())).status.defaults
     world.edit(manifest(CPU_MODEL, replicas=-1))
     assert world.step(own=None).status.defaults == before
     world.edit(manifest({**CPU_MODEL, "source": "ftp://x"}))

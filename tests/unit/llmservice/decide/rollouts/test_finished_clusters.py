@@ -34,10 +34,12 @@ def world() -> World:
 
 def names(world: World, clusters: frozenset[str] | None, **changes: Any) -> list[str]:
     """Return the finished clusters, if gateways use the given ones."""
-    gateway = world.seen.gateway
+    gateway = world.observed.gateway
     assert gateway is not None
-    seen: Observed = replace(world.seen, **{"gateway": replace(gateway, clusters=clusters), **changes})
-    return [found["metadata"]["name"] for found in finished_clusters(seen)]
+    observed: Observed = replace(
+        world.observed, **{"gateway": replace(gateway, clusters=clusters), **changes}
+    )
+    return [found["metadata"]["name"] for found in finished_clusters(observed)]
 
 
 def test_what_gateways_have_left(world: World) -> None:
@@ -69,13 +71,13 @@ def test_one_that_was_replaced_before_it_served(world: World) -> None:
     pending = "chat-ccccc"
     clusters = (cluster(OLD, 1), cluster(NEW, 2), cluster(pending, 3))
     ray_service = running(world, active=OLD, pending=pending)
-    status = {**world.seen.status, "gate": {"backends": [{"cluster": OLD}]}}
-    manifest = {**world.seen.manifest, "status": status}
+    status = {**world.observed.status, "gate": {"backends": [{"cluster": OLD}]}}
+    manifest = {**world.observed.manifest, "status": status}
     changes = {"ray_clusters": clusters, "ray_service": ray_service, "manifest": manifest}
     assert names(world, frozenset({OLD}), **changes) == [NEW]
 
 
 def test_the_one_that_the_status_still_names_stays(world: World) -> None:
     """Gateways follow the status: a new gateway would begin to use the cluster."""
-    status = {**world.seen.status, "gate": {"backends": [{"cluster": OLD}]}}
-    assert names(world, frozenset({NEW}), manifest={**world.seen.manifest, "status": status}) == [OLDEST]
+    status = {**world.observed.status, "gate": {"backends": [{"cluster": OLD}]}}
+    assert names(world, frozenset({NEW}), manifest={**world.observed.manifest, "status": status}) == [OLDEST]

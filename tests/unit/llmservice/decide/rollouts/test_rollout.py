@@ -59,8 +59,8 @@ def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
     assert world.phase == ("Progressing", "Waking", 2)
     waking = world.step(ray_service=world.built(active=NEW), pods=(NEW_HEAD, NEW_POD))
     assert conditions(waking)["Ready"] == "True/Waking", "requests are held, and will be answered"
-    assert world.seen.subject is not None
-    assert world.seen.subject.spec.runtime.image == "ray:2"
+    assert world.observed.subject is not None
+    assert world.observed.subject.spec.runtime.image == "ray:2"
     up = world.step(answers={"tiny": True})
     assert gate(up) == ("Awake", "Open", None)
     assert world.phase == ("Complete", "Awake", 2)
@@ -108,20 +108,20 @@ def test_numbers_restart_nothing_whatever_the_strategy() -> None:
 def test_in_place_that_needs_pods_is_told_and_disturbs_nothing() -> None:
     world = Rolling(rollout={"strategy": "InPlace"}).up()
     world.edit_spec(**IMAGE, rollout={"strategy": "InPlace"})
-    told = world.step()
-    assert conditions(told)["Stalled"] == "True/RolloutBlocked"
-    assert "revision 2 is not started" in message(told, ConditionType.STALLED)
-    assert conditions(told)["Ready"] == "True/Serving"
-    assert gate(told) == ("Awake", "Open", None)
+    reported = world.step()
+    assert conditions(reported)["Stalled"] == "True/RolloutBlocked"
+    assert "revision 2 is not started" in message(reported, ConditionType.STALLED)
+    assert conditions(reported)["Ready"] == "True/Serving"
+    assert gate(reported) == ("Awake", "Open", None)
 
 
 def test_what_fits_nowhere_is_not_begun() -> None:
     world = Rolling().up()
     world.edit_spec({**CPU_MODEL, "resources": {"cpu": "64"}})
-    told = world.step()
-    assert conditions(told)["Stalled"] == "True/RolloutBlocked"
-    assert "64" in message(told, ConditionType.STALLED)
-    assert gate(told) == ("Awake", "Open", None)
+    reported = world.step()
+    assert conditions(reported)["Stalled"] == "True/RolloutBlocked"
+    assert "64" in message(reported, ConditionType.STALLED)
+    assert gate(reported) == ("Awake", "Open", None)
 
 
 def broken(world: Rolling) -> Decision:
@@ -141,25 +141,27 @@ def test_what_cannot_start_goes_back_and_who_is_held_stays_held() -> None:
     world.step()
     vacate(world)
     world.step(ray_service=world.built(active=NEW), pods=(NEW_HEAD, NEW_POD))
-    told = broken(world)
-    assert gate(told) == ("Replacing", "Closed", "Cluster"), "nobody is refused: something else will be tried"
+    reported = broken(world)
+    assert gate(reported) == ("Replacing", "Closed", "Cluster"), (
+        "nobody is refused: something else will be tried"
+    )
     assert world.phase == ("RollingBack", "Replacing", 2)
-    assert conditions(told)["Stalled"] == "True/RolledBack"
-    assert "the engine says no" in message(told, ConditionType.STALLED)
+    assert conditions(reported)["Stalled"] == "True/RolledBack"
+    assert "the engine says no" in message(reported, ConditionType.STALLED)
     vacate(world)
     assert world.phase == ("RollingBack", "Waking", 1)
-    assert world.seen.subject is not None
+    assert world.observed.subject is not None
     back = world.step(ray_service=world.built(), pods=(HEAD, WORKER))
-    assert world.seen.subject.spec.runtime.image is None
+    assert world.observed.subject.spec.runtime.image is None
     assert gate(back) == ("Waking", "Closed", None)
     up = world.step(answers={"tiny": True})
     assert gate(up) == ("Awake", "Open", None)
     assert world.phase == ("RolledBack", "Awake", 1)
     assert conditions(up)["Ready"] == "True/Serving"
     assert conditions(up)["Stalled"] == "True/RolledBack", "what is asked for does not run"
-    said = message(up, ConditionType.STALLED)
-    assert "revision 2 could not start, and revision 1 runs again" in said
-    assert "the engine says no" in said
+    report = message(up, ConditionType.STALLED)
+    assert "revision 2 could not start, and revision 1 runs again" in report
+    assert "the engine says no" in report
     calm = world.step(after=7200)
     assert (gate(calm), world.phase) == (("Awake", "Open", None), ("RolledBack", "Awake", 1))
     world.edit_spec(runtime={"image": "ray:3"})
@@ -173,11 +175,11 @@ def test_what_the_api_server_refuses_goes_back() -> None:
     world.edit_spec(**IMAGE)
     world.step()
     vacate(world)
-    world.seen = replace(world.seen, refusal="RayService chat: a webhook says no")
-    told = world.step(after=LATE)
+    world.observed = replace(world.observed, refusal="RayService chat: a webhook says no")
+    reported = world.step(after=LATE)
     assert world.phase == ("RollingBack", "Waking", 1)
     assert "a webhook says no" in world.rollout["message"]
-    assert gate(told) == ("Waking", "Closed", None), "who is held stays held"
+    assert gate(reported) == ("Waking", "Closed", None), "who is held stays held"
 
 
 def test_pause_on_failure_refuses_with_the_reason() -> None:
@@ -187,10 +189,10 @@ def test_pause_on_failure_refuses_with_the_reason() -> None:
     world.step()
     vacate(world)
     world.step(ray_service=world.built(active=NEW), pods=(NEW_HEAD, NEW_POD))
-    told = broken(world)
-    assert gate(told) == ("Failed", "Failed", None)
+    reported = broken(world)
+    assert gate(reported) == ("Failed", "Failed", None)
     assert world.phase == ("Failed", "Failed", 2)
-    assert conditions(told)["Stalled"] == "True/ModelFailed"
+    assert conditions(reported)["Stalled"] == "True/ModelFailed"
 
 
 def test_a_deadline_is_told_and_kept() -> None:
@@ -206,9 +208,9 @@ def test_a_deadline_is_told_and_kept() -> None:
     assert world.rollout["deadlineTime"] > world.rollout["startTime"]
     assert going.requeue_after is not None
     assert gate(world.step(after=290)) == ("Waking", "Closed", None)
-    told = world.step(after=15)
+    reported = world.step(after=15)
     assert world.phase[0] == "RollingBack"
-    assert "has not answered within 300 s" in message(told, ConditionType.STALLED)
+    assert "has not answered within 300 s" in message(reported, ConditionType.STALLED)
 
 
 def test_a_sleeping_one_is_changed_in_its_sleep() -> None:
@@ -216,9 +218,9 @@ def test_a_sleeping_one_is_changed_in_its_sleep() -> None:
     world.step(after=10_000, gateway=IDLE)
     assert world.step().status.sleep_depth is not None
     world.edit_spec(sleep={"afterIdle": "10m"}, **IMAGE)
-    told = world.step(pods=(HEAD,))
+    reported = world.step(pods=(HEAD,))
     assert world.phase == ("Progressing", "Asleep", 2)
-    assert conditions(told)["Reconciling"] == "False/Reconciled"
+    assert conditions(reported)["Reconciling"] == "False/Reconciled"
     assert "startTime" not in world.rollout
     world.step(ray_service=world.built(), gateway=view(held=1))
     assert world.phase == ("Progressing", "Waking", 2)
@@ -238,10 +240,10 @@ def test_a_second_cluster_without_room_after_all_is_a_replacement() -> None:
         ray_service=world.built(pending=NEW, app="DEPLOYING", models={"tiny": "UPDATING"}),
         pods=(HEAD, WORKER, NEW_HEAD, lost),
     )
-    told = world.step(after=LATE)
+    reported = world.step(after=LATE)
     assert world.phase == ("Progressing", "Replacing", 1)
     assert "Insufficient gpu" in world.rollout["reason"]
-    assert gate(told) == ("Replacing", "Closed", None)
+    assert gate(reported) == ("Replacing", "Closed", None)
 
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
@@ -255,10 +257,10 @@ def test_an_earlier_revision_is_run_by_its_number(how: str) -> None:
         world.edit_spec(ARGUMENT, rollout={"revision": 1})
     else:
         metadata = {
-            **world.seen.manifest["metadata"],
+            **world.observed.manifest["metadata"],
             "annotations": {names.ROLLOUT_REVISION_ANNOTATION: "1"},
         }
-        world.seen = replace(world.seen, manifest={**world.seen.manifest, "metadata": metadata})
+        world.observed = replace(world.observed, manifest={**world.observed.manifest, "metadata": metadata})
     world.step()
     assert (world.rollout["currentRevisionNumber"], world.rollout["strategy"]) == (1, "InPlace")
 
@@ -266,10 +268,10 @@ def test_an_earlier_revision_is_run_by_its_number(how: str) -> None:
 def test_a_number_that_is_not_there_is_told() -> None:
     world = Rolling().up()
     world.edit_spec(**IMAGE, rollout={"revision": 7})
-    told = world.step()
-    assert conditions(told)["Stalled"] == "True/RolloutBlocked"
-    assert "there is no revision 7; those that are kept are 1, 2" in message(told, ConditionType.STALLED)
-    assert gate(told) == ("Awake", "Open", None)
+    reported = world.step()
+    assert conditions(reported)["Stalled"] == "True/RolloutBlocked"
+    assert "there is no revision 7; those that are kept are 1, 2" in message(reported, ConditionType.STALLED)
+    assert gate(reported) == ("Awake", "Open", None)
 
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
@@ -280,18 +282,18 @@ def test_paused_begins_nothing(how: str) -> None:
     else:
         world.edit_spec(**IMAGE)
         metadata = {
-            **world.seen.manifest["metadata"],
+            **world.observed.manifest["metadata"],
             "annotations": {names.ROLLOUT_PAUSED_ANNOTATION: "true"},
         }
-        world.seen = replace(world.seen, manifest={**world.seen.manifest, "metadata": metadata})
-    told = world.step()
-    assert conditions(told)["Reconciling"] == "True/Paused"
-    assert (world.phase, gate(told)) == (("Paused", "Awake", 1), ("Awake", "Open", None))
+        world.observed = replace(world.observed, manifest={**world.observed.manifest, "metadata": metadata})
+    reported = world.step()
+    assert conditions(reported)["Reconciling"] == "True/Paused"
+    assert (world.phase, gate(reported)) == (("Paused", "Awake", 1), ("Awake", "Open", None))
 
 
 def test_a_spec_that_cannot_be_read_keeps_what_was_said() -> None:
     world = Rolling().up()
     before = world.rollout
-    world.seen = replace(world.seen, subject=None, written=None, problems=("spec.models: broken",))
+    world.observed = replace(world.observed, subject=None, written=None, problems=("spec.models: broken",))
     status = super(Rolling, world).step().status.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert status["rollout"] == before

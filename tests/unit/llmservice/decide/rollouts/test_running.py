@@ -33,21 +33,21 @@ def pods(count: int, cluster: str = "chat-aaaaa") -> tuple[Manifest, ...]:
 
 def write(world: World, platform: Any = PLATFORM) -> bool:
     """Apply the operator's write to the RayService. Return True if that is a write."""
-    svc, live = world.seen.subject, world.seen.ray_service
+    svc, live = world.observed.subject, world.observed.ray_service
     assert svc is not None
-    svc = replace(svc, asleep=world.seen.given_back)
-    wanted = choose(world.seen, svc, platform, live, lambda manifest: False).wanted
-    assert wanted is not None
+    svc = replace(svc, asleep=world.observed.given_back)
+    desired = choose(world.observed, svc, platform, live, lambda manifest: False).desired
+    assert desired is not None
     status = ray_status(active="chat-aaaaa", ready=True, app="RUNNING", models={"tiny": "HEALTHY"})
-    after = {**copy.deepcopy(wanted), "status": (live or {}).get("status") or status}
-    world.seen = replace(world.seen, ray_service=after)
+    after = {**copy.deepcopy(desired), "status": (live or {}).get("status") or status}
+    world.observed = replace(world.observed, ray_service=after)
     return bool([part for part in ("spec", "metadata") if (live or {}).get(part) != after[part]])
 
 
 def numbers(world: World) -> tuple[int, int | None]:
     """Return the replicas of the worker group, and the initial replicas of Serve."""
-    assert world.seen.ray_service is not None
-    spec = world.seen.ray_service["spec"]
+    assert world.observed.ray_service is not None
+    spec = world.observed.ray_service["spec"]
     [group] = spec["rayClusterConfig"]["workerGroupSpecs"]
     deployments = yaml.safe_load(spec["serveConfigV2"])["applications"][0]["deployments"]
     return group["replicas"], deployments[1]["autoscaling_config"].get("initial_replicas")
@@ -107,8 +107,8 @@ def test_while_the_second_cluster_starts_it_stays_as_large() -> None:
     world = grown(5)
     assert edit(world, runtime=OTHER)
     both = ray_status(active="chat-aaaaa", pending="chat-bbbbb", ready=True, app="DEPLOYING")
-    assert world.seen.ray_service is not None
-    world.seen = replace(world.seen, ray_service={**world.seen.ray_service, "status": both})
+    assert world.observed.ray_service is not None
+    world.observed = replace(world.observed, ray_service={**world.observed.ray_service, "status": both})
     assert edit(world, {**MODEL, "serve": {"maxOngoingRequests": 8}}, runtime=OTHER)
     assert numbers(world) == (5, 5)
 
@@ -164,9 +164,9 @@ def test_an_operator_that_builds_other_pods_leaves_the_number_alone(monkeypatch:
     assert edit(world, runtime=OTHER)
     monkeypatch.setattr(head, "ROUTER_TIMEOUT_SECONDS", 7)
     world.step(pods=pods(7))
-    svc = world.seen.subject
+    svc = world.observed.subject
     assert svc is not None
-    choice = choose(world.seen, svc, PLATFORM, world.seen.ray_service, lambda manifest: False)
-    assert choice.wanted is None
+    choice = choose(world.observed, svc, PLATFORM, world.observed.ray_service, lambda manifest: False)
+    assert choice.desired is None
     assert edit(world, {**MODEL, "serve": {"maxOngoingRequests": 8}}, runtime=OTHER)
     assert numbers(world) == (1, None), "the person's change is taken, in place"

@@ -82,21 +82,21 @@ def switched(*models: Manifest, to: Sequence[Manifest] = (), **spec: Any) -> tup
 
 
 def test_requests_stay_at_the_first_one_until_the_second_has_answered() -> None:
-    world, asked = switched()
-    assert asked.ask == ("tiny",)
-    assert backends(asked) == [FIRST]
-    assert gate(asked) == ("Updating", "Open", None)
-    assert conditions(asked)["Ready"] == "True/Serving"
-    assert conditions(asked)["Reconciling"] == "True/Updating"
+    world, requested = switched()
+    assert requested.ask == ("tiny",)
+    assert backends(requested) == [FIRST]
+    assert gate(requested) == ("Updating", "Open", None)
+    assert conditions(requested)["Ready"] == "True/Serving"
+    assert conditions(requested)["Reconciling"] == "True/Updating"
     assert world.phase[0] == "Progressing"
-    assert finished_clusters(replace(world.seen, gateway=replace(view(), clusters=frozenset()))) == ()
-    told = world.step(answers={"tiny": NONSENSE})
-    assert backends(told) == [FIRST]
-    assert gate(told) == ("Updating", "Open", None)
+    assert finished_clusters(replace(world.observed, gateway=replace(view(), clusters=frozenset()))) == ()
+    reported = world.step(answers={"tiny": NONSENSE})
+    assert backends(reported) == [FIRST]
+    assert gate(reported) == ("Updating", "Open", None)
     assert f"requests go to {FIRST} until every model of {SECOND} has answered" in message(
-        told, ConditionType.RECONCILING
+        reported, ConditionType.RECONCILING
     )
-    assert "without a completion" in message(told, ConditionType.RECONCILING)
+    assert "without a completion" in message(reported, ConditionType.RECONCILING)
     up = world.step(answers={"tiny": True})
     assert backends(up) == [SECOND]
     assert gate(up) == ("Awake", "Open", None)
@@ -118,18 +118,18 @@ def test_every_model_of_it_has_to_answer() -> None:
 
 
 def test_a_renamed_model_is_open_under_its_old_name_until_then() -> None:
-    world, asked = switched(CPU_MODEL, to=(RENAMED,))
-    assert gates(asked) == {"small": "Closed", "tiny": "Open"}
-    assert backends(asked) == [FIRST]
-    told = world.step(answers={"small": NONSENSE})
-    assert (backends(told), gates(told)) == ([FIRST], {"small": "Closed", "tiny": "Open"})
+    world, requested = switched(CPU_MODEL, to=(RENAMED,))
+    assert gates(requested) == {"small": "Closed", "tiny": "Open"}
+    assert backends(requested) == [FIRST]
+    reported = world.step(answers={"small": NONSENSE})
+    assert (backends(reported), gates(reported)) == ([FIRST], {"small": "Closed", "tiny": "Open"})
     up = world.step(answers={"small": True})
     assert (backends(up), gates(up)) == ([SECOND], {"small": "Open"})
 
 
 def test_who_is_held_for_a_new_model_stays_held_until_the_others_have_answered() -> None:
-    world, asked = switched(CPU_MODEL, to=(CPU_MODEL, OTHER_MODEL))
-    assert gates(asked) == {"tiny": "Open", "other": "Closed"}
+    world, requested = switched(CPU_MODEL, to=(CPU_MODEL, OTHER_MODEL))
+    assert gates(requested) == {"tiny": "Open", "other": "Closed"}
     one = world.step(answers={"other": True, "tiny": NONSENSE})
     assert (backends(one), gates(one)) == ([FIRST], {"tiny": "Open", "other": "Closed"})
     up = world.step(answers={"tiny": True})
@@ -172,7 +172,7 @@ def test_the_way_back_is_a_third_cluster_in_the_room_of_the_second() -> None:
     )
     assert gate(coming)[1] == "Open"
     assert backends(coming) == [FIRST]
-    bounds = cluster_bounds(world.seen)
+    bounds = cluster_bounds(world.observed)
     assert bounds[SECOND]["tiny"] == (0, 0), "its room is for the third"
     assert bounds[THIRD]["tiny"] == (1, 1)
     assert FIRST not in bounds
@@ -201,10 +201,10 @@ def test_pods_of_the_second_one_that_are_going_are_waited_for() -> None:
     there = {"ray_service": third, "ray_clusters": clusters(FIRST, SECOND, THIRD)}
     world.step(after=30, pods=(*alone, *pods(SECOND, ["tiny"])), **there)
     assert world.rollout["strategy"] == "BlueGreen"
-    told = world.step(after=30, pods=alone, **there)
+    reported = world.step(after=30, pods=alone, **there)
     assert world.phase[0] == "RollingBack"
     assert world.rollout["strategy"] == "Replace", "somebody else has taken the room"
-    assert gate(told)[1] == "Closed"
+    assert gate(reported)[1] == "Closed"
     world.step()
     drained = world.step(gateway=view(held=2))
     assert gate(drained) == ("Replacing", "Closed", "Cluster")
@@ -246,7 +246,7 @@ def test_what_found_no_room_and_is_given_up_tells_nothing_of_the_way_back() -> N
 
 def test_a_further_edit_takes_the_room_of_the_second_one() -> None:
     world, _ = switched()
-    world.seen = replace(world.seen, nodes=(node(cpu="10"),))
+    world.observed = replace(world.observed, nodes=(node(cpu="10"),))
     world.edit_spec(CPU_MODEL, runtime={"image": "ray:3"})
     edited = world.step()
     assert (world.rollout["strategy"], world.phase[2]) == ("BlueGreen", 3)
@@ -256,7 +256,7 @@ def test_a_further_edit_takes_the_room_of_the_second_one() -> None:
 
 def test_a_further_edit_without_room_for_a_third_is_a_replacement() -> None:
     world, _ = switched()
-    world.seen = replace(world.seen, nodes=(node(cpu="10"),))
+    world.observed = replace(world.observed, nodes=(node(cpu="10"),))
     world.edit_spec({**CPU_MODEL, "resources": {"cpu": "8"}}, runtime={"image": "ray:3"})
     edited = world.step()
     assert world.rollout["strategy"] == "Replace"
@@ -266,11 +266,11 @@ def test_a_further_edit_without_room_for_a_third_is_a_replacement() -> None:
 
 def test_what_only_errs_is_given_up_after_a_minute() -> None:
     world, _ = switched()
-    told = world.step(answers={"tiny": NONSENSE})
-    assert told.requeue_after is not None
-    since = world.seen.status["models"][0]["errorsStartTime"]
+    reported = world.step(answers={"tiny": NONSENSE})
+    assert reported.requeue_after is not None
+    since = world.observed.status["models"][0]["errorsStartTime"]
     world.step(after=30, answers={"tiny": NONSENSE})
-    assert world.seen.status["models"][0]["errorsStartTime"] == since
+    assert world.observed.status["models"][0]["errorsStartTime"] == since
     assert world.phase == ("Progressing", "Updating", 2)
     going_on = world.step(after=28)
     assert world.phase == ("Progressing", "Updating", 2)
@@ -286,12 +286,12 @@ def test_silence_and_an_answer_are_no_errors() -> None:
     world, _ = switched()
     world.step(answers={"tiny": NONSENSE})
     world.step(after=50, answers={"tiny": "it does not answer: timeout"})
-    assert "errorsStartTime" not in world.seen.status["models"][0]
+    assert "errorsStartTime" not in world.observed.status["models"][0]
     world.step(after=20, answers={"tiny": NONSENSE})
     world.step(after=50)
     assert world.phase[0] == "Progressing"
     world.step(answers={"tiny": True})
-    assert "errorsStartTime" not in world.seen.status["models"][0]
+    assert "errorsStartTime" not in world.observed.status["models"][0]
     assert world.phase[0] == "Complete"
 
 
@@ -313,9 +313,9 @@ def test_what_is_replaced_and_only_errs_goes_back_while_clients_are_held() -> No
     world.step(gateway=view(held=3))
     world.step(ray_service=None, pods=())
     world.step(ray_service=world.built(active=SECOND), pods=pods(SECOND, ["tiny"]))
-    told = world.step(answers={"tiny": NONSENSE})
-    assert conditions(told)["Ready"] == "True/Waking", "something else will be tried"
-    assert "without a completion" in world.seen.status["models"][0]["message"]
+    reported = world.step(answers={"tiny": NONSENSE})
+    assert conditions(reported)["Ready"] == "True/Waking", "something else will be tried"
+    assert "without a completion" in world.observed.status["models"][0]["message"]
     back = world.step(after=61)
     assert gate(back) == ("Replacing", "Closed", "Cluster")
     assert world.phase[0] == "RollingBack"

@@ -30,8 +30,8 @@ NEW_HEAD = pod("head-new", cluster=NEW, model=None)
 
 def coming(world: World, app: str = "DEPLOYING", model: str = "UPDATING") -> Manifest:
     """Return the RayService while a second cluster starts."""
-    said = ray_status(active=OLD, pending=NEW, ready=True, app=app, models={"tiny": model})
-    return ray_service(world.seen.manifest, status=said)
+    report = ray_status(active=OLD, pending=NEW, ready=True, app=app, models={"tiny": model})
+    return ray_service(world.observed.manifest, status=report)
 
 
 def updating() -> World:
@@ -50,9 +50,9 @@ def test_it_falls_asleep_when_nobody_asks_and_wakes_as_what_it_is_to_be() -> Non
     assert gate(world.step(after=60, gateway=IDLE)) == ("Updating", "Open", None), "it has a while"
     assert gate(world.step(after=LONG)) == ("Draining", "Closed", None)
     assert gate(world.step()) == ("Asleep", "Closed", "Workers")
-    assert cluster_bounds(world.seen) == {OLD: {"tiny": (0, 0)}, NEW: {"tiny": (0, 0)}}
+    assert cluster_bounds(world.observed) == {OLD: {"tiny": (0, 0)}, NEW: {"tiny": (0, 0)}}
     assert gate(world.step(pods=(HEAD, NEW_HEAD), gateway=view(held=1))) == ("Waking", "Closed", None)
-    assert cluster_bounds(world.seen) == {OLD: {"tiny": (0, 0)}, NEW: {"tiny": (1, 1)}}
+    assert cluster_bounds(world.observed) == {OLD: {"tiny": (0, 0)}, NEW: {"tiny": (1, 1)}}
     after = running(world, active=NEW)
     worker = pod("w-new", cluster=NEW)
     assert gate(world.step(ray_service=after, pods=(NEW_HEAD, worker), answers={"tiny": True}))[0] == "Awake"
@@ -82,5 +82,5 @@ def test_a_new_head_without_room_keeps_nobody_awake() -> None:
 def test_what_is_in_the_way_is_told() -> None:
     world = updating()
     assert "Insufficient gpu" in message(world.step(), ConditionType.RECONCILING)
-    world.seen = replace(world.seen, pods=(HEAD, WORKER, NEW_HEAD))
+    world.observed = replace(world.observed, pods=(HEAD, WORKER, NEW_HEAD))
     assert "starting alongside" in message(world.step(), ConditionType.RECONCILING)

@@ -45,15 +45,15 @@ class Rolling(World):
         return super().step(**options)
 
     def _observe(self, options: dict[str, Any]) -> None:
-        written = self.seen.asked_for
+        written = self.observed.asked_for
         assert written is not None
-        decided = state_of(self.seen.status)
+        decided = state_of(self.observed.status)
         there = decided is not None and decided.last_successful_revision is not None
         service = (
             applied(written, decided.current_revision, self.known) if decided is not None and there else None
         )
-        self.seen = replace(
-            self.seen,
+        self.observed = replace(
+            self.observed,
             subject=service or written,
             written=written if service is not None else None,
             known_revisions=self.known,
@@ -63,17 +63,17 @@ class Rolling(World):
                 if name in ("ray_service", "pods", "gateway")
             },
         )
-        booked = requests_by_node(pod_views(self.seen.pods))
-        self.seen = replace(self.seen, changes=self._changes(), booked=booked)
-        self.known = self.seen.revisions
+        booked = requests_by_node(pod_views(self.observed.pods))
+        self.observed = replace(self.observed, changes=self._changes(), booked=booked)
+        self.known = self.observed.revisions
 
     def _changes(self) -> dict[str, Any]:
         found = {}
-        assert self.seen.asked_for is not None
-        for revision in self.seen.revisions:
-            other = built_of(self.seen.asked_for, revision)
-            if other is not None and revision != self.seen.own_revision:
-                to = change(self.seen, other, PLATFORM, self.seen.ray_service)
+        assert self.observed.asked_for is not None
+        for revision in self.observed.revisions:
+            other = built_of(self.observed.asked_for, revision)
+            if other is not None and revision != self.observed.own_revision:
+                to = change(self.observed, other, PLATFORM, self.observed.ray_service)
                 if to is not None:
                     found[revision.name] = to
         return found
@@ -81,17 +81,17 @@ class Rolling(World):
     def edit(self, llm: Manifest) -> None:
         """Change the LLMService; the next step decides about the revision."""
         super().edit(llm)
-        self.seen = replace(self.seen, written=None)
+        self.observed = replace(self.observed, written=None)
 
     def built(self, **status: Any) -> Manifest:
         """Return the RayService of the decided revision, as KubeRay reports it when built."""
         self._observe({})
-        assert self.seen.subject is not None
-        models = {model.name: "HEALTHY" for model in self.seen.subject.spec.models}
-        said = {"active": "chat-aaaaa", "ready": True, "app": "RUNNING", "models": models, **status}
-        found = build(self.seen.subject, PLATFORM)
-        found["metadata"]["generation"] = said.get("generation", 1)
-        return {**found, "status": ray_status(**said)}
+        assert self.observed.subject is not None
+        models = {model.name: "HEALTHY" for model in self.observed.subject.spec.models}
+        report = {"active": "chat-aaaaa", "ready": True, "app": "RUNNING", "models": models, **status}
+        found = build(self.observed.subject, PLATFORM)
+        found["metadata"]["generation"] = report.get("generation", 1)
+        return {**found, "status": ray_status(**report)}
 
     def up(self) -> "Rolling":
         """Bring the service up."""
@@ -102,13 +102,13 @@ class Rolling(World):
     @property
     def rollout(self) -> Manifest:
         """Return the rollout from the status."""
-        found: Manifest = self.seen.status["rollout"]
+        found: Manifest = self.observed.status["rollout"]
         return found
 
     @property
     def phase(self) -> tuple[str, str, int]:
         """Return the rollout's phase, the service's phase, and the number of its current revision."""
-        return self.rollout["phase"], self.seen.status["phase"], self.rollout["currentRevisionNumber"]
+        return self.rollout["phase"], self.observed.status["phase"], self.rollout["currentRevisionNumber"]
 
 
 NEW_POD = pod("w-2", cluster="chat-bbbbb")

@@ -100,7 +100,7 @@ def ray_status(
     generation: int = 1,
     updated: datetime = START,
     reason: str = "",
-    said: str = "",
+    report: str = "",
 ) -> Manifest:
     """Return a RayService's status as KubeRay 1.6 writes it.
 
@@ -129,7 +129,7 @@ def ray_status(
                 "type": "Ready",
                 "status": "True" if ready else "False",
                 "reason": reason or ("NonZeroServeEndpoints" if ready else "Initializing"),
-                "message": said
+                "message": report
                 or ("Number of serve endpoints is greater than 0" if ready else "RayService is initializing"),
                 "observedGeneration": generation,
             },
@@ -207,10 +207,10 @@ def unplaced(message: str, reason: str = "Unschedulable") -> Manifest:
 class World:
     """A service and what surrounds it. Each step decides as a reconcile does, and keeps the status."""
 
-    def __init__(self, llm: Mapping[str, Any] | None = None, **seen: Any) -> None:
+    def __init__(self, llm: Mapping[str, Any] | None = None, **observed: Any) -> None:
         llm = llm or manifest()
         found, problems = read(llm)
-        self.seen = Observed(
+        self.observed = Observed(
             manifest=llm,
             subject=found,
             problems=problems,
@@ -218,44 +218,49 @@ class World:
             nodes=(node(gpus=8),),
             now=START,
         )
-        self.seen = replace(self.seen, **seen)
+        self.observed = replace(self.observed, **observed)
 
     def step(
-        self, *, after: float = 1.0, answers: dict[str, bool | str] | None = None, **seen: Any
+        self, *, after: float = 1.0, answers: dict[str, bool | str] | None = None, **observed: Any
     ) -> Decision:
         """Let time pass, change what is seen, decide, and write the status.
 
         `answers` says what comes of asking a model: True, or why not; what it has `answered` is an error.
         """
-        self.seen = replace(self.seen, now=self.seen.now + timedelta(seconds=after), **seen)
+        self.observed = replace(self.observed, now=self.observed.now + timedelta(seconds=after), **observed)
         came = tuple(
-            Answer(model, said is True, said if isinstance(said, str) else "", erred="answered" in str(said))
-            for model, said in (answers or {}).items()
+            Answer(
+                model,
+                report is True,
+                report if isinstance(report, str) else "",
+                erred="answered" in str(report),
+            )
+            for model, report in (answers or {}).items()
         )
-        decision = decide(replace(self.seen, answers=came))
+        decision = decide(replace(self.observed, answers=came))
         self._write(decision)
         return decision
 
     def edit(self, llm: Manifest) -> None:
         """Change the LLMService's spec, as a user does."""
         llm = copy.deepcopy(llm)
-        llm["metadata"]["generation"] = self.seen.manifest["metadata"]["generation"] + 1
-        if "status" in self.seen.manifest:
-            llm["status"] = self.seen.manifest["status"]
+        llm["metadata"]["generation"] = self.observed.manifest["metadata"]["generation"] + 1
+        if "status" in self.observed.manifest:
+            llm["status"] = self.observed.manifest["status"]
         found, problems = read(llm)
-        self.seen = replace(self.seen, manifest=llm, subject=found, problems=problems)
+        self.observed = replace(self.observed, manifest=llm, subject=found, problems=problems)
 
     def _write(self, decision: Decision) -> None:
         status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
-        self.seen = replace(self.seen, manifest={**self.seen.manifest, "status": status})
+        self.observed = replace(self.observed, manifest={**self.observed.manifest, "status": status})
 
 
 def running(world: World, **status: Any) -> Manifest:
     """Return the world's RayService with a cluster that serves every model."""
-    models = {model["name"]: "HEALTHY" for model in world.seen.manifest["spec"]["models"]}
-    said: Manifest = {"active": "chat-aaaaa", "ready": True, "app": "RUNNING", "models": models, **status}
-    llm = {key: value for key, value in world.seen.manifest.items() if key != "status"}
-    return ray_service(llm, generation=said.get("generation", 1), status=ray_status(**said))
+    models = {model["name"]: "HEALTHY" for model in world.observed.manifest["spec"]["models"]}
+    report: Manifest = {"active": "chat-aaaaa", "ready": True, "app": "RUNNING", "models": models, **status}
+    llm = {key: value for key, value in world.observed.manifest.items() if key != "status"}
+    return ray_service(llm, generation=report.get("generation", 1), status=ray_status(**report))
 
 
 def conditions(decision: Decision) -> dict[str, str]:
@@ -274,7 +279,7 @@ WORKER = pod()
 
 def started(world: World, **status: Any) -> None:
     """Bring a service up until every model has answered."""
-    models = [model["name"] for model in world.seen.manifest["spec"]["models"]]
+    models = [model["name"] for model in world.observed.manifest["spec"]["models"]]
     pods = (HEAD, *(pod(f"w-{name}", model=name) for name in models))
     world.step()
     decision = world.step(

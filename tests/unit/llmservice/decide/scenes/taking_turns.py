@@ -36,7 +36,7 @@ def waking() -> World:
     world = World(manifest(GPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
     world.step()
     worker = pod("w-1", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
-    world.step(ray_service=made(world.seen.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
+    world.step(ray_service=made(world.observed.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
     return world
 
 

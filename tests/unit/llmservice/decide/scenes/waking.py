@@ -31,7 +31,7 @@ def snapshot(
 ) -> Snapshot:
     """Return the snapshot at the given number of seconds after the start."""
     llm = manifest(*models, **spec)
-    said = ray_status(
+    message = ray_status(
         active="" if pending else "chat-aaaaa",
         pending="chat-aaaaa" if pending else "",
         ready=not pending,
@@ -39,11 +39,11 @@ def snapshot(
         models={model["name"]: "DEPLOY_FAILED" if model["name"] == failed else serve for model in models},
         generation=2 if observed else 1,
     )
-    ray = ray_service(llm, generation=2, status=said)
+    ray = ray_service(llm, generation=2, status=message)
     if leaving:
         ray["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
-    seen = replace(World(llm).seen, ray_service=ray, now=START + timedelta(seconds=seconds))
-    return replace(snapshot_of(seen, service(*models, **spec), (), ()), pods=pod_views(tuple(pods)))
+    observation = replace(World(llm).observed, ray_service=ray, now=START + timedelta(seconds=seconds))
+    return replace(snapshot_of(observation, service(*models, **spec), (), ()), pods=pod_views(tuple(pods)))
 
 
 def made(

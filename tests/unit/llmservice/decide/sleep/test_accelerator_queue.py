@@ -28,14 +28,14 @@ def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_
         oldest = timedelta(seconds=seconds)
         return world.step(gateway=view(held=2, held_for=oldest), turns=COMES_AFTER, pods=(HEAD,))
 
-    said = held(40).status
-    since = world.seen.now.replace(microsecond=0) - timedelta(seconds=40)
-    assert said.gate is not None
-    assert said.gate.models[0].accelerator_queue is not None
-    assert said.gate.models[0].accelerator_queue.oldest_request_time == written(since)
+    report = held(40).status
+    since = world.observed.now.replace(microsecond=0) - timedelta(seconds=40)
+    assert report.gate is not None
+    assert report.gate.models[0].accelerator_queue is not None
+    assert report.gate.models[0].accelerator_queue.oldest_request_time == written(since)
     for second, late in enumerate((1, -1, 0), 1):
-        assert held(40 + second + late).status == said
-        [claim] = claims(world.seen)
+        assert held(40 + second + late).status == report
+        [claim] = claims(world.observed)
         assert claim.held_since == since
 
 
@@ -51,18 +51,18 @@ def in_the_queue(**sleep: str) -> World:
 
 def test_who_waits_and_has_no_clients_any_more_leaves_the_queue() -> None:
     world = in_the_queue()
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert (claim.waits, claim.forsaken) == (True, False)
     left = idle(1, world)
     assert gate(left) == ("Waking", "Closed", None), "they may come again in a moment"
     assert left.requeue_after is not None
     assert left.requeue_after <= timedelta(seconds=1)
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert claim.forsaken, "nobody gives way to it meanwhile"
     drains = idle(2, world)
     assert gate(drains) == ("Draining", "Closed", None)
     assert drains.requeue_after == timedelta(0), "its gate was closed before: no gateway tells of it"
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert not claim.waits
     gone = idle(3, world)
     assert gate(gone) == ("Asleep", "Closed", "Workers")
@@ -79,26 +79,26 @@ def test_one_that_comes_again_keeps_it_in_the_queue() -> None:
 
 def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
     world = in_the_queue()
-    world.seen.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
+    world.observed.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
     assert gate(idle(60, world)) == ("Waking", "Closed", None)
-    assert not claims(world.seen)[0].forsaken
+    assert not claims(world.observed)[0].forsaken
     # A service that has never slept starts without a request.
     first = waking()
     assert gate(idle(60, first, turns=COMES_AFTER)) == ("Waking", "Closed", None)
-    assert not claims(first.seen)[0].forsaken
+    assert not claims(first.observed)[0].forsaken
 
 
 def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -> None:
     world = waking()
     decision = world.step(turns=COMES_AFTER)
-    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (0, 0)}}
+    assert cluster_bounds(world.observed) == {"chat-aaaaa": {"qwen": (0, 0)}}
     decision = world.step(turns=COMES_AFTER, pods=(HEAD,))
     assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
-    said = "queued for accelerators behind default/other, default/third and 1 more"
-    assert said in message(decision, ConditionType.ACTIVE)
-    assert said in message(decision)
+    report = "queued for accelerators behind default/other, default/third and 1 more"
+    assert report in message(decision, ConditionType.ACTIVE)
+    assert report in message(decision)
     assert after(decision) == ["default/other", "default/third", "default/fourth"]
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert claim.queued
 
 
@@ -116,8 +116,8 @@ def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_an
     assert conditions(patient)["Active"] == "False/Waking", "pods that end free room within seconds"
     decision = world.step(turns=COMES_FIRST)
     assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
-    said = "at position 1; used by default/h0, default/h1, default/h2 and 2 more"
-    assert f"queued for accelerators {said}" in message(decision, ConditionType.ACTIVE)
+    report = "at position 1; used by default/h0, default/h1, default/h2 and 2 more"
+    assert f"queued for accelerators {report}" in message(decision, ConditionType.ACTIVE)
     assert decision.status.gate is not None
     [found] = decision.status.gate.models
     assert found.accelerator_queue is not None
@@ -136,5 +136,5 @@ def test_when_its_turn_comes_it_makes_its_pods() -> None:
     world = waking()
     world.step(turns=COMES_AFTER, pods=(HEAD,))
     decision = world.step(turns={}, pods=(HEAD,))
-    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"qwen": (1, 1)}}
+    assert cluster_bounds(world.observed) == {"chat-aaaaa": {"qwen": (1, 1)}}
     assert after(decision) is None

@@ -97,15 +97,15 @@ def test_a_sleeping_service_has_the_models_of_its_spec_and_they_sleep() -> None:
 @pytest.mark.parametrize("listed", [None, "tiny", [], [7], ["old"], [{"name": "old", "state": "Open"}]])
 def test_gates_that_somebody_else_has_written(listed: Any) -> None:
     world = up()
-    world.seen.manifest["status"]["gate"]["models"] = listed
+    world.observed.manifest["status"]["gate"]["models"] = listed
     edit(world, RENAMED)
     assert models(world.step()) == ["small Closed"]
 
 
 def test_no_more_gates_than_a_status_takes() -> None:
     world = up()
-    gates = world.seen.manifest["status"]["gate"]["models"]
-    world.seen.manifest["status"]["gate"]["models"] = [
+    gates = world.observed.manifest["status"]["gate"]["models"]
+    world.observed.manifest["status"]["gate"]["models"] = [
         {**gates[0], "name": f"old-{number}"} for number in range(MAX_GATES)
     ]
     edit(world, CPU_MODEL, OTHER_MODEL)

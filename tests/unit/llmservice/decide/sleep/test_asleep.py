@@ -155,7 +155,7 @@ def test_without_a_gateway_nothing_of_it_is_said() -> None:
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 def test_made_asleep_it_is_made_as_one_that_sleeps(depth: str) -> None:
     world = World(manifest(state="Asleep", sleep={"depth": depth}), gateway=view())
-    assert world.seen.asleep == depth, "before anything is decided or made"
+    assert world.observed.asleep == depth, "before anything is decided or made"
     decision = world.step()
     assert gate(decision) == ("Asleep", "Failed", depth)
     assert conditions(decision)["Ready"] == "False/Asleep"

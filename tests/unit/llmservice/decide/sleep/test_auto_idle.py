@@ -24,12 +24,12 @@ def idle(decision: Decision, number: int = 0) -> IdleStatus | None:
 
 def asked_after(pause: timedelta) -> GatewayView:
     """Return the view after a request has ended a pause of the given length."""
-    return view(in_flight=1, asked=timedelta(0), pause=Pause(pause, timedelta(0)))
+    return view(in_flight=1, requested=timedelta(0), pause=Pause(pause, timedelta(0)))
 
 
 def quiet(since: timedelta) -> GatewayView:
     """Return the view of a service without requests for the given time."""
-    return view(idle=since, asked=since)
+    return view(idle=since, requested=since)
 
 
 def a_night(world: World, length: timedelta) -> Decision:
@@ -39,7 +39,9 @@ def a_night(world: World, length: timedelta) -> Decision:
     assert gate(draining) == ("Draining", "Closed", None)
     down = world.step()
     assert down.status.sleep_depth is not None
-    world.step(after=(length - after).total_seconds(), gateway=view(held=1, asked=timedelta(0)), pods=(HEAD,))
+    world.step(
+        after=(length - after).total_seconds(), gateway=view(held=1, requested=timedelta(0)), pods=(HEAD,)
+    )
     woken = world.step(after=90.0, ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert gate(woken) == ("Awake", "Open", None)
     return woken
@@ -65,9 +67,9 @@ def test_what_it_has_learned_is_followed_at_once() -> None:
     world = up(sleep=AUTO)
     pauses = {"pauses": [0.0] * 16 + [20.0]}
     wake = {"depth": "Workers", "startTime": "2026-01-01T00:00:00Z", "seconds": 90, "p50Seconds": 90}
-    status = copy.deepcopy(dict(world.seen.status))
+    status = copy.deepcopy(dict(world.observed.status))
     status["gate"]["models"][0] |= {"idle": {**pauses, "afterIdle": "15m"}, "wake": wake}
-    world.seen = replace(world.seen, manifest={**world.seen.manifest, "status": status})
+    world.observed = replace(world.observed, manifest={**world.observed.manifest, "status": status})
     learned = world.step(after=LONG, gateway=quiet(timedelta(minutes=2)))
     assert gate(learned) == ("Awake", "Open", None)
     assert learned.requeue_after == timedelta(0)
@@ -83,13 +85,15 @@ def test_before_it_has_learned_it_sleeps_after_fifteen_minutes() -> None:
 
 def test_a_pause_that_ends_is_written_once_and_requests_never() -> None:
     world = up(sleep=AUTO)
-    rest = world.step(gateway=view(in_flight=1, asked=timedelta(0))).status
+    rest = world.step(gateway=view(in_flight=1, requested=timedelta(0))).status
     for seconds in (1, 30, 50):
         busy = world.step(gateway=quiet(timedelta(seconds=seconds)))
         assert busy.status == rest, "a request changes nothing, and neither does a short pause"
     ended = world.step(gateway=asked_after(5 * timedelta(minutes=1)))
     assert ended.status != rest
-    again = view(in_flight=2, asked=timedelta(0), pause=Pause(timedelta(seconds=303), timedelta(seconds=3)))
+    again = view(
+        in_flight=2, requested=timedelta(0), pause=Pause(timedelta(seconds=303), timedelta(seconds=3))
+    )
     assert world.step(after=3, gateway=again).status == ended.status
 
 
@@ -108,8 +112,8 @@ def test_each_model_has_its_own() -> None:
     world = World(manifest(CPU_MODEL, {**CPU_MODEL, "name": "other"}, sleep=AUTO), gateway=view())
     both = asked_after(5 * timedelta(minutes=1))
     one = replace(both, traffic={**both.traffic, "other": replace(both.traffic["other"], pause=None)})
-    said = world.step(gateway=one)
-    tiny, other = idle(said), idle(said, 1)
+    message = world.step(gateway=one)
+    tiny, other = idle(message), idle(message, 1)
     assert tiny is not None
     assert other is not None
     assert (sum(tiny.pauses), sum(other.pauses)) == (1, 0)

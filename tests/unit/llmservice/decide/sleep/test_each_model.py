@@ -85,10 +85,10 @@ def test_the_idle_one_sleeps_while_the_other_serves() -> None:
     assert conditions(decision)["Stalled"] == "False/Reconciled"
     assert [model.state for model in decision.status.models] == ["Ready", "Asleep"]
     assert decision.ask == ()
-    assert world.seen.given_back == {"other"}
+    assert world.observed.given_back == {"other"}
     clusters = ({"metadata": {"name": "chat-aaaaa"}, "spec": {}},)
     world.step(ray_clusters=clusters)
-    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"tiny": (1, 1), "other": (0, 0)}}
+    assert cluster_bounds(world.observed) == {"chat-aaaaa": {"tiny": (1, 1), "other": (0, 0)}}
     assert world.step().status == decision.status, "nothing changes by itself"
 
 
@@ -112,8 +112,8 @@ def test_while_one_wakes_the_other_goes_on() -> None:
     woken = world.step(gateway=traffic(other=HELD))
     assert gates(woken) == {"tiny": AWAKE, "other": WAKING}
     assert (woken.status.phase, conditions(woken)["Ready"]) == ("Waking", "True/Waking")
-    asked = world.step(pods=(HEAD, WORKER, pod("w-2", model="other", ready=False)))
-    assert asked.ask == ("other",)
+    requested = world.step(pods=(HEAD, WORKER, pod("w-2", model="other", ready=False)))
+    assert requested.ask == ("other",)
     opened = world.step(pods=(HEAD, WORKER, OTHER_WORKER), answers={"other": True})
     assert gates(opened) == {"tiny": AWAKE, "other": AWAKE}
 
@@ -153,7 +153,9 @@ def test_the_cluster_goes_when_both_sleep_that_deep() -> None:
     world.step(after=LATER, gateway=traffic(other=QUIET))
     one = world.step()
     assert gates(one)["other"] == ("Asleep", "Closed", "Cluster")
-    assert (one.status.sleep_depth, world.seen.asleep) == (None, None), "the other model needs the cluster"
+    assert (one.status.sleep_depth, world.observed.asleep) == (None, None), (
+        "the other model needs the cluster"
+    )
     world.step(after=LATER, gateway=traffic(QUIET, QUIET))
     assert world.step().status.sleep_depth == "Cluster"
     world.step(ray_service=None, pods=())
@@ -225,5 +227,5 @@ def test_a_model_that_begins_asleep_stays_so_until_it_is_asked() -> None:
 
 def test_words_name_the_model_in_events() -> None:
     world = both_up()
-    told = world.step(after=LATER, gateway=traffic(QUIET, QUIET))
-    assert "going to sleep" in message(told, ConditionType.READY)
+    reported = world.step(after=LATER, gateway=traffic(QUIET, QUIET))
+    assert "going to sleep" in message(reported, ConditionType.READY)

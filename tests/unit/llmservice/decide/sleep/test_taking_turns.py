@@ -58,8 +58,8 @@ def test_one_that_is_asked_does_not_give_way(traffic: object) -> None:
 def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
     world = up(**sleep)
     assert gate(idle(30, world, turns=GIVES_WAY)) == ("Awake", "Open", None)
-    yields = claims(world.seen)[0].yields_at
-    assert yields is None or yields > world.seen.now
+    yields = claims(world.observed)[0].yields_at
+    assert yields is None or yields > world.observed.now
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_one_that_changes_or_does_not_answer_is_no_candidate(
     idle(30, world, ray_service=running(world, models=models, app="DEPLOYING"), answers=answers)
     decision = idle(31, world)
     assert gate(idle(32, world, turns=GIVES_WAY))[1] == "Open"
-    [claim] = claims(world.seen)
-    assert claim.yields_at is None or claim.yields_at > world.seen.now + timedelta(hours=1)
+    [claim] = claims(world.observed)
+    assert claim.yields_at is None or claim.yields_at > world.observed.now + timedelta(hours=1)
     assert decision.status.gate is not None
     assert decision.status.gate.models[0].kept_awake is not None
     idle(40, world, ray_service=running(world), answers={"qwen": True}, turns={})
     idle(100, world, after=60)
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert claim.yields_at is not None
-    assert claim.yields_at <= world.seen.now
+    assert claim.yields_at <= world.observed.now
     assert gate(idle(101, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
 
 
@@ -89,10 +89,10 @@ def test_one_that_changes_or_does_not_answer_is_no_candidate(
 def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayView) -> None:
     world = up(**{"yield": "Always", "minAwake": "1m"})
     world.step(gateway=traffic)
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert claim.busy
     assert claim.yields_at is not None
-    assert claim.yields_at <= world.seen.now
+    assert claim.yields_at <= world.observed.now
     assert gate(world.step(gateway=traffic, turns=GIVES_WAY)) == ("Draining", "Closed", None)
 
 
@@ -101,7 +101,7 @@ def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> Non
     busy, held = view(in_flight=1, held=2), view(held=2)
     assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert (claim.leaving, claim.stays_down) == (True, True)
     assert gate(world.step(gateway=held, turns=GIVES_WAY)) == ("Asleep", "Closed", "Workers")
     decision = world.step(gateway=held, turns=GIVES_WAY, pods=(HEAD,))
@@ -109,7 +109,7 @@ def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> Non
     assert after(decision) == ["default/other"]
     assert conditions(decision)["Active"] == "False/WaitingForAccelerators"
     assert "behind default/other" in message(decision, ConditionType.ACTIVE)
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert claim.stays_down
     assert gate(world.step(gateway=held, turns={})) == ("Waking", "Closed", None)
 
@@ -123,14 +123,14 @@ def test_nobody_waits_any_more_and_it_stays() -> None:
 def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
     world = up()
     idle(20, world)
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert (claim.owner, claim.model, claim.resource) == ("default/chat", "qwen", "nvidia.com/gpu")
     assert (claim.holds, claim.waits) == ({"node-a": 1}, False)
-    assert claim.yields_at == world.seen.now - timedelta(seconds=18)
+    assert claim.yields_at == world.observed.now - timedelta(seconds=18)
     # No reconcile happens when the idle time ends: the claim reports that time in advance.
     idle(0, world)
-    [claim] = claims(world.seen)
-    assert claim.yields_at == world.seen.now + timedelta(seconds=2)
+    [claim] = claims(world.observed)
+    assert claim.yields_at == world.observed.now + timedelta(seconds=2)
 
 
 def test_accelerators_by_claims_are_held_and_wanted_too() -> None:
@@ -140,7 +140,7 @@ def test_accelerators_by_claims_are_held_and_wanted_too() -> None:
     )
     world.step()
     world.step(ray_service=running(world), pods=(HEAD, pod("w-1", model="qwen")), answers={"qwen": True})
-    [found] = claims(world.seen)
+    [found] = claims(world.observed)
     assert (found.resource, found.devices, found.holds) == ("resource.k8s.io", 1, {"node-a": 1})
 
 
@@ -156,24 +156,24 @@ def test_accelerators_by_claims_are_held_and_wanted_too() -> None:
 def test_of_one_without_accelerators_a_lack_of_cores_or_memory_counts(words: str, lacks: bool) -> None:
     world = World(manifest(CPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
     world.step()
-    said = NO_ROOM | {"message": words}
-    worker = pod("w-1", model="tiny", ready=False, placed=False, status={"conditions": [said]})
-    world.step(ray_service=made(world.seen.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
-    [claim] = claims(world.seen)
+    report = NO_ROOM | {"message": words}
+    worker = pod("w-1", model="tiny", ready=False, placed=False, status={"conditions": [report]})
+    world.step(ray_service=made(world.observed.manifest), ray_clusters=CLUSTER, pods=(HEAD, worker))
+    [claim] = claims(world.observed)
     assert (claim.resource, claim.devices, claim.waits, claim.short) == ("cpu", 0, True, lacks)
     assert claim.needs["cpu"] == 2
     assert claim.lacks == 1
     comes_after = {"tiny": Turn(after=("default/other",), cores=True)}
     decision = world.step(turns=comes_after)
-    assert cluster_bounds(world.seen) == {"chat-aaaaa": {"tiny": (0, 0)}}
+    assert cluster_bounds(world.observed) == {"chat-aaaaa": {"tiny": (0, 0)}}
     decision = world.step(turns=comes_after, pods=(HEAD,))
     assert "queued for CPUs and memory behind default/other" in message(decision)
 
 
 def test_a_service_that_finds_no_room_says_since_when() -> None:
-    [claim] = claims(waking().seen)
+    [claim] = claims(waking().observed)
     assert claim.waits
-    assert claim.asked
+    assert claim.requested
     assert claim.devices == 1
     assert claim.no_room_since is not None
     assert claim.nodes == frozenset({"node-a"})
@@ -186,20 +186,20 @@ def test_one_that_is_awake_and_loses_its_pod_waits_with_its_gate_open() -> None:
     leaving = {**pod("w-1", model="qwen", gpus=1)}
     leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "2026-11-21T12:00:00Z"}
     world.step(gateway=view(in_flight=1), pods=(HEAD, leaving, other))
-    assert not claims(world.seen)[0].lost, "what it has lost may be what it gets"
+    assert not claims(world.observed)[0].lost, "what it has lost may be what it gets"
     decision = world.step(gateway=view(in_flight=1), pods=(HEAD, other))
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert (claim.lost, claim.waits, claim.short, claim.overdue) == (True, False, True, False)
     assert claim.nodes == frozenset({"node-a"})
     assert gate(decision)[1] == "Open"
     assert gate(world.step(turns={"qwen": Turn(place=1)}))[1] == "Open"
     world.step(after=3600)
-    assert claims(world.seen)[0].overdue, "others need not wait for it for ever"
+    assert claims(world.observed)[0].overdue, "others need not wait for it for ever"
     # Another awake model has lost pods too, and is ahead in the queue.
     gives_back = {"qwen": Turn(gives_way_to="default/other", preempted=True)}
     assert gate(world.step(turns=gives_back)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=view(held=1), turns=gives_back)) == ("Asleep", "Closed", "Workers")
-    assert not claims(world.seen)[0].lost
+    assert not claims(world.observed)[0].lost
 
 
 def test_a_pod_more_than_a_replica_needs_is_waited_for_by_the_clock() -> None:
@@ -207,7 +207,7 @@ def test_a_pod_more_than_a_replica_needs_is_waited_for_by_the_clock() -> None:
     world = up()
     more = pod("w-2", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
     world.step(gateway=view(in_flight=9), pods=(HEAD, pod("w-1", model="qwen", gpus=1), more))
-    assert not claims(world.seen)[0].lost
+    assert not claims(world.observed)[0].lost
 
 
 def test_it_says_for_whom_it_gives_way_until_it_wakes() -> None:
@@ -237,7 +237,7 @@ def test_time_alone_is_waited_for() -> None:
 def test_without_a_gateway_nobody_takes_turns() -> None:
     world = World(manifest(GPU_MODEL))
     world.step()
-    assert claims(replace(world.seen, gateway=None)) == ()
+    assert claims(replace(world.observed, gateway=None)) == ()
 
 
 def test_its_own_pods_on_their_way_out_make_room_and_nobody_else_need_to() -> None:
@@ -246,8 +246,8 @@ def test_its_own_pods_on_their_way_out_make_room_and_nobody_else_need_to() -> No
     waits = pod("w-2", model="qwen", gpus=1, placed=False, ready=False)
     waits["status"] = {"phase": "Pending", "conditions": [NO_ROOM]}
     world.step(pods=(HEAD, waits))
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert claim.no_room_since is not None
     world.step(pods=(HEAD, waits, pod("w-1", model="qwen", gpus=1, leaving=True)))
-    [claim] = claims(world.seen)
+    [claim] = claims(world.observed)
     assert claim.no_room_since is None

@@ -28,10 +28,12 @@ UNREADABLE = replace(WAKING, phase=Phase.FAILED)
 BEGUN = WakeStatus(depth=SleepDepth.CLUSTER, start_time="2026-11-21T12:00:00Z")
 
 
-def entry(before: WakeStatus | None, was: SleepState, now: SleepState, seen: Snapshot) -> WakeStatus | None:
+def entry(
+    before: WakeStatus | None, was: SleepState, now: SleepState, observed: Snapshot
+) -> WakeStatus | None:
     """Return the history after a decision."""
-    steps = partial(wake_timeline, seen, seen.service.spec.models[0])
-    return wake_history(before, was, now, seen.now, steps)
+    steps = partial(wake_timeline, observed, observed.service.spec.models[0])
+    return wake_history(before, was, now, observed.now, steps)
 
 
 @pytest.mark.parametrize(
@@ -99,8 +101,8 @@ def test_what_was_there_before_took_no_time_and_what_left_no_trace_is_left_out()
 
 def test_the_steps_are_written_as_they_are_done() -> None:
     assert entry(BEGUN, WAKING, WAKING, snapshot()) == BEGUN
-    seen = snapshot(made("head", None, created=2, scheduled=3, ready=20), seconds=25)
-    found = entry(BEGUN, WAKING, WAKING, seen)
+    observed = snapshot(made("head", None, created=2, scheduled=3, ready=20), seconds=25)
+    found = entry(BEGUN, WAKING, WAKING, observed)
     assert found is not None
     assert (found.seconds, found.recent) == (None, [])
     assert found.phases == WakePhases(objects=2, head_ready=20)

@@ -12,9 +12,9 @@ OTHER_UP = made("two", "other", created=1, scheduled=3, ready=50)
 TWO_STAGES = {**GPU_MODEL, "name": "tiny", "parallelism": {"pipeline": 2}}
 
 
-def read(seen: Snapshot, before: WakePhases | None = None) -> dict[str, int] | None:
+def read(observed: Snapshot, before: WakePhases | None = None) -> dict[str, int] | None:
     """Return the completed steps of the first model."""
-    found = wake_timeline(seen, seen.service.spec.models[0], START, before)
+    found = wake_timeline(observed, observed.service.spec.models[0], START, before)
     return None if found is None else found.model_dump(exclude_none=True)
 
 

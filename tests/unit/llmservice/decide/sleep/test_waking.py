@@ -83,7 +83,7 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
     assert message(first).rpartition(": ")[2] == "its pods are being created"
     assert "sleep" not in message(first, kind=ConditionType.ACTIVE)
     serve = running(world, models={"tiny": "HEALTHY"})
-    told = [
+    reported = [
         # The Serve status is still that of the healthy model before its sleep.
         world.step(ray_service=serve, pods=(HEAD,)),
         world.step(pods=(HEAD, pod(placed=False, ready=False))),
@@ -91,20 +91,20 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
         world.step(ray_service=running(world, models={"tiny": "UPSCALING"}), pods=(HEAD, WORKER)),
         world.step(ray_service=serve),
     ]
-    assert [message(each).rpartition(": ")[2] for each in told] == [
+    assert [message(each).rpartition(": ")[2] for each in reported] == [
         "it waits for a worker pod",
         "its worker pod waits for a node",
         "its worker pod is starting",
         "the engine is starting",
         "it is being probed",
     ]
-    assert all(conditions(each)["Ready"] == "True/Waking" for each in told)
-    assert conditions(told[0])["Active"] == "False/Waking"
-    assert "it waits for a worker pod" in message(told[0], kind=ConditionType.ACTIVE)
-    assert conditions(told[1])["Active"] == "False/Waking", "a pending pod uses no accelerators"
-    assert "no worker pod is on a node yet" in message(told[1], kind=ConditionType.ACTIVE)
-    assert conditions(told[2])["Active"] == "True/Awake"
-    assert world.step().status == told[-1].status, "nothing changes by itself"
+    assert all(conditions(each)["Ready"] == "True/Waking" for each in reported)
+    assert conditions(reported[0])["Active"] == "False/Waking"
+    assert "it waits for a worker pod" in message(reported[0], kind=ConditionType.ACTIVE)
+    assert conditions(reported[1])["Active"] == "False/Waking", "a pending pod uses no accelerators"
+    assert "no worker pod is on a node yet" in message(reported[1], kind=ConditionType.ACTIVE)
+    assert conditions(reported[2])["Active"] == "True/Awake"
+    assert world.step().status == reported[-1].status, "nothing changes by itself"
 
 
 def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
@@ -121,13 +121,18 @@ def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
 def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
     """The nodes left with the sleep. An autoscaler adds nodes for pending pods: no request is rejected."""
     world = asleep(BIG_MODEL, sleep={"afterIdle": "10m", "depth": depth})
-    ray = world.seen.ray_service
+    ray = world.observed.ray_service
     gone = {"ray_service": None, "pods": ()} if depth == "Cluster" else {"pods": (HEAD,)}
     world.step(nodes=NO_GPU, **gone)
     assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
     stuck = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available"))
-    for seen in ({}, {"ray_service": ray, "pods": (HEAD,)}, {"pods": (HEAD, stuck)}, {"after": HOLD - 60}):
-        decision = world.step(**seen)
+    for observed in (
+        {},
+        {"ray_service": ray, "pods": (HEAD,)},
+        {"pods": (HEAD, stuck)},
+        {"after": HOLD - 60},
+    ):
+        decision = world.step(**observed)
         assert decision.apply, "the objects are made"
         assert gate(decision) == ("Waking", "Closed", None)
         assert conditions(decision)["Stalled"] == "False/Reconciled"

@@ -30,22 +30,22 @@ class Decision(decision.Decision):
     """Workloads ahead of the batch in the queue, for which the batch releases its accelerators."""
 
 
-def decide(seen: Observed) -> Decision:
+def decide(observed: Observed) -> Decision:
     """Return the decision for an observed batch."""
-    begun = seen.begun_with(names.BATCH_ANNOTATION)
-    settled = Decision.settled(seen, begun)
-    if settled is not None or seen.subject is None:
+    begun = observed.begun_with(names.BATCH_ANNOTATION)
+    settled = Decision.settled(observed, begun)
+    if settled is not None or observed.subject is None:
         return settled or Decision(apply=False, running=False, verdict=None, job=begun)
-    suspended, turn = seen.subject.spec.suspend, seen.turn
+    suspended, turn = observed.subject.spec.suspend, observed.turn
     after = turn.after or ((turn.gives_way_to,) if turn.gives_way_to else ())
-    missing = without_service(seen)
+    missing = without_service(observed)
     found = Decision.going_on(
-        seen,
-        _verdict(seen, suspended=suspended, after=after, missing=missing),
+        observed,
+        _verdict(observed, suspended=suspended, after=after, missing=missing),
         begun=begun,
-        digest=job_digest(seen.subject),
+        digest=job_digest(observed.subject),
         suspended=suspended,
-        waits=bool(after) or (missing is not None and not stays(seen)),
+        waits=bool(after) or (missing is not None and not stays(observed)),
         noun="batch",
         anew="create a new LLMBatch with another output",
     )
@@ -53,32 +53,34 @@ def decide(seen: Observed) -> Decision:
     return replace(found, after=() if final or suspended else after)
 
 
-def _verdict(seen: Observed, *, suspended: bool, after: tuple[str, ...], missing: Verdict | None) -> Verdict:
+def _verdict(
+    observed: Observed, *, suspended: bool, after: tuple[str, ...], missing: Verdict | None
+) -> Verdict:
     return (
-        _last_word(seen.progress)
-        or _ended(seen)
-        or verdict.suspended(wanted=suspended, meaning="what is answered is kept")
-        or _without_kuberay(seen)
+        _last_word(observed.progress)
+        or _ended(observed)
+        or verdict.suspended(desired=suspended, meaning="what is answered is kept")
+        or _without_kuberay(observed)
         or missing
-        or verdict.not_applied(seen, "batch")
-        or _waits(seen, after)
-        or verdict.being_made(seen, "RayJob")
-        or _queued(seen)
-        or verdict.pod_failed(seen)
-        or _rejected(seen)
-        or _under_way(seen)
+        or verdict.not_applied(observed, "batch")
+        or _waits(observed, after)
+        or verdict.being_made(observed, "RayJob")
+        or _queued(observed)
+        or verdict.pod_failed(observed)
+        or _rejected(observed)
+        or _under_way(observed)
     )
 
 
-def _last_word(said: Progress | None) -> Verdict | None:
-    if said is None or not said.final:
+def _last_word(report: Progress | None) -> Verdict | None:
+    if report is None or not report.final:
         return None
-    if said.state != "Succeeded":
-        return verdict.failed(said, BatchReason)
-    if (none := _all_failed(said.total, said.failed, said.errors)) is not None:
+    if report.state != "Succeeded":
+        return verdict.failed(report, BatchReason)
+    if (none := _all_failed(report.total, report.failed, report.errors)) is not None:
         return none
-    failed = f", {said.failed} of them with an error" if said.failed else ""
-    message = f"all {said.total} rows are in the output{failed}"
+    failed = f", {report.failed} of them with an error" if report.failed else ""
+    message = f"all {report.total} rows are in the output{failed}"
     return Verdict(JobPhase.SUCCEEDED, BatchReason.FINISHED, message)
 
 
@@ -90,66 +92,69 @@ def _all_failed(total: int, failed: int, errors: Sequence[str]) -> Verdict | Non
     return Verdict(JobPhase.FAILED, BatchReason.TOO_MANY_ERRORS, message, stalled=True)
 
 
-def _without_kuberay(seen: Observed) -> Verdict | None:
-    if seen.kuberay_installed:
+def _without_kuberay(observed: Observed) -> Verdict | None:
+    if observed.kuberay_installed:
         return None
     message = "the API server knows no RayJob: install KubeRay"
     return Verdict(JobPhase.PENDING, BatchReason.KUBERAY_NOT_INSTALLED, message, stalled=True)
 
 
-def _waits(seen: Observed, after: tuple[str, ...]) -> Verdict | None:
+def _waits(observed: Observed, after: tuple[str, ...]) -> Verdict | None:
     if not after:
         return None
-    wanted = "CPUs and memory" if seen.turn.cores else "accelerators"
+    desired = "CPUs and memory" if observed.turn.cores else "accelerators"
     message = (
-        f"{', '.join(after[:_NAMED])} is ahead in the queue for the same {wanted}. Answers "
+        f"{', '.join(after[:_NAMED])} is ahead in the queue for the same {desired}. Answers "
         "so far are kept, and the batch resumes automatically"
     )
     return Verdict(JobPhase.PENDING, BatchReason.WAITING_FOR_ACCELERATORS, message)
 
 
-def _rejected(seen: Observed) -> Verdict | None:
+def _rejected(observed: Observed) -> Verdict | None:
     """Return the verdict on a batch whose Ray pods the API server rejects, or None without a rejection."""
-    job = seen.ray_job
-    problem = None if job is None else pods_rejected(seen.ray_clusters, job.cluster, OF_MODEL)
+    job = observed.ray_job
+    problem = None if job is None else pods_rejected(observed.ray_clusters, job.cluster, OF_MODEL)
     if problem is None:
         return None
     return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, problem.message, stalled=problem.stalled)
 
 
-def _queued(seen: Observed) -> Verdict | None:
-    if seen.ray_job is None or not seen.ray_job.suspended:
+def _queued(observed: Observed) -> Verdict | None:
+    if observed.ray_job is None or not observed.ray_job.suspended:
         return None
     return Verdict(JobPhase.PENDING, BatchReason.QUEUED, "waits until Kueue admits it")
 
 
-def _under_way(seen: Observed) -> Verdict:
-    said, deployment = seen.progress, seen.ray_job.deployment if seen.ray_job is not None else ""
-    if said is not None and said.state == "Running":
-        message = f"{said.done} of {said.total} rows are in the output"
+def _under_way(observed: Observed) -> Verdict:
+    report, deployment = (
+        observed.progress,
+        observed.ray_job.deployment if observed.ray_job is not None else "",
+    )
+    if report is not None and report.state == "Running":
+        message = f"{report.done} of {report.total} rows are in the output"
         return Verdict(JobPhase.RUNNING, BatchReason.RUNNING, message)
     waited = {
         "Reading": "the input is being read",
         "Starting": "the engines are starting",
-    }.get(said.state if said is not None else "", "")
+    }.get(report.state if report is not None else "", "")
     if not waited:
         waited = "the job is being submitted" if deployment == "Running" else "the Ray pods are starting"
         if deployment == "Retrying":
             waited = "the job has failed and is restarted"
-    pods = any(pod.counts for pod in pod_views(seen.pods))
+    pods = any(pod.counts for pod in pod_views(observed.pods))
     phase = JobPhase.STARTING if pods or deployment else JobPhase.PENDING
     return Verdict(phase, BatchReason.PROGRESSING, waited)
 
 
-def _ended(seen: Observed) -> Verdict | None:
+def _ended(observed: Observed) -> Verdict | None:
     """Return the verdict on a job whose end KubeRay reports, without a final report of the job itself."""
-    job = seen.ray_job
-    if job is None or seen.job_leaving:
+    job = observed.ray_job
+    if job is None or observed.job_leaving:
         return None
     match job.deployment:
         case "Complete" if job.job == "SUCCEEDED":
             found = Verdict(JobPhase.SUCCEEDED, BatchReason.FINISHED, "every row is in the output")
-            return _all_failed(*seen.last_counts) or found
+            return _all_failed(*observed.last_counts) or found
         case "Complete":
             return Verdict(
                 JobPhase.FAILED, BatchReason.JOB_FAILED, f"the job was ended ({job.job})", stalled=True

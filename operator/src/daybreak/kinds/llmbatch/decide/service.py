@@ -10,24 +10,24 @@ from daybreak.jobs.verdict import Verdict, choice, leads_nowhere
 from daybreak.kinds.llmbatch.observe.observed import Observed
 
 
-def without_service(seen: Observed) -> Verdict | None:
+def without_service(observed: Observed) -> Verdict | None:
     """Return the verdict on a batch without its service or model, or None if it exists or is not needed."""
-    reference = seen.subject.spec.service_ref if seen.subject is not None else None
-    if seen.subject is None or reference is None or seen.service is None:
+    reference = observed.subject.spec.service_ref if observed.subject is not None else None
+    if observed.subject is None or reference is None or observed.service is None:
         return None
-    message = leads_nowhere(seen.service) or _without_model(reference, seen.service)
+    message = leads_nowhere(observed.service) or _without_model(reference, observed.service)
     if not message:
         return None
-    if stays(seen):
+    if stays(observed):
         message += ". The job retries each row for up to an hour, because without resume no results are kept"
-        return Verdict(seen.phase_before, BatchReason.SERVICE_NOT_FOUND, message, stalled=True)
+        return Verdict(observed.phase_before, BatchReason.SERVICE_NOT_FOUND, message, stalled=True)
     message += ". The batch continues automatically when it is available"
     return Verdict(JobPhase.PENDING, BatchReason.SERVICE_NOT_FOUND, message, stalled=True)
 
 
-def stays(seen: Observed) -> bool:
+def stays(observed: Observed) -> bool:
     """Return True if the job stays without its service, because it could not resume later."""
-    return seen.job is not None and seen.subject is not None and not seen.subject.spec.resume
+    return observed.job is not None and observed.subject is not None and not observed.subject.spec.resume
 
 
 def _without_model(reference: ServiceRef, service: Referred) -> str:
@@ -38,14 +38,14 @@ def _without_model(reference: ServiceRef, service: Referred) -> str:
         return f"{service.words} has protocol {protocol}, and a batch asks for models of OpenAI's API"
     # Gateways use a route's status, not its spec.
     there = _texts(at(manifest, "status"), "names") if route else served_models.served(manifest)
-    if reference.asked in there:
+    if reference.requested in there:
         return ""
-    if route and reference.asked in _texts(at(manifest, "spec"), "names"):
+    if route and reference.requested in _texts(at(manifest, "spec"), "names"):
         why = text(condition(at(manifest, "status"), "Accepted").get("message")) or "it has just come"
-        return f"the name {reference.asked} does not lead to the backends of {service.words}: {why}"
+        return f"the name {reference.requested} does not lead to the backends of {service.words}: {why}"
     field = "" if reference.model is not None else " (serviceRef.model is unset, which means the same name)"
     noun = "name" if route else "model"
-    return f"{service.words} has no {noun} {reference.asked}{field}; {choice(reference.asked, there)}"
+    return f"{service.words} has no {noun} {reference.requested}{field}; {choice(reference.requested, there)}"
 
 
 def _texts(part: Manifest, name: str) -> list[str]:

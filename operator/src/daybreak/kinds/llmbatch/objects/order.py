@@ -94,12 +94,12 @@ def _engines(batch: LLMBatch, model: Model) -> dict[str, Any]:
     }
 
 
-def _service(batch: LLMBatch, wanted: ServiceRef) -> dict[str, Any]:
+def _service(batch: LLMBatch, desired: ServiceRef) -> dict[str, Any]:
     # The namespace's address serves all names of a route, whether or not the route has its own address.
-    address = names.ROUTER if wanted.kind is ServiceKind.LLM_ROUTE else wanted.name
+    address = names.ROUTER if desired.kind is ServiceKind.LLM_ROUTE else desired.name
     return {
         "url": names.url(address, batch.namespace),
-        "model": wanted.asked,
-        "concurrency": wanted.concurrency,
-        "key": KEY_VARIABLE if wanted.api_key is not None else None,
+        "model": desired.requested,
+        "concurrency": desired.concurrency,
+        "key": KEY_VARIABLE if desired.api_key is not None else None,
     }

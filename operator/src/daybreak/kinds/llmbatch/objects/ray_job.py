@@ -53,7 +53,7 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
         cluster["autoscalerOptions"] = autoscaler_options(
             spec.runtime.head, whole_seconds(spec.runtime.idle_timeout)
         )
-    wanted: dict[str, Any] = {
+    desired: dict[str, Any] = {
         # KubeRay submits the job itself: no submitter pod can be evicted, and a recreated head gets the job
         # again. Kueue also accepts this mode.
         "submissionMode": "HTTPMode",
@@ -64,7 +64,7 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
         "rayClusterSpec": cluster,
     }
     if spec.active_deadline is not None:
-        wanted["activeDeadlineSeconds"] = whole_seconds(spec.active_deadline)
+        desired["activeDeadlineSeconds"] = whole_seconds(spec.active_deadline)
     found = owned_metadata(KIND, batch, names.ray_job(batch.name), COMPONENT)
     if batch.queue:
         found["labels"][QUEUE_LABEL] = batch.queue
@@ -72,7 +72,7 @@ def ray_job(batch: LLMBatch, platform: Platform) -> dict[str, Any]:
         names.BATCH_ANNOTATION: job_digest(batch),
         names.RAY_CLUSTER_ANNOTATION: digest(cluster),
     }
-    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": found, "spec": wanted}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": found, "spec": desired}
 
 
 def _group(batch: LLMBatch, model: Model, platform: Platform) -> dict[str, Any]:

@@ -14,27 +14,27 @@ from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_per_pod, scarce_resource
 
 
-def claims(seen: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
+def claims(observed: Observed, nodes: tuple[Node, ...] | None) -> tuple[Claim, ...]:
     """Return the claim of the batch's own model, or none without such a model or with a Kueue queue.
 
     Kueue decides on the turn of the batches that it admits. An ended, suspended or invalid batch has a claim
     only while its pods still use accelerators.
     """
-    batch = seen.subject
+    batch = observed.subject
     if batch is None or batch.spec.model is None or batch.queue:
         return ()
     model = batch.spec.model
     resource = scarce_resource(model)
-    pods = [pod for pod in pod_views(seen.pods) if pod.group == names.worker_group(model.name)]
+    pods = [pod for pod in pod_views(observed.pods) if pod.group == names.worker_group(model.name)]
     holds = held_by_node([pod for pod in pods if not pod.over], model)
-    goes = seen.finished or batch.spec.suspend or bool(seen.problems)
+    goes = observed.finished or batch.spec.suspend or bool(observed.problems)
     if goes and not holds:
         return ()
-    answers = seen.progress is not None and seen.progress.state == "Running"
-    queued = bool(seen.after)
+    answers = observed.progress is not None and observed.progress.state == "Running"
+    queued = bool(observed.after)
     waits = not goes and not answers
-    made = parse_time(text(at(seen.job, "metadata").get("creationTimestamp")))
-    asked_for = parse_time(text(at(seen.manifest, "metadata").get("creationTimestamp"))) or seen.now
+    made = parse_time(text(at(observed.job, "metadata").get("creationTimestamp")))
+    asked_for = parse_time(text(at(observed.manifest, "metadata").get("creationTimestamp"))) or observed.now
     gives_way = batch.spec.preemptible and batch.spec.resume and made is not None and not queued
     shortest = timedelta(seconds=seconds(batch.spec.min_run_duration))
     claim = Claim(

@@ -18,11 +18,11 @@ def read_own_error(message: str) -> JobWords | None:
     for line in reversed(message.splitlines()):
         if line.startswith(OWN_ERROR):
             try:
-                said = mapping(json.loads(line.removeprefix(OWN_ERROR)))
+                report = mapping(json.loads(line.removeprefix(OWN_ERROR)))
             except ValueError:
                 return None
             found = JobWords(
-                "Failed", final=True, reason=text(said.get("reason")), message=text(said.get("message"))
+                "Failed", final=True, reason=text(report.get("reason")), message=text(report.get("message"))
             )
             return found if found.message else None
     return None

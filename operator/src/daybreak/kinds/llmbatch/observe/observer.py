@@ -58,32 +58,32 @@ class Observer:
 
     def observe(self, key: Key) -> Observed | None:
         """Return the observation of a batch, or None if it does not exist."""
-        seen = self._jobs.observe(key)
-        if seen is None:
+        observed = self._jobs.observe(key)
+        if observed is None:
             self._turns.forget(OwnerKey(LLM_BATCHES.kind, *key))
             self._references.forget(key)
             return None
-        return replace(self._with_clusters(key, seen), service=self._service(key, seen))
+        return replace(self._with_clusters(key, observed), service=self._service(key, observed))
 
-    def again(self, key: Key, seen: Observed) -> Observed:
+    def again(self, key: Key, observed: Observed) -> Observed:
         """Return the observation with the current objects and its previous spec."""
-        return self._with_clusters(key, self._jobs.again(key, seen))
+        return self._with_clusters(key, self._jobs.again(key, observed))
 
-    def heard(self, key: Key, seen: Observed) -> Observed:
+    def received(self, key: Key, observed: Observed) -> Observed:
         """Return the observation with the batch's turn, which depends on the reported progress."""
         found = self._turns.turns(
-            OwnerKey(LLM_BATCHES.kind, *key), claims(seen, self._nodes.nodes()), seen.now
+            OwnerKey(LLM_BATCHES.kind, *key), claims(observed, self._nodes.nodes()), observed.now
         )
-        return replace(seen, turn=next(iter(found.values()), NO_MATTER))
+        return replace(observed, turn=next(iter(found.values()), NO_MATTER))
 
-    def _with_clusters(self, key: Key, seen: Observed) -> Observed:
+    def _with_clusters(self, key: Key, observed: Observed) -> Observed:
         clusters = self._cache.owned_by(OwnerKey(LLM_BATCHES.kind, *key), RAY_CLUSTERS)
-        return replace(seen, ray_clusters=tuple(clusters))
+        return replace(observed, ray_clusters=tuple(clusters))
 
-    def _service(self, key: Key, seen: Observed) -> Referred | None:
+    def _service(self, key: Key, observed: Observed) -> Referred | None:
         """Return the target of `serviceRef`. An ended batch no longer watches its target."""
-        reference = seen.subject.spec.service_ref if seen.subject is not None else None
-        if reference is None or seen.finished:
+        reference = observed.subject.spec.service_ref if observed.subject is not None else None
+        if reference is None or observed.finished:
             self._references.forget(key)
             return None
         return self._references.look(key, SERVICES[reference.kind], reference.name)

@@ -17,20 +17,20 @@ def read(content: bytes, uid: str) -> Progress | None:
 
     Malformed values are ignored.
     """
-    said = said_by(content, uid)
-    if said is None:
+    report = said_by(content, uid)
+    if report is None:
         return None
-    rows, tokens = mapping(said.get("rows")), mapping(said.get("tokens"))
-    errors = said.get("errors")
+    rows, tokens = mapping(report.get("rows")), mapping(report.get("tokens"))
+    errors = report.get("errors")
     return Progress(
-        **words(said),
+        **words(report),
         total=_count(rows, "total"),
         done=_count(rows, "done"),
         failed=_count(rows, "failed"),
         prompt_tokens=_count(tokens, "prompt"),
         completion_tokens=_count(tokens, "completion"),
-        rows_per_second=_rate(said.get("rowsPerSecond")),
-        tokens_per_second=_rate(said.get("tokensPerSecond")),
+        rows_per_second=_rate(report.get("rowsPerSecond")),
+        tokens_per_second=_rate(report.get("tokensPerSecond")),
         errors=tuple(text(each)[:_ERROR_LIMIT] for each in errors[:3]) if isinstance(errors, list) else (),
     )
 

@@ -26,29 +26,29 @@ _ETA_STEP = 10
 """Unit in seconds to which the expected end is rounded, so that smaller changes cause no status write."""
 
 
-def report(seen: Observed, decision: Decision) -> LLMBatchStatus:
+def report(observed: Observed, decision: Decision) -> LLMBatchStatus:
     """Return the desired status of the batch."""
-    before = known_status(LLMBatchStatus, seen.status)
-    same = status.update(seen, before, decision, _held(seen))
-    verdict, said = decision.verdict, seen.progress
+    before = known_status(LLMBatchStatus, observed.status)
+    same = status.update(observed, before, decision, _held(observed))
+    verdict, reply = decision.verdict, observed.progress
     if verdict is None:
         return before.model_copy(update=same)
     counted: dict[str, object] = {}
-    if said is not None and (said.total or said.final):
+    if reply is not None and (reply.total or reply.final):
         counted = {
-            "rows": RowCounts(total=said.total, done=said.done, failed=said.failed),
-            "tokens": TokenCounts(prompt=said.prompt_tokens, completion=said.completion_tokens),
-            "progress": f"{said.done}/{said.total}",
-            "errors": list(said.errors) or None,
+            "rows": RowCounts(total=reply.total, done=reply.done, failed=reply.failed),
+            "tokens": TokenCounts(prompt=reply.prompt_tokens, completion=reply.completion_tokens),
+            "progress": f"{reply.done}/{reply.total}",
+            "errors": list(reply.errors) or None,
         }
-    running = said is not None and verdict.phase is JobPhase.RUNNING
+    running = reply is not None and verdict.phase is JobPhase.RUNNING
     return before.model_copy(
         update=same
         | {
             "phase": BatchPhase(verdict.phase),
-            "rows_per_second": said.rows_per_second if running and said is not None else None,
-            "tokens_per_second": said.tokens_per_second if running and said is not None else None,
-            "expected_completion_time": _eta(seen, before) if running else None,
+            "rows_per_second": reply.rows_per_second if running and reply is not None else None,
+            "tokens_per_second": reply.tokens_per_second if running and reply is not None else None,
+            "expected_completion_time": _eta(observed, before) if running else None,
             "queued_behind": list(decision.after)[:MAX_AFTER] or None,
         }
         | counted
@@ -65,17 +65,17 @@ def events(before: LLMBatchStatus, after: LLMBatchStatus) -> list[Event]:
     return status.events(ACTION, before, after)
 
 
-def _eta(seen: Observed, before: LLMBatchStatus) -> str | None:
-    said = seen.progress
-    if said is None or not said.rows_per_second:
+def _eta(observed: Observed, before: LLMBatchStatus) -> str | None:
+    reply = observed.progress
+    if reply is None or not reply.rows_per_second:
         return before.expected_completion_time
-    end = seen.now + timedelta(seconds=(said.total - said.done) / min(said.rows_per_second, 1e9))
+    end = observed.now + timedelta(seconds=(reply.total - reply.done) / min(reply.rows_per_second, 1e9))
     return written(datetime.fromtimestamp(round(end.timestamp() / _ETA_STEP) * _ETA_STEP, end.tzinfo))
 
 
-def _held(seen: Observed) -> int:
+def _held(observed: Observed) -> int:
     """Return the number of accelerators that the batch's pods use."""
-    model = seen.subject.spec.model if seen.subject is not None else None
+    model = observed.subject.spec.model if observed.subject is not None else None
     if model is None:
         return 0
-    return sum(accelerators(pod, model.accelerator.resource) for pod in pod_views(seen.pods))
+    return sum(accelerators(pod, model.accelerator.resource) for pod in pod_views(observed.pods))

@@ -30,43 +30,43 @@ class Decision(decision.Decision):
     """Position in the schedule. None if the benchmark has no schedule."""
 
 
-def decide(seen: Observed) -> Decision:
+def decide(observed: Observed) -> Decision:
     """Return the decision for an observed benchmark."""
-    when = turn(seen)
-    between = _between_runs(seen, when)
-    return between or replace(_run(seen, when), turn=when)
+    when = turn(observed)
+    between = _between_runs(observed, when)
+    return between or replace(_run(observed, when), turn=when)
 
 
-def _between_runs(seen: Observed, when: Turn | None) -> Decision | None:
+def _between_runs(observed: Observed, when: Turn | None) -> Decision | None:
     """Return the decision between scheduled runs, or None during a run or without a schedule."""
-    scheduled = seen.subject is not None and seen.subject.spec.schedule is not None
-    begun, may = text(seen.status.get("jobHash")), not seen.deleting
+    scheduled = observed.subject is not None and observed.subject.spec.schedule is not None
+    begun, may = text(observed.status.get("jobHash")), not observed.deleting
     if when is None:
-        if not (scheduled and seen.finished):
+        if not (scheduled and observed.finished):
             return None
         # The status records the end of the last run, and must also report the problems of the next run.
-        message = "; ".join(seen.problems)
-        wrong = Verdict(seen.phase_before, BenchmarkReason.INVALID_SPEC, message, stalled=True)
+        message = "; ".join(observed.problems)
+        wrong = Verdict(observed.phase_before, BenchmarkReason.INVALID_SPEC, message, stalled=True)
         return Decision(apply=False, running=False, verdict=wrong, job=begun)
     if when.begins:
         message = "a run of the schedule begins"
         begins = Verdict(JobPhase.PENDING, BenchmarkReason.PROGRESSING, message)
         return Decision(apply=False, running=False, verdict=begins, job="", turn=when)
-    if seen.finished:
+    if observed.finished:
         clears = when.clears and may
-        return Decision(apply=clears, running=False, verdict=_mended(seen), job=begun, turn=when)
-    if when.run is not None or begun or (seen.subject is not None and seen.subject.spec.suspend):
+        return Decision(apply=clears, running=False, verdict=_mended(observed), job=begun, turn=when)
+    if when.run is not None or begun or (observed.subject is not None and observed.subject.spec.suspend):
         return None
     message = f"the next run begins at {written(when.next)}" if when.next is not None else "no run comes"
     waits = Verdict(JobPhase.PENDING, BenchmarkReason.SCHEDULED, message, waiting=True)
-    said = verdict.not_applied(seen, "benchmark") or waits
-    return Decision(apply=may, running=False, verdict=said, job="", turn=when)
+    report = verdict.not_applied(observed, "benchmark") or waits
+    return Decision(apply=may, running=False, verdict=report, job="", turn=when)
 
 
-def _mended(seen: Observed) -> Verdict | None:
+def _mended(observed: Observed) -> Verdict | None:
     """Return the verdict of the last run if the status reports an invalid spec instead, or None otherwise."""
-    runs = known_status(LLMBenchmarkStatus, seen.status).runs
-    if not runs or condition(seen.status, "Stalled").get("reason") != BenchmarkReason.INVALID_SPEC:
+    runs = known_status(LLMBenchmarkStatus, observed.status).runs
+    if not runs or condition(observed.status, "Stalled").get("reason") != BenchmarkReason.INVALID_SPEC:
         return None
     last = runs[0]
     phase = JobPhase(last.phase)
@@ -74,19 +74,19 @@ def _mended(seen: Observed) -> Verdict | None:
     return Verdict(phase, reason, last.message or "", stalled=phase is JobPhase.FAILED)
 
 
-def _run(seen: Observed, when: Turn | None) -> Decision:
-    begun = seen.begun_with(names.BENCHMARK_ANNOTATION)
-    settled = Decision.settled(seen, begun)
-    if settled is not None or seen.subject is None:
+def _run(observed: Observed, when: Turn | None) -> Decision:
+    begun = observed.begun_with(names.BENCHMARK_ANNOTATION)
+    settled = Decision.settled(observed, begun)
+    if settled is not None or observed.subject is None:
         return settled or Decision(apply=False, running=False, verdict=None, job=begun)
-    suspended = seen.subject.spec.suspend
-    wanted, missing = (None, "") if suspended else _target(seen.subject, seen)
+    suspended = observed.subject.spec.suspend
+    desired, missing = (None, "") if suspended else _target(observed.subject, observed)
     meaning = "the benchmark restarts when it is false" if when is None else "no run starts until it is false"
     found = Decision.going_on(
-        seen,
-        _verdict(seen, suspended=meaning if suspended else "", missing=missing),
+        observed,
+        _verdict(observed, suspended=meaning if suspended else "", missing=missing),
         begun=begun,
-        digest=job_digest(seen.subject),
+        digest=job_digest(observed.subject),
         suspended=suspended,
         waits=bool(missing),
         noun="benchmark",
@@ -96,35 +96,35 @@ def _run(seen: Observed, when: Turn | None) -> Decision:
         # The suspension abandons the current run; the next run begins with the spec of that time.
         found = replace(found, job="")
     # While a Job runs, the service that it copied may be deleted: the copy stays.
-    return replace(found, apply=found.apply and not missing, target=wanted)
+    return replace(found, apply=found.apply and not missing, target=desired)
 
 
-def _target(benchmark: LLMBenchmark, seen: Observed) -> tuple[Target | None, str]:
+def _target(benchmark: LLMBenchmark, observed: Observed) -> tuple[Target | None, str]:
     """Return the measurement target, or None and the reason why it cannot be measured."""
     try:
-        why = leads_nowhere(seen.referred) if seen.referred is not None else ""
-        return target(benchmark, seen.service, why), ""
+        why = leads_nowhere(observed.referred) if observed.referred is not None else ""
+        return target(benchmark, observed.service, why), ""
     except TargetMissing as error:
         return None, str(error)
 
 
-def _verdict(seen: Observed, *, suspended: str, missing: str) -> Verdict:
+def _verdict(observed: Observed, *, suspended: str, missing: str) -> Verdict:
     return (
-        _last_word(seen.progress)
-        or _ended(seen)
-        or verdict.suspended(wanted=bool(suspended), meaning=suspended)
-        or _without_service(seen, missing)
-        or verdict.not_applied(seen, "benchmark")
-        or verdict.being_made(seen, "Job")
-        or verdict.pod_rejected(seen, _fields(seen))
-        or verdict.pod_failed(seen)
-        or _under_way(seen.progress)
+        _last_word(observed.progress)
+        or _ended(observed)
+        or verdict.suspended(desired=bool(suspended), meaning=suspended)
+        or _without_service(observed, missing)
+        or verdict.not_applied(observed, "benchmark")
+        or verdict.being_made(observed, "Job")
+        or verdict.pod_rejected(observed, _fields(observed))
+        or verdict.pod_failed(observed)
+        or _under_way(observed.progress)
     )
 
 
-def _fields(seen: Observed) -> Mapping[str, PodFields]:
+def _fields(observed: Observed) -> Mapping[str, PodFields]:
     """Return the fields that shape the Job's pod, by container."""
-    spec = seen.subject.spec if seen.subject is not None else None
+    spec = observed.subject.spec if observed.subject is not None else None
     reference = spec.service_ref if spec is not None else None
     if reference is None:
         fields = OF_MODEL
@@ -135,25 +135,25 @@ def _fields(seen: Observed) -> Mapping[str, PodFields]:
     return {"ray-worker": fields}
 
 
-def _last_word(said: Progress | None) -> Verdict | None:
-    if said is None or not said.final:
+def _last_word(report: Progress | None) -> Verdict | None:
+    if report is None or not report.final:
         return None
-    if said.state != "Succeeded":
-        return verdict.failed(said, BenchmarkReason)
-    if said.best is None:
-        message = f"no step keeps the limits of the objective. {said.stopped}"
+    if report.state != "Succeeded":
+        return verdict.failed(report, BenchmarkReason)
+    if report.best is None:
+        message = f"no step keeps the limits of the objective. {report.stopped}"
     else:
-        found = f"{said.best.get('requests_per_second')} requests/s"
-        message = f"best: {words(mapping(said.best.get('settings')))}, {found}. {said.stopped}"
+        found = f"{report.best.get('requests_per_second')} requests/s"
+        message = f"best: {words(mapping(report.best.get('settings')))}, {found}. {report.stopped}"
     return Verdict(JobPhase.SUCCEEDED, BenchmarkReason.FINISHED, message)
 
 
-def _ended(seen: Observed) -> Verdict | None:
+def _ended(observed: Observed) -> Verdict | None:
     """Return the verdict on a Job that ended without a final report, or None if it has not ended.
 
     Only the steps of its last report are known.
     """
-    ended = None if seen.job_leaving else seen.job_ended
+    ended = None if observed.job_leaving else observed.job_ended
     if ended is None:
         return None
     succeeded, why = ended
@@ -163,13 +163,13 @@ def _ended(seen: Observed) -> Verdict | None:
     return Verdict(JobPhase.FAILED, BenchmarkReason.JOB_FAILED, message, stalled=True)
 
 
-def _without_service(seen: Observed, missing: str) -> Verdict | None:
-    if not missing or seen.job is not None:
+def _without_service(observed: Observed, missing: str) -> Verdict | None:
+    if not missing or observed.job is not None:
         return None
     return Verdict(JobPhase.PENDING, BenchmarkReason.SERVICE_NOT_FOUND, missing, stalled=True)
 
 
-def _under_way(said: Progress | None) -> Verdict:
-    if said is not None:
-        return Verdict(JobPhase.RUNNING, BenchmarkReason.RUNNING, said.now or "it begins")
+def _under_way(report: Progress | None) -> Verdict:
+    if report is not None:
+        return Verdict(JobPhase.RUNNING, BenchmarkReason.RUNNING, report.now or "it begins")
     return Verdict(JobPhase.STARTING, BenchmarkReason.PROGRESSING, "its pod is starting")

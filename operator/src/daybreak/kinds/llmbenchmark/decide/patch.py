@@ -48,47 +48,53 @@ class PatchDecision:
     """True if the operator must write the arguments now."""
 
 
-def decide(seen: SeenPatch) -> PatchDecision | None:
+def decide(observed: SeenPatch) -> PatchDecision | None:
     """Return the decision on the patch, or None if there is nothing to do or to report."""
-    status = seen.status
-    if seen.benchmark.spec.apply_mode is not ApplyTo.PATCH or status.phase is not BenchmarkPhase.SUCCEEDED:
+    status = observed.status
+    if (
+        observed.benchmark.spec.apply_mode is not ApplyTo.PATCH
+        or status.phase is not BenchmarkPhase.SUCCEEDED
+    ):
         return None
     if status.completion_time is None:
         return None
     patch = status.patch
     if patch is None:
-        return PatchDecision(_begun(seen))
+        return PatchDecision(_begun(observed))
     if patch.state is PatchState.WRITING:
-        return _to_write(seen, patch)
+        return _to_write(observed, patch)
     if patch.state in UNDER_WAY:
-        return PatchDecision(_rolled_out(seen, patch))
+        return PatchDecision(_rolled_out(observed, patch))
     return None
 
 
-def _begun(seen: SeenPatch) -> PatchStatus:
+def _begun(observed: SeenPatch) -> PatchStatus:
     """Return the status of a patch before its write, or with the reason why nothing is written."""
-    reference, gain = seen.benchmark.spec.service_ref, seen.status.gain
+    reference, gain = observed.benchmark.spec.service_ref, observed.status.gain
     name = reference.name if reference is not None else ""
-    swept = {each.argument for each in seen.benchmark.spec.sweep}
-    args = {key: value for key, value in (seen.status.recommended or {}).items() if key in swept}
+    swept = {each.argument for each in observed.benchmark.spec.sweep}
+    args = {key: value for key, value in (observed.status.recommended or {}).items() if key in swept}
 
     def nothing(why: str) -> PatchStatus:
         message = f"nothing is written: {why}"
         return PatchStatus(
-            state=PatchState.NOT_WRITTEN, service=name, start_time=written(seen.now), message=message[:2000]
+            state=PatchState.NOT_WRITTEN,
+            service=name,
+            start_time=written(observed.now),
+            message=message[:2000],
         )
 
     if not args:
         return nothing("the service's own arguments are the best that was measured")
-    exceeded = _exceeded_limit(seen.status)
+    exceeded = _exceeded_limit(observed.status)
     if not exceeded and (gain is None or not gain.significant):
         return nothing(f"{words(args)} is not better beyond noise")
     try:
-        found = target(seen.benchmark, seen.service)
+        found = target(observed.benchmark, observed.service)
     except TargetMissing as error:
         return nothing(str(error))
-    service = seen.service
-    if service is None or found.model is None or measured(found) != seen.status.engine_hash:
+    service = observed.service
+    if service is None or found.model is None or measured(found) != observed.status.engine_hash:
         return nothing(f"LLMService {name} has changed since the measurement; create a new LLMBenchmark")
     before = found.model.engine.args
     return PatchStatus(
@@ -98,7 +104,7 @@ def _begun(seen: SeenPatch) -> PatchStatus:
         model=found.model.name,
         args=args,
         previous_args={key: before[key] for key in args if key in before},
-        start_time=written(seen.now),
+        start_time=written(observed.now),
         message=f"{words(args)} is about to be written into model {found.model.name}{exceeded}"[:2000],
     )
 
@@ -114,47 +120,47 @@ def _exceeded_limit(status: LLMBenchmarkStatus) -> str:
     return f"; the service's own arguments exceed a limit: {loads[0].failure or 'no reason'}"
 
 
-def _to_write(seen: SeenPatch, patch: PatchStatus) -> PatchDecision:
-    there = arguments(seen.service, patch)
-    if seen.service is None or there is None:
+def _to_write(observed: SeenPatch, patch: PatchStatus) -> PatchDecision:
+    there = arguments(observed.service, patch)
+    if observed.service is None or there is None:
         return PatchDecision(_ended(patch, PatchState.NOT_WRITTEN, "the service, or its model, is gone"))
     if there == patch.args:
-        return PatchDecision(is_written(patch, seen.service.generation))
+        return PatchDecision(is_written(patch, observed.service.generation))
     if there != patch.previous_args:
         message = f"another client has since set {words(there)}; nothing is written"
         return PatchDecision(_ended(patch, PatchState.OVERWRITTEN, message))
     return PatchDecision(patch, write=True)
 
 
-def _rolled_out(seen: SeenPatch, patch: PatchStatus) -> PatchStatus:
+def _rolled_out(observed: SeenPatch, patch: PatchStatus) -> PatchStatus:
     """Return the status of the patch during the service's rollout of it."""
-    there = arguments(seen.service, patch)
+    there = arguments(observed.service, patch)
     was = f"before: {words(patch.previous_args) if patch.previous_args else 'not set'}"
-    if seen.service is None or there is None:
+    if observed.service is None or there is None:
         return _ended(patch, PatchState.OVERWRITTEN, f"the service, or its model, is gone; {was}")
-    if seen.service.generation < (patch.generation or 0):
+    if observed.service.generation < (patch.generation or 0):
         return patch  # older than the written state
     if there != patch.args:
         message = f"another client has since written {words(there) if there else 'other arguments'}; {was}"
         return _ended(patch, PatchState.OVERWRITTEN, message)
-    rollout = seen.rollout
-    if rollout is None or seen.observed_generation < (patch.generation or 0):
+    rollout = observed.rollout
+    if rollout is None or observed.observed_generation < (patch.generation or 0):
         return patch
-    said = f": {rollout.message}" if rollout.message else ""
+    cause = f": {rollout.message}" if rollout.message else ""
     if rollout.phase is RolloutPhase.COMPLETE:
         return _ended(patch, PatchState.ROLLED_OUT, f"the service runs with {words(patch.args)}; {was}")
     if rollout.phase is RolloutPhase.ROLLED_BACK:
         message = (
-            f"the service could not start with {words(patch.args)} and runs as before{said}. Its spec still "
+            f"the service could not start with {words(patch.args)} and runs as before{cause}. Its spec still "
             f"contains them: restore it; {was}. They are not written again"
         )
         return _ended(patch, PatchState.ROLLED_BACK, message)
     if rollout.phase is RolloutPhase.FAILED:
         message = (
-            f"the service could not start with {words(patch.args)}{said}; {was}. They are not written again"
+            f"the service could not start with {words(patch.args)}{cause}; {was}. They are not written again"
         )
         return _ended(patch, PatchState.ROLLOUT_FAILED, message)
-    message = f"{words(patch.args)} is written; the rollout is {rollout.phase}{said}; {was}"
+    message = f"{words(patch.args)} is written; the rollout is {rollout.phase}{cause}; {was}"
     return patch.model_copy(update={"message": message[:2000]})
 
 

@@ -39,30 +39,33 @@ def words(schedule: BenchmarkSchedule) -> str:
     return f"{schedule.start} {schedule.time_zone}"
 
 
-def turn(seen: Observed) -> Turn | None:
+def turn(observed: Observed) -> Turn | None:
     """Return the position in the schedule, or None without a schedule or with an invalid one."""
-    if seen.subject is None or seen.problems or seen.subject.spec.schedule is None:
+    if observed.subject is None or observed.problems or observed.subject.spec.schedule is None:
         return None
-    schedule, status = seen.subject.spec.schedule, known_status(LLMBenchmarkStatus, seen.status)
-    run, latest = _moment(status.last_schedule_time), seen.now - parse_duration(schedule.starting_deadline)
-    ended = run if seen.finished else None
-    if seen.subject.spec.suspend:
+    schedule, status = observed.subject.spec.schedule, known_status(LLMBenchmarkStatus, observed.status)
+    run, latest = (
+        _moment(status.last_schedule_time),
+        observed.now - parse_duration(schedule.starting_deadline),
+    )
+    ended = run if observed.finished else None
+    if observed.subject.spec.suspend:
         return Turn(ended, None)
-    if not seen.finished and (status.job_hash or (run is not None and run >= latest)):
+    if not observed.finished and (status.job_hash or (run is not None and run >= latest)):
         deadline = (
             None if status.job_hash or run is None else run + parse_duration(schedule.starting_deadline)
         )
         # Starts during a run are skipped.
-        return Turn(run, next_start(schedule, seen.now), left_out=deadline)
+        return Turn(run, next_start(schedule, observed.now), left_out=deadline)
     planned = _moment(status.next_schedule_time) if status.schedule == words(schedule) else None
     if planned is None:
-        return Turn(ended, next_start(schedule, seen.now))
+        return Turn(ended, next_start(schedule, observed.now))
     due = planned if planned >= latest else next_start(schedule, latest)
-    if due is None or due > seen.now:
+    if due is None or due > observed.now:
         return Turn(ended, due)
-    if seen.job is not None or seen.pods:
+    if observed.job is not None or observed.pods:
         return Turn(ended, due, clears=True)
-    return Turn(due, next_start(schedule, seen.now), begins=True)
+    return Turn(due, next_start(schedule, observed.now), begins=True)
 
 
 def _moment(written: str | None) -> datetime | None:

@@ -24,15 +24,15 @@ _FAILURE_LIMIT = 500
 _SETTINGS_LIMIT = 1024
 
 
-def step_status(said: Mapping[str, Any]) -> StepStatus:
+def step_status(report: Mapping[str, Any]) -> StepStatus:
     """Return the status of one step, or only a failure if the report of the step is malformed."""
-    engine = mapping(said.get("engine"))
-    found: dict[str, Any] = {name: said[name] for name in _SAME if name in said}
+    engine = mapping(report.get("engine"))
+    found: dict[str, Any] = {name: report[name] for name in _SAME if name in report}
     found |= {name: engine[name] for name in _OF_ENGINE if name in engine}
     # An engine that has timed no request reports 0.
     found |= {name: engine[key] for name, key in _TIMES_OF_ENGINE.items() if engine.get(key)}
-    found |= {name: Percentiles.model_validate(said[key]) for name, key in _TIMES.items() if key in said}
-    failure = text(said.get("failure")) or text(said.get("exceeds")) or text(said.get("first_error"))
+    found |= {name: Percentiles.model_validate(report[key]) for name, key in _TIMES.items() if key in report}
+    failure = text(report.get("failure")) or text(report.get("exceeds")) or text(report.get("first_error"))
     if failure:
         found["failure"] = failure[:_FAILURE_LIMIT]
     try:
@@ -41,9 +41,9 @@ def step_status(said: Mapping[str, Any]) -> StepStatus:
         return StepStatus(failure="the job reported this step in a form that this operator does not know")
 
 
-def gain_status(said: Mapping[str, Any] | None) -> GainStatus | None:
+def gain_status(report: Mapping[str, Any] | None) -> GainStatus | None:
     """Return the gain of the best step over the baseline, or None without a gain."""
-    return GainStatus.model_validate(dict(said)) if said else None
+    return GainStatus.model_validate(dict(report)) if report else None
 
 
 def words(settings: Mapping[str, Any]) -> str:

@@ -57,15 +57,15 @@ def target(benchmark: LLMBenchmark, service: LLMService | None, why: str = "") -
         name = reference.name if reference is not None else ""
         raise TargetMissing(why or f"the spec of LLMService {name} is invalid, as its status says")
     models = {each.name: each for each in service.spec.models}
-    wanted = reference.model or service.spec.models[0].name
-    asked = reference.mode is Where.SERVICE
-    there = [*models, *(_adapters(service) if asked else ())]
-    if wanted not in there:
-        raise TargetMissing(f"LLMService {service.name} has no model {wanted}; {choice(wanted, there)}")
-    if asked:
-        return Target(spec.runtime, None, service.name, wanted)
-    found = _cached(service.name, models[wanted])
-    for problem in model_problems(found, f"LLMService {service.name}, model {wanted}"):
+    desired = reference.model or service.spec.models[0].name
+    requested = reference.mode is Where.SERVICE
+    there = [*models, *(_adapters(service) if requested else ())]
+    if desired not in there:
+        raise TargetMissing(f"LLMService {service.name} has no model {desired}; {choice(desired, there)}")
+    if requested:
+        return Target(spec.runtime, None, service.name, desired)
+    found = _cached(service.name, models[desired])
+    for problem in model_problems(found, f"LLMService {service.name}, model {desired}"):
         raise TargetMissing(problem)
     return Target(service.spec.runtime, found)
 

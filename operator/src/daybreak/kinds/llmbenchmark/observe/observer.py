@@ -33,31 +33,31 @@ class Observer:
 
     def observe(self, key: Key) -> Observed | None:
         """Return the observation of a benchmark, or None if it does not exist."""
-        seen = self._jobs.observe(key)
-        if seen is None:
+        observed = self._jobs.observe(key)
+        if observed is None:
             self._references.forget(key)
             return None
-        return self._with_service(key, seen)
+        return self._with_service(key, observed)
 
-    def again(self, key: Key, seen: Observed) -> Observed:
+    def again(self, key: Key, observed: Observed) -> Observed:
         """Return the observation with the current objects and its previous spec."""
-        return self._with_service(key, self._jobs.again(key, seen))
+        return self._with_service(key, self._jobs.again(key, observed))
 
-    def heard(self, key: Key, seen: Observed) -> Observed:
+    def received(self, key: Key, observed: Observed) -> Observed:
         """Return the observation unchanged: no other part depends on the job's progress."""
-        return seen
+        return observed
 
-    def _with_service(self, key: Key, seen: Observed) -> Observed:
-        reference = seen.subject.spec.service_ref if seen.subject is not None else None
+    def _with_service(self, key: Key, observed: Observed) -> Observed:
+        reference = observed.subject.spec.service_ref if observed.subject is not None else None
         if reference is None:
             self._references.forget(key)
-            return replace(seen, referred=None, service=None)
+            return replace(observed, referred=None, service=None)
         referred = self._references.look(key, LLM_SERVICES, reference.name)
         try:
             service = LLMService.from_manifest(referred.manifest) if referred.manifest is not None else None
         except InvalidSpec:
             service = None
-        return replace(seen, referred=referred, service=service)
+        return replace(observed, referred=referred, service=service)
 
 
 def _look(manifest: Mapping[str, Any], now: datetime) -> Observed:

@@ -21,20 +21,20 @@ def read(content: bytes, uid: str) -> Progress | None:
 
     Malformed values are ignored.
     """
-    said = said_by(content, uid)
-    if said is None:
+    report = said_by(content, uid)
+    if report is None:
         return None
     return Progress(
-        **words(said),
-        now=text(said.get("now"))[:256],
-        stopped=text(said.get("stopped"))[:500],
-        engine_starts=max(0, whole(said.get("engineStarts"))),
-        noise=number(said.get("noise")),
-        steps=tuple(mappings(said.get("steps")))[:STEP_LIMIT],
-        best=_mapping(said.get("best")),
-        baseline=_mapping(said.get("baseline")),
-        gain=_mapping(said.get("gain")),
-        files=_files(said.get("files")),
+        **words(report),
+        now=text(report.get("now"))[:256],
+        stopped=text(report.get("stopped"))[:500],
+        engine_starts=max(0, whole(report.get("engineStarts"))),
+        noise=number(report.get("noise")),
+        steps=tuple(mappings(report.get("steps")))[:STEP_LIMIT],
+        best=_mapping(report.get("best")),
+        baseline=_mapping(report.get("baseline")),
+        gain=_mapping(report.get("gain")),
+        files=_files(report.get("files")),
     )
 
 

@@ -8,18 +8,18 @@ from daybreak.kinds.llmbenchmark.observe.observed import Observed
 _MESSAGE_LIMIT = 1024
 
 
-def kept(seen: Observed) -> ReportStatus | None:
+def kept(observed: Observed) -> ReportStatus | None:
     """Return the location of the report, or None until the job has sent it."""
-    said = seen.progress.files if seen.progress is not None else None
-    if said is None or seen.subject is None:
+    report = observed.progress.files if observed.progress is not None else None
+    if report is None or observed.subject is None:
         return None
-    if seen.foreign:
-        return ReportStatus(message=f"not kept: {', '.join(seen.foreign)} is not managed by Daybreak")
-    if seen.refusal:
-        message = f"not kept: {seen.refusal}; the chart's value benchmarks.reports grants the permission"
+    if observed.foreign:
+        return ReportStatus(message=f"not kept: {', '.join(observed.foreign)} is not managed by Daybreak")
+    if observed.refusal:
+        message = f"not kept: {observed.refusal}; the chart's value benchmarks.reports grants the permission"
         return ReportStatus(message=message[:_MESSAGE_LIMIT])
-    files = fitting(said)
+    files = fitting(report)
     missing = [name for name in FILES if name not in files]
     left = f"not kept over the size limit ({LIMIT // 1024} KiB): {', '.join(missing)}" if missing else None
-    name = names.benchmark_report(seen.subject.name) if files else None
+    name = names.benchmark_report(observed.subject.name) if files else None
     return ReportStatus(config_map=name, files=list(files), message=left)

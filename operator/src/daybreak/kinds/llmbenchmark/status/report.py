@@ -18,19 +18,19 @@ ACTION = "Benchmark"
 """Action of every event of a benchmark."""
 
 
-def report(seen: Observed, decision: Decision) -> LLMBenchmarkStatus:
+def report(observed: Observed, decision: Decision) -> LLMBenchmarkStatus:
     """Return the desired status of the benchmark."""
-    before = known_status(LLMBenchmarkStatus, seen.status)
-    update, verdict = status.update(seen, before, decision, _held(seen)), decision.verdict
+    before = known_status(LLMBenchmarkStatus, observed.status)
+    update, verdict = status.update(observed, before, decision, _held(observed)), decision.verdict
     if verdict is not None:
-        update["engine_hash"] = before.engine_hash or _measured_now(seen)
+        update["engine_hash"] = before.engine_hash or _measured_now(observed)
         update["phase"] = BenchmarkPhase(verdict.phase)
         update["progress"] = verdict.message[:256] if verdict.phase is JobPhase.RUNNING else None
-        if seen.progress is not None:
-            update |= _measured(seen.progress)
-            update["report"] = kept(seen) if verdict.final and not seen.finished else before.report
-    after = before.model_copy(update=update | scheduled(seen, decision.turn))
-    if verdict is None or not verdict.final or seen.finished or after.last_schedule_time is None:
+        if observed.progress is not None:
+            update |= _measured(observed.progress)
+            update["report"] = kept(observed) if verdict.final and not observed.finished else before.report
+    after = before.model_copy(update=update | scheduled(observed, decision.turn))
+    if verdict is None or not verdict.final or observed.finished or after.last_schedule_time is None:
         return after
     return after.model_copy(update={"runs": remembered(before, after, verdict)})
 
@@ -40,30 +40,32 @@ def events(before: LLMBenchmarkStatus, after: LLMBenchmarkStatus) -> list[Event]
     return status.events(ACTION, before, after)
 
 
-def _measured(said: Progress) -> dict[str, object]:
-    best = step_status(said.best) if said.best is not None else None
+def _measured(report: Progress) -> dict[str, object]:
+    best = step_status(report.best) if report.best is not None else None
     return {
-        "steps": [step_status(each) for each in said.steps],
+        "steps": [step_status(each) for each in report.steps],
         "best": best,
-        "baseline": step_status(said.baseline) if said.baseline is not None else None,
-        "gain": gain_status(said.gain),
-        "noise": said.noise,
+        "baseline": step_status(report.baseline) if report.baseline is not None else None,
+        "gain": gain_status(report.gain),
+        "noise": report.noise,
         "recommended": best.settings if best is not None else None,
         "recommendation": words(best.settings) if best is not None else None,
-        "stop_reason": said.stopped or None,
-        "engine_starts": said.engine_starts,
+        "stop_reason": report.stopped or None,
+        "engine_starts": report.engine_starts,
     }
 
 
-def _measured_now(seen: Observed) -> str | None:
-    return text(at(seen.job, "metadata", "annotations").get(names.MEASURED_ANNOTATION)) or None
+def _measured_now(observed: Observed) -> str | None:
+    return text(at(observed.job, "metadata", "annotations").get(names.MEASURED_ANNOTATION)) or None
 
 
-def _held(seen: Observed) -> int:
+def _held(observed: Observed) -> int:
     """Return the number of accelerators that the benchmark's pods use."""
     resources = set()
-    if seen.subject is not None and seen.subject.spec.model is not None:
-        resources.add(seen.subject.spec.model.accelerator.resource)
-    if seen.service is not None:
-        resources |= {model.accelerator.resource for model in seen.service.spec.models}
-    return sum(accelerators(pod, resource) for pod in pod_views(seen.pods) for resource in sorted(resources))
+    if observed.subject is not None and observed.subject.spec.model is not None:
+        resources.add(observed.subject.spec.model.accelerator.resource)
+    if observed.service is not None:
+        resources |= {model.accelerator.resource for model in observed.service.spec.models}
+    return sum(
+        accelerators(pod, resource) for pod in pod_views(observed.pods) for resource in sorted(resources)
+    )

@@ -29,14 +29,14 @@ _OF_A_RUN = (
 _MESSAGE_LIMIT = 500
 
 
-def scheduled(seen: Observed, turn: Turn | None) -> dict[str, object]:
+def scheduled(observed: Observed, turn: Turn | None) -> dict[str, object]:
     """Return the fields of the schedule, and the fields that a new run resets."""
-    schedule = seen.subject.spec.schedule if seen.subject is not None else None
+    schedule = observed.subject.spec.schedule if observed.subject is not None else None
     found: dict[str, object] = {}
     if turn is not None and turn.begins:
         fresh = LLMBenchmarkStatus()
         found = {name: getattr(fresh, name) for name in _OF_A_RUN}
-    elif seen.problems:
+    elif observed.problems:
         return {}
     run, following = (turn.run, turn.next) if turn is not None else (None, None)
     return found | {

@@ -54,7 +54,7 @@ def canary_before(status: Manifest) -> CanaryStatus | None:
         return None
 
 
-def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -> Move:
+def move(spec: Canary, before: CanaryStatus | None, observed: Seen, now: datetime) -> Move:
     """Return the new position of a canary.
 
     Args:
@@ -64,7 +64,7 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
         now: The time.
     """
     if before is None or _which(before) != _which(spec):
-        return _enter(spec, 1, seen, now)
+        return _enter(spec, 1, observed, now)
     if before.phase is CanaryPhase.ROLLED_BACK:
         return Move(before, moved=False)
     step = min(before.step, len(spec.steps))
@@ -72,24 +72,24 @@ def move(spec: Canary, before: CanaryStatus | None, seen: Seen, now: datetime) -
         kept = before.model_copy(update={"step": step, "weight": spec.steps[-1].weight})
         return Move(kept, moved=kept.weight != before.weight)
     if before.phase is CanaryPhase.PROMOTED:  # steps were added
-        return _enter(spec, before.step + 1, seen, now, before)
+        return _enter(spec, before.step + 1, observed, now, before)
     if step != before.step or spec.steps[step - 1].weight != before.weight:
-        return _enter(spec, step, seen, now, before)
-    if seen.state is BackendState.FAILED:
+        return _enter(spec, step, observed, now, before)
+    if observed.state is BackendState.FAILED:
         return _end(before, CanaryPhase.ROLLED_BACK, 0, f"in step {step} it could not start", now)
     # At weight 100 the others answer nothing: only their earlier results are known.
     alone = before.weight == 100
-    stable = seen.stable + _earlier(before) if alone else seen.stable
-    if found := worse(spec.analysis, seen.canary, stable, alone=alone):
+    stable = observed.stable + _earlier(before) if alone else observed.stable
+    if found := worse(spec.analysis, observed.canary, stable, alone=alone):
         at = f"in step {step}, at {before.weight} %: {found.figures}"
         return _end(before, CanaryPhase.ROLLED_BACK, 0, at, now)
-    if not _passed(spec, before, now) or not _enough(spec, step, seen):
-        return _stay(spec, before, seen, now)
-    if has_too_many_errors(spec.analysis, seen.canary):
-        return _stay(spec, before, seen, now)
+    if not _passed(spec, before, now) or not _enough(spec, step, observed):
+        return _stay(spec, before, observed, now)
+    if has_too_many_errors(spec.analysis, observed.canary):
+        return _stay(spec, before, observed, now)
     if step < len(spec.steps):
-        return _enter(spec, step + 1, seen, now, before)
-    return _end(before, CanaryPhase.PROMOTED, before.weight, _figures(seen.canary, stable), now)
+        return _enter(spec, step + 1, observed, now, before)
+    return _end(before, CanaryPhase.PROMOTED, before.weight, _figures(observed.canary, stable), now)
 
 
 def weights(backends: Sequence[RouteBackend], spec: Canary, percent: int) -> tuple[int, ...]:
@@ -120,10 +120,10 @@ def _passed(spec: Canary, status: CanaryStatus, now: datetime) -> bool:
     return now >= _until(spec, status, now)
 
 
-def _enough(spec: Canary, step: int, seen: Seen) -> bool:
+def _enough(spec: Canary, step: int, observed: Seen) -> bool:
     needed = spec.analysis.min_requests
     alone = spec.steps[step - 1].weight == 100
-    return seen.canary.answered >= needed and (alone or seen.stable.answered >= needed)
+    return observed.canary.answered >= needed and (alone or observed.stable.answered >= needed)
 
 
 def _earlier(before: CanaryStatus | None) -> Tally:
@@ -146,7 +146,9 @@ def _baseline(stable: Tally) -> CanaryBaseline | None:
     )
 
 
-def _enter(spec: Canary, step: int, seen: Seen, now: datetime, before: CanaryStatus | None = None) -> Move:
+def _enter(
+    spec: Canary, step: int, observed: Seen, now: datetime, before: CanaryStatus | None = None
+) -> Move:
     """Begin a step; `before` is the status in an earlier step of the same run, or None in the first one."""
     weight = spec.steps[step - 1].weight
     # Results from before the canary are used only if no step yields any: they may be from other hours.
@@ -160,25 +162,25 @@ def _enter(spec: Canary, step: int, seen: Seen, now: datetime, before: CanarySta
         step=step,
         weight=weight,
         start_time=written(now),
-        stable=_baseline(_earlier(before) + seen.stable) if keeps else None,
+        stable=_baseline(_earlier(before) + observed.stable) if keeps else None,
     )
-    staying = _stay(spec, entered, seen, now)
+    staying = _stay(spec, entered, observed, now)
     return Move(staying.status, True, staying.due)
 
 
-def _stay(spec: Canary, status: CanaryStatus, seen: Seen, now: datetime) -> Move:
+def _stay(spec: Canary, status: CanaryStatus, observed: Seen, now: datetime) -> Move:
     """Return the same position, with a message that does not change with each request.
 
     A message that changed with each request would cause a status write for each one.
     """
     until, needed = _until(spec, status, now), spec.analysis.min_requests
     words = f"step {status.step} of {len(spec.steps)}: {status.weight} % of the requests; "
-    if seen.skipped and seen.state is BackendState.HOLDING:
+    if observed.skipped and observed.state is BackendState.HOLDING:
         words += "waits for requests but receives none: it sleeps, and the route has "
         words += "sleepingBackends: Skip"
     elif now < until:
         words += f"continues at {written(until)} if it is not worse by then and {needed} answers have arrived"
-    elif _enough(spec, status.step, seen) and has_too_many_errors(spec.analysis, seen.canary):
+    elif _enough(spec, status.step, observed) and has_too_many_errors(spec.analysis, observed.canary):
         limit = f"{100 * spec.analysis.max_error_rate:.3g} %"
         words += f"waits for requests: errors exceed maxErrorRate ({limit}), possibly by chance"
     else:

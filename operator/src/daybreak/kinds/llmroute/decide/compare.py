@@ -113,8 +113,8 @@ def _bound(hits: int, number: int, end: float) -> float:
     """Return the share furthest towards `end` that could have produced the hits within chance."""
     if not number:
         return end
-    seen = min(1.0, hits / number)
-    inside, outside = seen, end
+    observed = min(1.0, hits / number)
+    inside, outside = observed, end
     for _ in range(_HALVINGS):
         middle = (inside + outside) / 2
         if _excluded(hits, number, middle):
@@ -126,19 +126,19 @@ def _bound(hits: int, number: int, end: float) -> float:
 
 def _excluded(hits: int, number: int, part: float) -> bool:
     """Return True if chance does not explain the hits for the given expected share."""
-    seen = min(1.0, hits / number)
-    return number * _divergence(seen, part) > LEVEL
+    observed = min(1.0, hits / number)
+    return number * _divergence(observed, part) > LEVEL
 
 
-def _divergence(seen: float, true: float) -> float:
+def _divergence(observed: float, true: float) -> float:
     """Return the Kullback-Leibler divergence of two coins."""
-    return _term(seen, true) + _term(1 - seen, 1 - true)
+    return _term(observed, true) + _term(1 - observed, 1 - true)
 
 
-def _term(seen: float, true: float) -> float:
-    if seen <= 0:
+def _term(observed: float, true: float) -> float:
+    if observed <= 0:
         return 0.0
-    return seen * math.log(seen / true) if true > 0 else math.inf
+    return observed * math.log(observed / true) if true > 0 else math.inf
 
 
 def _part(tally: Tally) -> str:

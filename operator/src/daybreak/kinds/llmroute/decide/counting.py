@@ -39,7 +39,7 @@ def counts_before(status: Manifest) -> RouteCounts | None:
         return None
 
 
-def count(status: Manifest, backends: Collection[str], told: Sequence[Told]) -> Counted | None:
+def count(status: Manifest, backends: Collection[str], reported: Sequence[Told]) -> Counted | None:
     """Return the sum of all gateways' counts since the time in the status, or None without that time.
 
     Args:
@@ -52,7 +52,7 @@ def count(status: Manifest, backends: Collection[str], told: Sequence[Told]) -> 
         return None
     ended, gone = {_key(each): _tally(each) for each in before.ended}, before.terminated_gateways
     totals = dict(ended)
-    for each in told:
+    for each in reported:
         if each.tally.since != before.start_time or each.gateway in before.terminated_gateways:
             continue
         mine = {name: tally for name, tally in each.tally.backends.items() if name in backends}

@@ -57,32 +57,32 @@ class Decision:
     """Problems of backends with a weight, of API keys, and of the dedicated address."""
 
 
-def decide(seen: Observed, now: datetime) -> dict[str, Decision]:
+def decide(observed: Observed, now: datetime) -> dict[str, Decision]:
     """Return the decision on each route, by its name."""
-    models = {model: each for each in sorted(seen.services) for model in seen.services[each]}
+    models = {model: each for each in sorted(observed.services) for model in observed.services[each]}
     owners = {name: f"model {name} of {each.words}" for name, each in models.items()}
-    called = {name for each in seen.routes if each.route is not None for name in each.route.spec.names}
+    called = {name for each in observed.routes if each.route is not None for name in each.route.spec.names}
     found = {}
-    for each in seen.routes:
-        found[each.name] = _one(each, seen, owners, called, now)
+    for each in observed.routes:
+        found[each.name] = _one(each, observed, owners, called, now)
         for name in found[each.name].names:
             owners[name] = f"older LLMRoute {each.name}"
     return found
 
 
 def _one(
-    each: SeenRoute, seen: Observed, owners: Mapping[str, str], called: Collection[str], now: datetime
+    each: SeenRoute, observed: Observed, owners: Mapping[str, str], called: Collection[str], now: datetime
 ) -> Decision:
     if each.route is None:
         return Decision(unaccepted=(Problem(RouteReason.INVALID_SPEC, each.problem),))
-    if not seen.gateway:
+    if not observed.gateway:
         off = "gateways are switched off (the chart's value gateway.enabled), and routes require them"
         return Decision(unaccepted=(Problem(RouteReason.GATEWAY_DISABLED, off),))
     route = each.route
-    states = tuple(_state(backend, seen.services) for backend in route.spec.every())
+    states = tuple(_state(backend, observed.services) for backend in route.spec.every())
     shares = _shares(each, route, states, now)
     problems = chain.from_iterable(
-        _of_backend(backend, state, seen, called)
+        _of_backend(backend, state, observed, called)
         for backend, state, weight in zip(route.spec.every(), states, shares.weights, strict=True)
         if weight > 0 or route.spec.is_needed(backend)
     )
@@ -93,7 +93,7 @@ def _one(
         counted=shares.counted,
         canary=shares.canary,
         unaccepted=tuple(_taken(route, owners)),
-        unready=(*problems, *_keys(route, seen.keys), *_address(each.address)),
+        unready=(*problems, *_keys(route, observed.keys), *_address(each.address)),
     )
 
 
@@ -111,18 +111,20 @@ def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], no
     called = {one.counted_as for one in backends}
     if route.spec.external_fallback is not None:
         called.add(route.spec.external_fallback.counted_as)
-    counted = count(each.status, called, each.told)
+    counted = count(each.status, called, each.reported)
     shares, moved = tuple(backend.weight for backend in backends), None
     if canary is not None:
-        seen = _seen(route, canary, states, counted)
-        moved = move(canary, canary_before(each.status), seen, now)
+        observed = _canary_observation(route, canary, states, counted)
+        moved = move(canary, canary_before(each.status), observed, now)
         shares = weights(backends, canary, moved.status.weight)
     named = {one.counted_as: weight for one, weight in zip(backends, shares, strict=True)}
     begins = named != weights_before(each.status) or (moved is not None and moved.moved)
     return _Shares(shares, anew(each.status, now) if counted is None or begins else counted, moved)
 
 
-def _seen(route: LLMRoute, canary: Canary, states: Sequence[BackendState], counted: Counted | None) -> Seen:
+def _canary_observation(
+    route: LLMRoute, canary: Canary, states: Sequence[BackendState], counted: Counted | None
+) -> Seen:
     totals = counted.totals if counted is not None else {}
     pairs = zip(route.spec.every(), states, strict=True)
     state = next(state for one, state in pairs if route.spec.is_canary(one))
@@ -146,20 +148,22 @@ def _address(address: OwnAddress | None) -> Iterator[Problem]:
     if address is None:
         return
     if address.foreign:
-        said = f"{address.foreign} exists and is not managed by Daybreak: delete it, or rename the LLMRoute"
-        yield Problem(RouteReason.ADDRESS_CONFLICT, said)
+        message = (
+            f"{address.foreign} exists and is not managed by Daybreak: delete it, or rename the LLMRoute"
+        )
+        yield Problem(RouteReason.ADDRESS_CONFLICT, message)
     elif address.port is None:
         first, last = names.GATEWAY_ROUTE_PORTS
-        said = (
+        message = (
             f"the namespace's gateway has {last - first + 1} dedicated addresses for routes, and all are used"
         )
-        yield Problem(RouteReason.ADDRESS_CONFLICT, said)
+        yield Problem(RouteReason.ADDRESS_CONFLICT, message)
     elif address.leaving:
-        said = "the Service of an earlier route with this name still exists"
-        yield Problem(RouteReason.ADDRESS_CONFLICT, said, waits=True)
+        message = "the Service of an earlier route with this name still exists"
+        yield Problem(RouteReason.ADDRESS_CONFLICT, message, waits=True)
     elif address.refusal:
-        said = f"the API server refused {excerpt(address.refusal, _REFUSAL_LIMIT)}"
-        yield Problem(RouteReason.ADDRESS_REJECTED, said)
+        message = f"the API server refused {excerpt(address.refusal, _REFUSAL_LIMIT)}"
+        yield Problem(RouteReason.ADDRESS_REJECTED, message)
 
 
 def _keys(route: LLMRoute, keys: Mapping[ServiceName, Collection[str]]) -> Iterator[Problem]:
@@ -170,8 +174,10 @@ def _keys(route: LLMRoute, keys: Mapping[ServiceName, Collection[str]]) -> Itera
         for name in match.api_keys or ():
             if name not in there:
                 wants = f"match {number} asks for the API key {name}"
-                said = f"{wants}, and no service that it leads to has one of that name ({_names(services)})"
-                yield Problem(RouteReason.KEY_NOT_FOUND, said)
+                message = (
+                    f"{wants}, and no service that it leads to has one of that name ({_names(services)})"
+                )
+                yield Problem(RouteReason.KEY_NOT_FOUND, message)
     if route.spec.session_affinity is not None and route.spec.session_affinity.api_key:
         every = map(service_of, route.spec.every())
         services = dict.fromkeys(service for service in every if service in keys)
@@ -189,10 +195,10 @@ def _state(backend: RouteBackend, services: Mapping[ServiceName, Models]) -> Bac
 
 
 def _of_backend(
-    backend: RouteBackend, state: BackendState, seen: Observed, called: Collection[str]
+    backend: RouteBackend, state: BackendState, observed: Observed, called: Collection[str]
 ) -> Iterator[Problem]:
     service, model = service_of(backend), backend.model
-    models, routes = seen.services.get(service), {route.name for route in seen.routes}
+    models, routes = observed.services.get(service), {route.name for route in observed.routes}
     if state is BackendState.FAILED:
         yield Problem(RouteReason.BACKEND_FAILED, f"model {model} of {service.words} cannot start")
     elif state is BackendState.PENDING:
@@ -204,10 +210,12 @@ def _of_backend(
             f"there is no {service.words}; {service.name} is an LLMRoute, and a route leads to models only",
         )
     elif models is None:
-        yield Problem(RouteReason.BACKEND_NOT_FOUND, f"there is no {service.words}{_meant(service, seen)}")
-    elif protocol := seen.protocols.get(service):
-        said = f"{service.words} has protocol {protocol}, and a route leads to models of OpenAI's API only"
-        yield Problem(RouteReason.BACKEND_PROTOCOL, said)
+        yield Problem(
+            RouteReason.BACKEND_NOT_FOUND, f"there is no {service.words}{_meant(service, observed)}"
+        )
+    elif protocol := observed.protocols.get(service):
+        message = f"{service.words} has protocol {protocol}, and a route leads to models of OpenAI's API only"
+        yield Problem(RouteReason.BACKEND_PROTOCOL, message)
     elif state is BackendState.MISSING and model in called:
         yield Problem(
             RouteReason.ROUTE_TO_ROUTE,
@@ -216,11 +224,11 @@ def _of_backend(
         )
     elif state is BackendState.MISSING:
         there = ", ".join(sorted(models)) or "none"
-        said = f"{service.words} has no model {model}; there is: {there}"
-        yield Problem(RouteReason.BACKEND_NOT_FOUND, said)
+        message = f"{service.words} has no model {model}; there is: {there}"
+        yield Problem(RouteReason.BACKEND_NOT_FOUND, message)
 
 
-def _meant(service: ServiceName, seen: Observed) -> str:
+def _meant(service: ServiceName, observed: Observed) -> str:
     """Return a hint at objects of the same name and another kind; empty if there are none."""
-    others = sorted(other.kind for other in seen.services if other.name == service.name)
+    others = sorted(other.kind for other in observed.services if other.name == service.name)
     return f"; of that name there is: {', '.join(others)}" if others else ""

@@ -28,15 +28,15 @@ def objects(route: LLMRoute, port: int | None) -> list[dict[str, Any]]:
     return [own_service(route, port)] if port is not None else []
 
 
-def make_plan(owner: Owner, wanted: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
+def make_plan(owner: Owner, desired: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
     """Return the plan for a route, from its desired and live objects."""
     targets, foreign, leaving = [], [], False
-    for each in wanted:
+    for each in desired:
         live = live_objects.find(each)
         whose = owner.whose(live) if live is not None else None
         leaving |= whose is Whose.PREDECESSORS
         if whose is Whose.FOREIGN:
             foreign.append(named(each))
         targets.append(Target(each, live))
-    surplus = live_objects.surplus(owner, OF_ROUTES, wanted)
+    surplus = live_objects.surplus(owner, OF_ROUTES, desired)
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)

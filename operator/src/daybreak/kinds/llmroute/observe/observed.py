@@ -68,7 +68,7 @@ class SeenRoute:
     """Parsed route. None if its spec is invalid."""
     problem: str = ""
     """Reason why the spec is invalid."""
-    told: tuple[Told, ...] = ()
+    reported: tuple[Told, ...] = ()
     """Request counts of the route's backends, as reported by each gateway."""
     address: OwnAddress | None = None
     """Dedicated address. None if the route requests none."""
@@ -108,12 +108,12 @@ class Observed:
     """True if this installation has gateways."""
 
 
-def seen_route(manifest: Manifest, told: tuple[Told, ...] = ()) -> SeenRoute:
+def seen_route(manifest: Manifest, reported: tuple[Told, ...] = ()) -> SeenRoute:
     """Parse an LLMRoute manifest."""
     try:
-        return SeenRoute(manifest, LLMRoute.from_manifest(manifest), told=told)
+        return SeenRoute(manifest, LLMRoute.from_manifest(manifest), reported=reported)
     except InvalidSpec as error:
-        return SeenRoute(manifest, None, str(error), told)
+        return SeenRoute(manifest, None, str(error), reported)
 
 
 def models(service: Manifest) -> dict[str, BackendState]:

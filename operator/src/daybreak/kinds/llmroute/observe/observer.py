@@ -43,13 +43,13 @@ class Observer:
     def __init__(
         self,
         cache: Cache,
-        told: Callable[[str, str], tuple[Told, ...]],
+        reported: Callable[[str, str], tuple[Told, ...]],
         ports: PortAllocator,
         *,
         gateway: bool,
     ) -> None:
         self._cache = cache
-        self._told = told
+        self._reported = reported
         self._ports = ports
         self._gateway = gateway
 
@@ -57,11 +57,11 @@ class Observer:
         """Return the current observation of a namespace."""
         routes = sorted(
             (
-                seen_route(manifest, self._told(namespace, manifest["metadata"]["name"]))
+                seen_route(manifest, self._reported(namespace, manifest["metadata"]["name"]))
                 for manifest in self._of(LLM_ROUTES, namespace)
                 if not manifest["metadata"].get("deletionTimestamp")
             ),
-            key=lambda seen: seen.seniority,
+            key=lambda observed: observed.seniority,
         )
         routes = self._addressed(namespace, routes)
         services = {
@@ -73,7 +73,7 @@ class Observer:
             tuple(routes),
             {name: models(service) for name, service in services.items()},
             {name: keys(service) for name, service in services.items()},
-            {name: said for name, service in services.items() if (said := protocol(service))},
+            {name: message for name, service in services.items() if (message := protocol(service))},
             self._gateway,
         )
 

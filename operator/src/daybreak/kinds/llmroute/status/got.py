@@ -42,10 +42,10 @@ def due(status: Manifest, counted: Counted, now: datetime) -> float | None:
     before = counts_before(status)
     if before is None or before.start_time != counted.since:
         return 0.0
-    fresh, said = _fresh(counted), _said(status)
-    if fresh == said and tuple(before.terminated_gateways) == counted.gone:
+    fresh, report = _fresh(counted), _previous_statistics(status)
+    if fresh == report and tuple(before.terminated_gateways) == counted.gone:
         return None
-    if any(_sent(fresh.get(name, {})) < _sent(fields) for name, fields in said.items()):
+    if any(_sent(fresh.get(name, {})) < _sent(fields) for name, fields in report.items()):
         return None  # not all gateways have reported yet
     at = parse_time(before.update_time)
     passed = (now - at).total_seconds() if at is not None else WRITE_SECONDS
@@ -103,6 +103,6 @@ def external_of(status: Manifest) -> ExternalStatus | None:
         return None
 
 
-def _said(status: Manifest) -> dict[str, dict[str, Any]]:
+def _previous_statistics(status: Manifest) -> dict[str, dict[str, Any]]:
     """Return the statistics in a status, without backends that have received no requests."""
     return {name: fields for name, fields in _before(status).items() if _sent(fields)}

@@ -27,15 +27,15 @@ ACTION = "Route"
 _THERE = (BackendState.OPEN, BackendState.HOLDING, BackendState.FAILED)
 
 
-def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus:
+def report(observed: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus:
     """Return the desired status of the route."""
-    metadata, before = mapping(seen.manifest.get("metadata")), mapping(seen.manifest.get("status"))
+    metadata, before = mapping(observed.manifest.get("metadata")), mapping(observed.manifest.get("status"))
     generation = max(0, whole(metadata.get("generation")))
     made = _conditions(decision)
     status = LLMRouteStatus(observed_generation=generation, conditions=dated(before, made, now, generation))
-    if seen.route is None or not decision.states:
+    if observed.route is None or not decision.states:
         return status
-    spec = seen.route.spec
+    spec = observed.route.spec
     update: dict[str, Any] = {
         "names": list(decision.names),
         "backends": _backends(spec, decision, {}),
@@ -50,7 +50,7 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
         if spec.session_affinity is not None and spec.session_affinity.api_key
         else None,
         "sleeping_backends": spec.sleeping_backends,
-        **_address(seen),
+        **_address(observed),
     }
     if decision.counted is not None:
         found, update["counts"] = got(before, decision.counted, now)
@@ -61,18 +61,18 @@ def report(seen: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus
     return status.model_copy(update=update)
 
 
-def _address(seen: SeenRoute) -> dict[str, Any]:
+def _address(observed: SeenRoute) -> dict[str, Any]:
     """Return the fields of the dedicated address once its Service exists."""
-    address, route = seen.address, seen.route
+    address, route = observed.address, observed.route
     if route is None or address is None or not address.there:
         return {}
     return {"url": names.url(route.name, route.namespace), "port": address.port}
 
 
-def again(seen: SeenRoute, decision: Decision, now: datetime) -> float | None:
+def again(observed: SeenRoute, decision: Decision, now: datetime) -> float | None:
     """Return the seconds until the status may change by itself; None or 0 to wait for a change."""
     waits = []
-    if decision.counted is not None and (wait := due(seen.status, decision.counted, now)):
+    if decision.counted is not None and (wait := due(observed.status, decision.counted, now)):
         waits.append(wait)
     if decision.canary is not None and decision.canary.due is not None:
         waits.append(max(0.1, (decision.canary.due - now).total_seconds()))
@@ -85,8 +85,10 @@ def events(before: Any, after: LLMRouteStatus) -> list[Event]:
     for each in after.conditions:
         was = condition(before, each.type)
         if each.type == RouteConditionType.STALLED and each.status == "True":
-            told = each.reason == RouteReason.CANARY_ROLLED_BACK  # reported with the canary's own condition
-            if not told and (was.get("status"), was.get("reason")) != (each.status, each.reason):
+            reported = (
+                each.reason == RouteReason.CANARY_ROLLED_BACK
+            )  # reported with the canary's own condition
+            if not reported and (was.get("status"), was.get("reason")) != (each.status, each.reason):
                 found.append(Event(ACTION, True, each.reason, each.message))
         elif each.type == RouteConditionType.READY and each.status == "True" and was.get("status") != "True":
             found.append(Event(ACTION, False, each.reason, each.message))

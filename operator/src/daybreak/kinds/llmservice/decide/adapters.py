@@ -98,9 +98,9 @@ def _judge(snapshot: Snapshot, model: Model, view: ModelHealth) -> Adapters:
     asleep = view.state is ModelState.ASLEEP
     found = []
     for adapter in model.lora.adapters:
-        said = before.get(adapter.name, {})
-        same = said.get("id") == identity(adapter)
-        known = _State.parse(said) if same else _State(AdapterState.PENDING)
+        report = before.get(adapter.name, {})
+        same = report.get("id") == identity(adapter)
+        known = _State.parse(report) if same else _State(AdapterState.PENDING)
         found.append(_status(adapter, _now(adapter, reports, known, asleep=asleep)))
     return Adapters(model.name, tuple(found))
 
@@ -111,10 +111,10 @@ class _State:
     message: str = ""
 
     @classmethod
-    def parse(cls, said: Mapping[str, object]) -> "_State":
-        written = text(said.get("state"))
+    def parse(cls, report: Mapping[str, object]) -> "_State":
+        written = text(report.get("state"))
         state = AdapterState(written) if written in set(AdapterState) else AdapterState.PENDING
-        return cls(state, text(said.get("message")))
+        return cls(state, text(report.get("message")))
 
 
 def _now(
@@ -123,8 +123,8 @@ def _now(
     if asleep:
         # The rejection stays valid: no request must wake the model for it.
         return known if known.state is AdapterState.REJECTED else _State(AdapterState.ASLEEP)
-    said = [report[adapter.name] for report in reports if adapter.name in report]
-    current = [report for report in said if report.id == identity(adapter)]
+    message = [report[adapter.name] for report in reports if adapter.name in report]
+    current = [report for report in message if report.id == identity(adapter)]
     if not current:
         return _State(AdapterState.PENDING) if known.state is AdapterState.ASLEEP else known
     states = [_State(_STATES.get(report.state, AdapterState.PENDING), report.reason) for report in current]

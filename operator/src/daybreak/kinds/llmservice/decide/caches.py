@@ -52,11 +52,13 @@ class CacheView:
         return self.status.phase is CachePhase.COMPLETE
 
 
-def caches(seen: Observed, service: LLMService) -> tuple[CacheView, ...]:
+def caches(observed: Observed, service: LLMService) -> tuple[CacheView, ...]:
     """Return the copies of all models that have a cache."""
-    before = {text(item.get("name")): item for item in mappings(at(seen.manifest, "status").get("models"))}
+    before = {
+        text(item.get("name")): item for item in mappings(at(observed.manifest, "status").get("models"))
+    }
     return tuple(
-        _view(seen, service, model, model.cache, kept(before.get(model.name, {})))
+        _view(observed, service, model, model.cache, kept(before.get(model.name, {})))
         for model in service.spec.models
         if model.cache is not None
     )
@@ -76,24 +78,24 @@ def kept(before: Mapping[str, Any]) -> CacheStatus | None:
 
 
 def _view(
-    seen: Observed, service: LLMService, model: Model, wanted: ModelCache, before: CacheStatus | None
+    observed: Observed, service: LLMService, model: Model, desired: ModelCache, before: CacheStatus | None
 ) -> CacheView:
-    claim = wanted.claim(service.name, model.name)
+    claim = desired.claim(service.name, model.name)
     directory = volume_names.cached_weights(model.source, model.revision)
-    uid = _uid(seen.claims, claim) if wanted.size is not None else None
+    uid = _uid(observed.claims, claim) if desired.size is not None else None
     same = before is not None and (before.claim, before.path, before.claim_uid) == (claim, directory, uid)
     if before is not None and same and before.phase is CachePhase.COMPLETE:
         return CacheView(model.name, before, noted=True)
     empty = CacheStatus(phase=CachePhase.PENDING, claim=claim, claim_uid=uid, path=directory)
-    job = _job(seen.jobs, model.name, f"{claim}/{directory}")
+    job = _job(observed.jobs, model.name, f"{claim}/{directory}")
     if job is None:
         return CacheView(model.name, empty, False, doing=f"a Job that fills claim {claim} is being made")
-    pods = [pod for pod in pod_views(seen.pods) if _of(job, pod)]
+    pods = [pod for pod in pod_views(observed.pods) if _of(job, pod)]
     if same and before is not None:
         known = {name: getattr(before, name) for name in ("bytes", "copied", "percent")}
         empty = empty.model_copy(update=known)
-    rejection = seen.rejections.get(text(at(job, "metadata").get("name")), "")
-    return _judged(model, empty, job, pods, seen.copies.get(model.name), rejection)
+    rejection = observed.rejections.get(text(at(job, "metadata").get("name")), "")
+    return _judged(model, empty, job, pods, observed.copies.get(model.name), rejection)
 
 
 def _judged(
@@ -109,14 +111,14 @@ def _judged(
     found = empty.model_copy(update={"start_time": started})
     running = any(_running(pod) for pod in pods)
     if condition(status, "Complete").get("status") == "True" and not running:
-        told = _told(pods)
+        reported = _final_report(pods)
         done = {
             "phase": CachePhase.COMPLETE,
             "completion_time": text(status.get("completionTime")) or None,
-            "bytes": whole(told.get("bytes")) or None,
+            "bytes": whole(reported.get("bytes")) or None,
             "copied": None,
             "percent": None,
-            "revision": text(told.get("revision")) or None,
+            "revision": text(reported.get("revision")) or None,
         }
         return CacheView(model.name, found.model_copy(update=done), False)
     problem = next((each for pod in pods if (each := _problem(pod)) is not None), None)
@@ -129,8 +131,8 @@ def _judged(
         phase = CachePhase.FILLING if running else CachePhase.PENDING
     found = found.model_copy(update={"phase": phase})
     if running and far is not None:
-        said = {"bytes": far.total, "copied": far.copied, "percent": far.percent}
-        found = found.model_copy(update=said)
+        report = {"bytes": far.total, "copied": far.copied, "percent": far.percent}
+        found = found.model_copy(update=report)
     doing = (
         f"its weights are being copied from {model.source} into claim {empty.claim}{_far(found)}"
         if running
@@ -178,7 +180,7 @@ def _running(pod: PodView) -> bool:
     return any(mapping(each.get("state")).get("running") is not None for each in containers)
 
 
-def _told(pods: Sequence[PodView]) -> Mapping[str, Any]:
+def _final_report(pods: Sequence[PodView]) -> Mapping[str, Any]:
     """Return the final report of the copy program."""
     for pod in pods:
         for container in mappings(at(pod.manifest, "status").get("containerStatuses")):
@@ -209,5 +211,5 @@ def _problem(pod: PodView) -> Problem | None:
 def _words(ended: Mapping[str, Any], status: int) -> str:
     if ended.get("reason") == "OOMKilled":
         return "copying its weights took more memory than its Job may have (OOMKilled); it is tried again"
-    said = excerpt(text(ended.get("message"))) or f"the program ended with exit code {status}"
-    return f"its weights cannot be copied: {said}; it is tried again"
+    message = excerpt(text(ended.get("message"))) or f"the program ended with exit code {status}"
+    return f"its weights cannot be copied: {message}; it is tried again"

@@ -13,7 +13,7 @@ from daybreak.ray.views.ray_pods import HEAD, pod_views
 from daybreak.ray.views.ray_service_view import Bounds, by_name, never_served, no_pods, ray_view
 
 
-def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
+def cluster_bounds(observed: Observed) -> dict[str, Bounds]:
     """Return the bounds of each RayCluster that needs them, by its name.
 
     If a service was changed while a model slept or woke, the model wakes in a second cluster. KubeRay sends
@@ -29,19 +29,19 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
     `maxReplicas`, Ray's autoscaler stops a pod at once, even with requests in progress. Serve removes a
     replica after its requests have ended; then the autoscaler removes the idle pod after `idleTimeout`.
     """
-    if seen.subject is None:
+    if observed.subject is None:
         return {}
-    bounds, ray = group_bounds(seen.subject, seen.given_back), ray_view(seen.ray_service)
-    bounds |= {names.worker_group(model): (0, 0) for model, turn in seen.turns.items() if turn.after}
+    bounds, ray = group_bounds(observed.subject, observed.given_back), ray_view(observed.ray_service)
+    bounds |= {names.worker_group(model): (0, 0) for model, turn in observed.turns.items() if turn.after}
     waking = [
         names.worker_group(model)
-        for model, state in seen.sleep_states.items()
+        for model, state in observed.sleep_states.items()
         if state.phase is Phase.WAKING and state.gate is GateState.CLOSED
     ]
-    replaced = {group: wanted for group, wanted in bounds.items() if wanted == (0, 0)}
-    idle, first = never_served(ray, seen.ray_clusters), first_cluster(seen, ray)
+    replaced = {group: desired for group, desired in bounds.items() if desired == (0, 0)}
+    idle, first = never_served(ray, observed.ray_clusters), first_cluster(observed, ray)
     found: dict[str, Bounds] = {}
-    for name, cluster in by_name(seen.ray_clusters).items():
+    for name, cluster in by_name(observed.ray_clusters).items():
         if cluster in idle:
             found[name] = no_pods(cluster)
         elif ray.active and name not in (ray.active, ray.pending):
@@ -51,30 +51,32 @@ def cluster_bounds(seen: Observed) -> dict[str, Bounds]:
         elif ray.upgrading and name == ray.active:
             found[name] = {**bounds, **dict.fromkeys(waking, (0, 0))}
         else:
-            found[name] = _with_pods_that_run(seen, name, bounds)
-    return {name: wanted for name, wanted in found.items() if wanted}
+            found[name] = _with_pods_that_run(observed, name, bounds)
+    return {name: desired for name, desired in found.items() if desired}
 
 
-def needless(seen: Observed) -> str:
+def needless(observed: Observed) -> str:
     """Return the pending Ray cluster if the active one already matches the RayService; empty otherwise.
 
     A Ray cluster keeps the configuration that its RayService had when the cluster was created.
     """
-    ray = ray_view(seen.ray_service)
-    return ray.pending if ray.upgrading and as_asked(seen, ray.active) else ""
+    ray = ray_view(observed.ray_service)
+    return ray.pending if ray.upgrading and as_asked(observed, ray.active) else ""
 
 
-def as_asked(seen: Observed, name: str) -> bool | None:
+def as_asked(observed: Observed, name: str) -> bool | None:
     """Return True if a Ray cluster matches the current RayService, or None if that is unknown."""
-    made = BuiltWith.of(by_name(seen.ray_clusters).get(name, {}))
-    asked = BuiltWith.of(seen.ray_service or {})
-    return made.cluster == asked.cluster if made is not None and asked is not None else None
+    made = BuiltWith.of(by_name(observed.ray_clusters).get(name, {}))
+    requested = BuiltWith.of(observed.ray_service or {})
+    return made.cluster == requested.cluster if made is not None and requested is not None else None
 
 
-def _with_pods_that_run(seen: Observed, cluster: str, wanted: Bounds) -> Bounds:
+def _with_pods_that_run(observed: Observed, cluster: str, desired: Bounds) -> Bounds:
     run = Counter(
         pod.group
-        for pod in pod_views(seen.pods)
+        for pod in pod_views(observed.pods)
         if pod.cluster == cluster and pod.role != HEAD and pod.counts and pod.placed
     )
-    return {group: (fewest, max(most, run[group]) if most else 0) for group, (fewest, most) in wanted.items()}
+    return {
+        group: (fewest, max(most, run[group]) if most else 0) for group, (fewest, most) in desired.items()
+    }

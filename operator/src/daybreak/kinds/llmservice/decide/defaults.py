@@ -33,7 +33,7 @@ from daybreak.scheduling.replica_size import pods_per_replica
 class Choice:
     """Decision on a RayService."""
 
-    wanted: dict[str, Any] | None
+    desired: dict[str, Any] | None
     """Desired RayService. None to leave it unchanged."""
     own: BuiltWith
     """Record of this operator's build."""
@@ -42,7 +42,7 @@ class Choice:
 
 
 def choose(
-    seen: Observed,
+    observed: Observed,
     svc: LLMService,
     platform: Platform,
     live: Manifest | None,
@@ -64,45 +64,45 @@ def choose(
     known = was or (adopted(svc, live) if live is not None else None)
     ray_version = _known_ray_version(svc, known)
     plain = built if built is not None and not ray_version else ray_service(svc, platform, ray_version)
-    wanted = _built(seen, svc, platform, ray_version, live, plain)
-    own = _record(wanted)
+    desired = _built(observed, svc, platform, ray_version, live, plain)
+    own = _record(desired)
     if live is None:
-        return Choice(wanted, own)
+        return Choice(desired, own)
     if at(live, "metadata").get("deletionTimestamp"):
         return Choice(None, own)
     if was is None or not was.operator:
-        if equal(wanted):
-            return Choice(wanted, own)
-        if was is None and whole(seen.status.get("observedGeneration")) != svc.generation:
-            return Choice(wanted, own)
+        if equal(desired):
+            return Choice(desired, own)
+        if was is None and whole(observed.status.get("observedGeneration")) != svc.generation:
+            return Choice(desired, own)
         was = known
     assert was is not None  # noqa: S101 - there is a RayService
     if was.same(own):
         record = replace(was, wishes=own.wishes, spec=own.spec, running=own.running)
-        return Choice(_recorded(wanted, record), own)
-    still = stands_still(seen)
+        return Choice(_recorded(desired, record), own)
+    still = stands_still(observed)
     if still and not at(live, "status", "activeServiceStatus").get("rayClusterName"):
         # The RayService has never served. KubeRay would keep its pods for minutes, and they use accelerators
         # or trigger new nodes.
         return Choice(None, own, replaced=True)
     if was.wishes != own.wishes:
-        return Choice(wanted, own)
-    if seen.asleep is not None:
+        return Choice(desired, own)
+    if observed.asleep is not None:
         # Only a head runs: a second one alongside it would serve no requests.
         return Choice(None, own, replaced=True)
     if svc.spec.runtime.follow_defaults or still:
-        return Choice(wanted, own)
-    return Choice(_as_built(seen, svc, platform, live, was), own)
+        return Choice(desired, own)
+    return Choice(_as_built(observed, svc, platform, live, was), own)
 
 
-def change(seen: Observed, svc: LLMService, platform: Platform, live: Manifest | None) -> Change | None:
+def change(observed: Observed, svc: LLMService, platform: Platform, live: Manifest | None) -> Change | None:
     """Return the change from the RayService to one of this service, or None if there is no RayService.
 
     The service may be that of another revision.
     """
-    if live is None or seen.subject is None:
+    if live is None or observed.subject is None:
         return None
-    was = BuiltWith.of(live) or adopted(seen.subject, live)
+    was = BuiltWith.of(live) or adopted(observed.subject, live)
     record = _record(ray_service(svc, platform, _known_ray_version(svc, was)))
     if was.wishes == record.wishes:
         return Change(pods=False, restarts=False)
@@ -110,12 +110,12 @@ def change(seen: Observed, svc: LLMService, platform: Platform, live: Manifest |
     return Change(pods=pods, restarts=pods or was.configuration != record.configuration)
 
 
-def stands_still(seen: Observed) -> bool:
+def stands_still(observed: Observed) -> bool:
     """Return True if no model runs until action is taken, so that other defaults can only help."""
-    if condition(seen.status, ConditionType.STALLED).get("status") != "True":
+    if condition(observed.status, ConditionType.STALLED).get("status") != "True":
         return False
     up = (ModelState.READY, ModelState.UPDATING, ModelState.ASLEEP)
-    return not any(text(model.get("state")) in up for model in mappings(seen.status.get("models")))
+    return not any(text(model.get("state")) in up for model in mappings(observed.status.get("models")))
 
 
 def _known_ray_version(svc: LLMService, was: BuiltWith | None) -> str:
@@ -129,7 +129,7 @@ def _known_ray_version(svc: LLMService, was: BuiltWith | None) -> str:
 
 
 def _built(
-    seen: Observed,
+    observed: Observed,
     svc: LLMService,
     platform: Platform,
     ray_version: str,
@@ -147,22 +147,22 @@ def _built(
     if live is None or was is None:
         return plain
     if was.cluster != (kept or record).cluster:
-        running = _running(seen, svc, live)
+        running = _running(observed, svc, live)
     elif was.spec == record.spec:
         # A sleeping model wakes with its initial number of replicas.
         running = {model: count for model, count in was.running.items() if model not in svc.asleep}
     else:
         # For a change in place, Serve determines the number of replicas, unless a second cluster is starting.
         ray = ray_view(live)
-        running = _running(seen, svc, live) if ray.upgrading or not ray.observed else {}
+        running = _running(observed, svc, live) if ray.upgrading or not ray.observed else {}
     return ray_service(svc, platform, ray_version, running) if running else plain
 
 
-def _running(seen: Observed, svc: LLMService, live: Manifest) -> dict[str, int]:
+def _running(observed: Observed, svc: LLMService, live: Manifest) -> dict[str, int]:
     """Return the running replicas of the active Ray cluster, by model, if they exceed the spec."""
     active = ray_view(live).active
     found = Counter(
-        pod.group for pod in pod_views(seen.pods) if pod.cluster == active and pod.counts and pod.placed
+        pod.group for pod in pod_views(observed.pods) if pod.cluster == active and pod.counts and pod.placed
     )
     running = {}
     for model in svc.spec.models:
@@ -175,7 +175,7 @@ def _running(seen: Observed, svc: LLMService, live: Manifest) -> dict[str, int]:
 
 
 def _as_built(
-    seen: Observed, svc: LLMService, platform: Platform, live: Manifest, was: BuiltWith
+    observed: Observed, svc: LLMService, platform: Platform, live: Manifest, was: BuiltWith
 ) -> dict[str, Any] | None:
     """Return the RayService with its original defaults and the current numbers, or None to leave it."""
     image = was.image
@@ -187,7 +187,7 @@ def _as_built(
         assigned_users=was.assigned_users,
     )
     plain = ray_service(svc, before, was.ray_version)
-    again = _built(seen, svc, before, was.ray_version, live, plain, was)
+    again = _built(observed, svc, before, was.ray_version, live, plain, was)
     now = replace(was, spec=_record(again).spec, running=_record(again).running)
     if _record(again).same(was):
         return _recorded(again, now)
@@ -202,10 +202,10 @@ def _as_built(
     return _recorded({**again, "spec": {**again["spec"], **kept}}, now)
 
 
-def _with_numbers(cluster: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+def _with_numbers(cluster: Mapping[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {
         group["groupName"]: {name: group[name] for name in NUMBERS}
-        for group in wanted["spec"]["rayClusterConfig"]["workerGroupSpecs"]
+        for group in desired["spec"]["rayClusterConfig"]["workerGroupSpecs"]
     }
     config = copy.deepcopy(dict(cluster))
     for group in config.get("workerGroupSpecs") or ():

@@ -6,15 +6,15 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.ray.views.ray_service_view import ray_view, replaced
 
 
-def finished_clusters(seen: Observed) -> tuple[Manifest, ...]:
+def finished_clusters(observed: Observed) -> tuple[Manifest, ...]:
     """Return the RayClusters to delete: replaced by a newer one, and without a request of any gateway.
 
     KubeRay deletes a replaced cluster after a delay that it reads once, when the traffic has moved. That
     delay is the limit, `rollout.drainTimeout`. This function returns the clusters that are finished earlier.
     Without reports of a gateway no cluster is finished, because the gateway may have streams there.
     """
-    gateway = seen.gateway
+    gateway = observed.gateway
     if gateway is None or gateway.past or gateway.clusters is None:
         return ()
-    used = gateway.clusters | set(backends_before(seen.status))
-    return replaced(ray_view(seen.ray_service), seen.ray_clusters, used)
+    used = gateway.clusters | set(backends_before(observed.status))
+    return replaced(ray_view(observed.ray_service), observed.ray_clusters, used)

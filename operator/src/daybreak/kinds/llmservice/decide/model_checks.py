@@ -69,10 +69,10 @@ class Case:
     @property
     def before(self) -> Fingerprint | None:
         """Return the fingerprint of the last answer, as recorded in the status."""
-        return Fingerprint.parse(text(self.said.get("probedConfiguration")))
+        return Fingerprint.parse(text(self.message.get("probedConfiguration")))
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def message(self) -> Mapping[str, Any]:
         """Return the model's entry in the status."""
         return self.snapshot.before.models.get(self.model.name, {})
 
@@ -185,10 +185,10 @@ def asked_while_waking(case: Case) -> Judgement | None:
         return None
     if not case.has_room:
         return Judgement(case.starting, case.before)
-    found = asked(case)
+    found = assess_answer(case)
     # Errors before Serve reports that the model runs are from a starting server.
-    told = found.problem if found.errors_since is not None else None
-    return replace(found, state=case.starting, problem=told)
+    reported = found.problem if found.errors_since is not None else None
+    return replace(found, state=case.starting, problem=reported)
 
 
 def healthy(case: Case) -> Judgement | None:
@@ -200,7 +200,7 @@ def healthy(case: Case) -> Judgement | None:
         return Judgement(ModelState.READY, case.before, answering=True)
     if not case.ray.observed:
         return Judgement(case.changing, case.before)
-    return asked(case)
+    return assess_answer(case)
 
 
 def healthy_beside_others(case: Case) -> Judgement | None:
@@ -233,7 +233,7 @@ def answered_early(case: Case) -> Judgement | None:
 
     KubeRay's report is older than that answer.
     """
-    if not case.proven or case.said.get("state") not in (ModelState.PENDING, ModelState.STARTING):
+    if not case.proven or case.message.get("state") not in (ModelState.PENDING, ModelState.STARTING):
         return None
     return Judgement(ModelState.STARTING, case.before, answering=True)
 
@@ -271,7 +271,7 @@ def check(case: Case) -> Judgement:
     return next(found for each in CHECKS if (found := each(case)) is not None)
 
 
-def asked(case: Case) -> Judgement:
+def assess_answer(case: Case) -> Judgement:
     """Assess a model that must answer, and has not answered in its current state."""
     wait = _unsettled(case)
     if wait is not None:
@@ -280,11 +280,11 @@ def asked(case: Case) -> Judgement:
     if answer is not None and answer.answered:
         return Judgement(ModelState.READY, case.present, answering=True)
     if answer is not None:
-        said = excerpt(answer.message) or "no answer came"
+        message = excerpt(answer.message) or "no answer came"
     else:
         # The probe is in progress: the previous message stays until the next answer.
-        said = case.snapshot.before.silence(case.model.name)
-    problem = Problem(Reason.PROBE_FAILED, said, stalled=False) if said else None
+        message = case.snapshot.before.silence(case.model.name)
+    problem = Problem(Reason.PROBE_FAILED, message, stalled=False) if message else None
     return Judgement(
         case.changing, case.before, ask=True, problem=problem, errors_since=_errors_since(case, answer)
     )
@@ -304,7 +304,7 @@ def _errors_since(case: Case, answer: Answer | None) -> datetime | None:
     """
     if not case.runs or (answer is not None and not answer.erred):
         return None
-    before = parse_time(text(case.said.get("errorsStartTime")))
+    before = parse_time(text(case.message.get("errorsStartTime")))
     return before or (case.snapshot.now if answer is not None else None)
 
 

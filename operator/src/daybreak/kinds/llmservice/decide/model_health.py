@@ -43,7 +43,7 @@ class ModelHealth:
     """Number of worker pods that stay."""
     has_room: bool
     """True if as many of these pods as a replica needs are scheduled."""
-    wanted: int
+    desired: int
     """Minimum number of replicas in the spec; 0 while the model sleeps."""
     queued: bool
     """True if the model creates no pods because other workloads are ahead in the accelerator queue."""
@@ -91,7 +91,7 @@ def judge(snapshot: Snapshot, model: Model) -> ModelHealth:
         gpus=sum(accelerators(pod, model.accelerator.resource) for pod in own),
         pods=len(here),
         has_room=case.has_room,
-        wanted=0 if snapshot.sleeps(model.name) else allowed.min,
+        desired=0 if snapshot.sleeps(model.name) else allowed.min,
         queued=bool(snapshot.before_it(model.name)),
         in_line=in_line,
         placed=any(pod.placed for pod in here),

@@ -41,18 +41,21 @@ class ServicePlan(Plan):
     """Change to each other revision that is requested, by revision name."""
 
 
-def objects(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
+def objects(observed: Observed, platform: Platform) -> list[dict[str, Any]]:
     """Return the objects of a service whose spec can be built, first those that others need."""
-    service = seen.subject
+    service = observed.subject
     assert service is not None  # noqa: S101 - checked by the caller
-    copies = caches(seen, service)
-    every = (*_in_use(seen, _revisions(seen, service)), *_objects(seen, service, platform, copies))
-    built = seen.kuberay_installed and not _filling(seen, copies)
+    copies = caches(observed, service)
+    every = (
+        *_in_use(observed, _revisions(observed, service)),
+        *_objects(observed, service, platform, copies),
+    )
+    built = observed.kuberay_installed and not _filling(observed, copies)
     return [each for each in every if built or of(each) is not RAY_SERVICES]
 
 
 def make_plan(
-    seen: Observed, platform: Platform, wanted_objects: Sequence[dict[str, Any]], live_objects: Live
+    observed: Observed, platform: Platform, wanted_objects: Sequence[dict[str, Any]], live_objects: Live
 ) -> ServicePlan:
     """Return the plan for a service whose spec can be built.
 
@@ -62,121 +65,125 @@ def make_plan(
         wanted_objects: Desired objects of the service.
         live_objects: Live objects of the service.
     """
-    service = seen.subject
+    service = observed.subject
     assert service is not None  # noqa: S101 - checked by the caller
     owner = Owner(LLM_SERVICES, Key(service.namespace, service.name), service.uid)
     targets, foreign, leaving = [], [], False
-    filling = _filling(seen, caches(seen, service))
+    filling = _filling(observed, caches(observed, service))
     own: BuiltWith | None = None
-    kept = _revisions(seen, service)
-    for wanted in wanted_objects:
-        live = live_objects.find(wanted)
+    kept = _revisions(observed, service)
+    for expected in wanted_objects:
+        live = live_objects.find(expected)
         whose = owner.whose(live) if live is not None else Whose.OURS
         if whose is Whose.PREDECESSORS:
             leaving = True
         elif whose is Whose.FOREIGN:
-            foreign.append(named(wanted))
+            foreign.append(named(expected))
         elif whose is Whose.ORPHAN:
             pass  # adopted in its desired form
-        elif of(wanted) is RAY_SERVICES and live is not None and _stays(seen):
-            kept.append(wanted)
+        elif of(expected) is RAY_SERVICES and live is not None and _stays(observed):
+            kept.append(expected)
             continue
-        elif of(wanted) is RAY_SERVICES:
-            at_present = replace(service, asleep=seen.without_replicas)
-            choice = choose(seen, at_present, platform, live, partial(_equal, live), wanted)
+        elif of(expected) is RAY_SERVICES:
+            at_present = replace(service, asleep=observed.without_replicas)
+            choice = choose(observed, at_present, platform, live, partial(_equal, live), expected)
             own = choice.own
-            if choice.wanted is None:
-                kept += [wanted] * (not choice.replaced)
+            if choice.desired is None:
+                kept += [expected] * (not choice.replaced)
                 continue
-            wanted = choice.wanted
-        targets.append(Target(wanted, live))
+            expected = choice.desired
+        targets.append(Target(expected, live))
     surplus = [
         live
         for live in live_objects.surplus(
             owner,
-            [each for each in OWNED if each is not RAY_SERVICES or seen.kuberay_installed],
-            [*(target.wanted for target in targets), *kept],
+            [each for each in OWNED if each is not RAY_SERVICES or observed.kuberay_installed],
+            [*(target.desired for target in targets), *kept],
         )
         # Running pods may use the weights of a PVC that is no longer desired.
         if not (filling and of(live) in (RAY_SERVICES, PERSISTENT_VOLUME_CLAIMS))
     ]
-    changes = _changes(seen, service, platform)
+    changes = _changes(observed, service, platform)
     return ServicePlan(tuple(targets), tuple(surplus), tuple(foreign), leaving, filling, own, changes)
 
 
-def _filling(seen: Observed, copies: Sequence[CacheView]) -> bool:
+def _filling(observed: Observed, copies: Sequence[CacheView]) -> bool:
     """Return True if a model that must run waits for weights in its cache."""
-    return not all(copy.complete for copy in copies if copy.model not in seen.given_back)
+    return not all(copy.complete for copy in copies if copy.model not in observed.given_back)
 
 
-def _revisions(seen: Observed, service: LLMService) -> list[Manifest]:
+def _revisions(observed: Observed, service: LLMService) -> list[Manifest]:
     """Return the ControllerRevisions to keep or to create."""
-    in_use = seen.history.in_use if seen.history is not None else frozenset()
-    stay = revisions.kept(seen.revisions, in_use, service.spec.rollout.revision_history_limit)
+    in_use = observed.history.in_use if observed.history is not None else frozenset()
+    stay = revisions.kept(observed.revisions, in_use, service.spec.rollout.revision_history_limit)
     return [controller_revision(service, each) for each in stay]
 
 
-def _in_use(seen: Observed, kept: Sequence[Manifest]) -> list[dict[str, Any]]:
+def _in_use(observed: Observed, kept: Sequence[Manifest]) -> list[dict[str, Any]]:
     """Return the given ControllerRevisions that are in use and must exist."""
-    in_use = seen.history.in_use if seen.history is not None else frozenset()
+    in_use = observed.history.in_use if observed.history is not None else frozenset()
     return [dict(each) for each in kept if each["metadata"]["name"] in in_use]
 
 
 def _objects(
-    seen: Observed, service: LLMService, platform: Platform, copies: Sequence[CacheView]
+    observed: Observed, service: LLMService, platform: Platform, copies: Sequence[CacheView]
 ) -> list[dict[str, Any]]:
     """Return the service's objects, after those that only the next revision needs."""
-    past = seen.gateway is not None and (seen.gateway.past or led_past(seen, seen.sleep_states))
+    past = observed.gateway is not None and (
+        observed.gateway.past or led_past(observed, observed.sleep_states)
+    )
     objects = desired(
         service,
         platform,
-        ray_view(seen.ray_service).active or None,
-        seen.gateway.port if seen.gateway else None,
-        seen.asleep,
-        seen.without_replicas,
+        ray_view(observed.ray_service).active or None,
+        observed.gateway.port if observed.gateway else None,
+        observed.asleep,
+        observed.without_replicas,
         unfilled(copies),
         past_gateway=past,
     )
     names = {(each["kind"], each["metadata"]["name"]) for each in objects}
-    ahead = [each for each in _ahead(seen, platform) if (each["kind"], each["metadata"]["name"]) not in names]
+    ahead = [
+        each for each in _ahead(observed, platform) if (each["kind"], each["metadata"]["name"]) not in names
+    ]
     return [*ahead, *objects]
 
 
-def _stays(seen: Observed) -> bool:
+def _stays(observed: Observed) -> bool:
     """Return True if the RayService stays unchanged until its deletion, because another one replaces it."""
-    return seen.rollout is not None and seen.rollout.replaces and bool(seen.sleep_states)
+    return observed.rollout is not None and observed.rollout.replaces and bool(observed.sleep_states)
 
 
-def _ahead(seen: Observed, platform: Platform) -> list[dict[str, Any]]:
+def _ahead(observed: Observed, platform: Platform) -> list[dict[str, Any]]:
     """Return the objects for a revision that waits to replace another one: copies of its weights."""
-    target, state = seen.target, seen.rollout
+    target, state = observed.target, observed.rollout
     if target is None or state is None or state.target_revision is None:
         return []
-    views = caches(seen, target)
+    views = caches(observed, target)
     return [*cache_jobs.claims(target), *cache_jobs.jobs(target, platform, unfilled(views))]
 
 
-def _changes(seen: Observed, service: LLMService, platform: Platform) -> dict[str, Change]:
+def _changes(observed: Observed, service: LLMService, platform: Platform) -> dict[str, Change]:
     """Return the changes to the revisions that may be next: building each takes milliseconds."""
     found = {}
-    for revision in seen.history.next if seen.history is not None else ():
+    for revision in observed.history.next if observed.history is not None else ():
         other = built_of(service, revision)
-        change_to = change(seen, other, platform, seen.ray_service) if other is not None else None
+        change_to = change(observed, other, platform, observed.ray_service) if other is not None else None
         if change_to is not None:
             found[revision.name] = change_to
     return found
 
 
-def _equal(live: Manifest | None, wanted: Manifest) -> bool:
+def _equal(live: Manifest | None, desired: Manifest) -> bool:
     """Return True if an object matches a manifest, metadata aside."""
-    return live is not None and not compare.difference({"metadata": {}, "spec": wanted["spec"]}, live)
+    return live is not None and not compare.difference({"metadata": {}, "spec": desired["spec"]}, live)
 
 
-def led_past(seen: Observed, sleep_states: Mapping[str, SleepState]) -> bool:
+def led_past(observed: Observed, sleep_states: Mapping[str, SleepState]) -> bool:
     """Return True if clients can reach the service without the departing gateway."""
-    if not sleep_states or seen.gateway is None or not seen.gateway.leaving:
+    if not sleep_states or observed.gateway is None or not observed.gateway.leaving:
         return False
-    ray = ray_view(seen.ray_service)
+    ray = ray_view(observed.ray_service)
     up = all(
         state.gate is GateState.OPEN and state.phase is not Phase.WAKING for state in sleep_states.values()
     )

@@ -34,8 +34,8 @@ def in_the_way(snapshot: Snapshot, models: Sequence[ModelHealth]) -> list[Proble
         if misfit is not None and stuck and not model.answering and not model.replicas:
             found.append(misfit)
         elif model.problem is not None and model.problem is not snapshot.problem:
-            said = f"model {model.name}: {model.problem.message}"
-            found.append(Problem(model.problem.reason, said, model.problem.stalled))
+            message = f"model {model.name}: {model.problem.message}"
+            found.append(Problem(model.problem.reason, message, model.problem.stalled))
     return sorted(found, key=lambda problem: not problem.stalled)
 
 

@@ -47,8 +47,8 @@ class Before:
 
     def silence(self, model: str) -> str:
         """Return the result of the model's last probe; empty if it was an answer, or without a probe."""
-        said = self.models.get(model, {})
-        return text(said.get("message")) if said.get("reason") == Reason.PROBE_FAILED else ""
+        report = self.models.get(model, {})
+        return text(report.get("message")) if report.get("reason") == Reason.PROBE_FAILED else ""
 
 
 @dataclass(frozen=True)
@@ -140,13 +140,13 @@ class Snapshot:
 
 
 def snapshot_of(
-    seen: Observed, service: LLMService, misfits: tuple[Misfit, ...], answers: tuple[Answer, ...]
+    observed: Observed, service: LLMService, misfits: tuple[Misfit, ...], answers: tuple[Answer, ...]
 ) -> Snapshot:
     """Return the snapshot of an observation."""
-    ray = ray_view(seen.ray_service)
-    pods = pod_views(seen.pods)
-    before = said_before(seen)
-    problem = lasting(service_problem(ray, seen.ray_clusters, pods), before.standing)
+    ray = ray_view(observed.ray_service)
+    pods = pod_views(observed.pods)
+    before = said_before(observed)
+    problem = lasting(service_problem(ray, observed.ray_clusters, pods), before.standing)
     return Snapshot(
         service=service,
         ray=ray,
@@ -155,18 +155,18 @@ def snapshot_of(
         misfits={misfit.model: misfit for misfit in misfits},
         before=before,
         answers={answer.model: answer for answer in answers},
-        caches={view.model: view for view in caches(seen, service)},
-        reports=seen.reports,
-        now=seen.now,
-        given_back=seen.given_back,
-        first=first_cluster(seen, ray),
-        turns=seen.turns,
+        caches={view.model: view for view in caches(observed, service)},
+        reports=observed.reports,
+        now=observed.now,
+        given_back=observed.given_back,
+        first=first_cluster(observed, ray),
+        turns=observed.turns,
     )
 
 
-def said_before(seen: Observed) -> Before:
+def said_before(observed: Observed) -> Before:
     """Return the parsed current status."""
-    metadata, status = mapping(seen.manifest.get("metadata")), seen.status
+    metadata, status = mapping(observed.manifest.get("metadata")), observed.status
     stalled = condition(status, ConditionType.STALLED)
     stands = stalled.get("status") == "True" and whole(stalled.get("observedGeneration")) == whole(
         metadata.get("generation")
@@ -177,8 +177,8 @@ def said_before(seen: Observed) -> Before:
         ready=condition(status, ConditionType.READY),
         standing=text(stalled.get("reason")) if stands else "",
         current=whole(status.get("observedGeneration")) == whole(metadata.get("generation")),
-        sleep_states=seen.sleep_states if seen.gates or seen.asleep is not None else {},
-        gates=seen.gates,
+        sleep_states=observed.sleep_states if observed.gates or observed.asleep is not None else {},
+        gates=observed.gates,
         backends=backends_before(status),
     )
 

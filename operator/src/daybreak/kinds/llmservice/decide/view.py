@@ -28,7 +28,7 @@ _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 class View:
     """View of a service with a valid spec."""
 
-    seen: Observed
+    observed: Observed
     snapshot: Snapshot
     models: Sequence[ModelHealth]
     blocked: Problem | None
@@ -72,7 +72,7 @@ class View:
         stalled = to_act_on(snapshot, [model], self.blocked)
         return Assessment(
             answering=model.answering,
-            drain=self.seen.longest_shutdown,
+            drain=self.observed.longest_shutdown,
             failed="" if model.answering else told_to_clients([problem.message for problem in stalled]),
             updating=snapshot.ray.upgrading or model.state is ModelState.UPDATING,
             hindered=snapshot.problem is not None or any(each.problem is not None for each in self.models),
@@ -83,12 +83,12 @@ class View:
         )
 
 
-def view_of(seen: Observed, blocked: Problem | None = None) -> View:
+def view_of(observed: Observed, blocked: Problem | None = None) -> View:
     """Return the view of a service; `blocked` is the problem that keeps its spec from being applied."""
-    assert seen.subject is not None  # noqa: S101 - checked by the caller
+    assert observed.subject is not None  # noqa: S101 - checked by the caller
     # A model that is not probed has no answer, even if a probe was in flight.
-    answers = seen.answers if blocked is None else ()
-    snapshot, models = judge_all(snapshot_of(seen, seen.subject, seen.misfits or (), answers))
+    answers = observed.answers if blocked is None else ()
+    snapshot, models = judge_all(snapshot_of(observed, observed.subject, observed.misfits or (), answers))
     if blocked is not None and not snapshot.ray.exists:
         models = [replace(model, doing=_NO_CLUSTER) for model in models]
-    return View(seen, snapshot, models, blocked)
+    return View(observed, snapshot, models, blocked)

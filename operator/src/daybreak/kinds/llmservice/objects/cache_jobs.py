@@ -53,30 +53,30 @@ def jobs(svc: LLMService, platform: Platform, unfilled: Collection[str]) -> list
     ]
 
 
-def _claim(svc: LLMService, model: Model, wanted: ModelCache) -> Manifest:
+def _claim(svc: LLMService, model: Model, desired: ModelCache) -> Manifest:
     spec: dict[str, Any] = {
-        "accessModes": [_access_mode(wanted).value],
-        "resources": {"requests": {"storage": wanted.size}},
+        "accessModes": [_access_mode(desired).value],
+        "resources": {"requests": {"storage": desired.size}},
     }
-    if wanted.storage_class_name is not None:
-        spec["storageClassName"] = wanted.storage_class_name
+    if desired.storage_class_name is not None:
+        spec["storageClassName"] = desired.storage_class_name
     found = metadata(svc, volume_names.cache_claim(svc.name, model.name), COMPONENT)
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": found, "spec": spec}
 
 
-def _access_mode(wanted: ModelCache) -> AccessMode:
-    return wanted.access_mode or AccessMode.READ_WRITE_MANY
+def _access_mode(desired: ModelCache) -> AccessMode:
+    return desired.access_mode or AccessMode.READ_WRITE_MANY
 
 
-def _job(svc: LLMService, model: Model, wanted: ModelCache, platform: Platform) -> Manifest:
+def _job(svc: LLMService, model: Model, desired: ModelCache, platform: Platform) -> Manifest:
     labels = {names.MODEL_LABEL: names.worker_group(model.name)}
-    claim = wanted.claim(svc.name, model.name)
+    claim = desired.claim(svc.name, model.name)
     directory = volume_names.cached_weights(model.source, model.revision)
     template = {
         "metadata": {"labels": names.labels(svc.name, COMPONENT) | labels},
-        "spec": _pod(svc, model, wanted, platform, claim, directory),
+        "spec": _pod(svc, model, desired, platform, claim, directory),
     }
-    spec = {"backoffLimit": _ENDLESS, "template": _shaped(template, wanted)}
+    spec = {"backoffLimit": _ENDLESS, "template": _shaped(template, desired)}
     digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:10]
     found = metadata(svc, volume_names.cache_job(svc.name, digest), COMPONENT)
     found["labels"] |= labels
@@ -84,13 +84,13 @@ def _job(svc: LLMService, model: Model, wanted: ModelCache, platform: Platform) 
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": found, "spec": spec}
 
 
-def _shaped(template: dict[str, Any], wanted: ModelCache) -> dict[str, Any]:
+def _shaped(template: dict[str, Any], desired: ModelCache) -> dict[str, Any]:
     """Return the pod template with the user's additions."""
-    if wanted.pod_template is None:
+    if desired.pod_template is None:
         return template
-    given = wanted.pod_template.container(FILL_CONTAINER).get("resources", {})
+    given = desired.pod_template.container(FILL_CONTAINER).get("resources", {})
     whole = merge_template.merged(
-        template, wanted.pod_template, container=FILL_CONTAINER, alias=FILL_CONTAINER
+        template, desired.pod_template, container=FILL_CONTAINER, alias=FILL_CONTAINER
     )
     whole["spec"]["containers"][0]["resources"] = merge_template.sized(_RESOURCES, given)
     return whole
@@ -110,9 +110,9 @@ def _inputs(svc: LLMService, model: Model) -> tuple[list[dict[str, Any]], list[d
 
 
 def _pod(
-    svc: LLMService, model: Model, wanted: ModelCache, platform: Platform, claim: str, directory: str
+    svc: LLMService, model: Model, desired: ModelCache, platform: Platform, claim: str, directory: str
 ) -> dict[str, Any]:
-    runtime, sole = svc.spec.runtime, wanted.size is not None
+    runtime, sole = svc.spec.runtime, desired.size is not None
     order = {
         "source": model.source,
         "revision": model.revision,
@@ -149,16 +149,16 @@ def _pod(
     }
     if runtime.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": secret.name} for secret in runtime.image_pull_secrets]
-    return spec | _place(svc, model, wanted)
+    return spec | _place(svc, model, desired)
 
 
-def _place(svc: LLMService, model: Model, wanted: ModelCache) -> dict[str, Any]:
+def _place(svc: LLMService, model: Model, desired: ModelCache) -> dict[str, Any]:
     """Return the scheduling constraints of the Job.
 
     A Job needs no accelerator, but its volume may be bound to a zone or a node.
     """
-    tied = wanted.size is not None and _access_mode(wanted) is AccessMode.READ_WRITE_ONCE
-    selector, tolerations = wanted.node_selector, wanted.tolerations
+    tied = desired.size is not None and _access_mode(desired) is AccessMode.READ_WRITE_ONCE
+    selector, tolerations = desired.node_selector, desired.tolerations
     if tied and selector is None:
         selector = model.accelerator.node_selector
     if tied and tolerations is None:

@@ -34,45 +34,45 @@ class Replica:
     adapters: frozenset[tuple[str, str]]
     """Names and digests of the adapters that the replica must have."""
 
-    def settled(self, said: Mapping[str, AdapterReport] | None) -> bool:
+    def settled(self, message: Mapping[str, AdapterReport] | None) -> bool:
         """Return True if the report is final."""
-        done = {(name, report.id) for name, report in (said or {}).items() if report.state in _FINAL}
-        return said is not None and self.adapters == done and len(said) == len(done)
+        done = {(name, report.id) for name, report in (message or {}).items() if report.state in _FINAL}
+        return message is not None and self.adapters == done and len(message) == len(done)
 
 
 AdapterProber = PodProber[str, Replica, Mapping[str, AdapterReport]]
 """Prober of replicas, by the names of their pods."""
 
 
-def replicas(seen: Observed, cluster: str | None) -> tuple[Replica, ...]:
+def replicas(observed: Observed, cluster: str | None) -> tuple[Replica, ...]:
     """Return the replicas to query: the ready worker pods of models that accept adapters."""
-    if seen.subject is None or not cluster:
+    if observed.subject is None or not cluster:
         return ()
-    wanted = {
+    desired = {
         names.worker_group(model.name): frozenset((each.name, identity(each)) for each in model.lora.adapters)
-        for model in seen.subject.spec.models
+        for model in observed.subject.spec.models
         if model.lora is not None
     }
-    if not wanted:
+    if not desired:
         return ()
     return tuple(
-        Replica(pod.name, address, wanted[pod.group])
-        for pod in pod_views(seen.pods)
-        if pod.group in wanted and pod.cluster == cluster and pod.ready and pod.counts
+        Replica(pod.name, address, desired[pod.group])
+        for pod in pod_views(observed.pods)
+        if pod.group in desired and pod.cluster == cluster and pod.ready and pod.counts
         if (address := text(at(pod.manifest, "status").get("podIP")))
     )
 
 
 def read(content: bytes) -> Mapping[str, AdapterReport]:
     """Return the reports in a replica's answer. Malformed values are ignored."""
-    said = mapping(mapping(orjson.loads(content)).get("adapters"))
+    report = mapping(mapping(orjson.loads(content)).get("adapters"))
     return {
         name: AdapterReport(
             id=text(mapping(each).get("id"))[:64],
             state=text(mapping(each).get("state"))[:32],
             reason=" ".join(text(mapping(each).get("reason")).split())[:REASON_LIMIT],
         )
-        for name, each in list(said.items())[:256]
+        for name, each in list(report.items())[:256]
     }
 
 

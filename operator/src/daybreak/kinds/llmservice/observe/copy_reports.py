@@ -34,15 +34,15 @@ class Copying:
     """Directory that the Job fills. A report on another directory is ignored."""
 
 
-def copying(seen: Observed) -> tuple[Copying, ...]:
+def copying(observed: Observed) -> tuple[Copying, ...]:
     """Return the pods to query: those that currently copy weights for the service's models."""
-    if seen.subject is None:
+    if observed.subject is None:
         return ()
     models = {
-        names.worker_group(each.name): each for each in seen.subject.spec.models if each.cache is not None
+        names.worker_group(each.name): each for each in observed.subject.spec.models if each.cache is not None
     }
     found = []
-    for pod in seen.pods:
+    for pod in observed.pods:
         labels, status = at(pod, "metadata", "labels"), at(pod, "status")
         model = models.get(text(labels.get(names.MODEL_LABEL)))
         fills = labels.get(names.COMPONENT_LABEL) == COMPONENT
@@ -63,17 +63,17 @@ def read(content: bytes, directory: str) -> CopyReport | None:
     Raises:
         ValueError: The answer is not JSON.
     """
-    said = mapping(orjson.loads(content))
-    if said.get("directory") != directory:
+    report = mapping(orjson.loads(content))
+    if report.get("directory") != directory:
         return None
-    copied, total = max(0, whole(said.get("copied"))), max(0, whole(said.get("bytes")))
+    copied, total = max(0, whole(report.get("copied"))), max(0, whole(report.get("bytes")))
     return CopyReport(min(copied, total), total) if total else CopyReport(0, None)
 
 
 def http_reporter() -> HttpReporter[Copying, CopyReport]:
     """Return the reporter that queries Jobs over HTTP."""
     return HttpReporter(
-        FILL, lambda _: PATH, lambda content, asked: read(content, asked.directory), BODY_LIMIT
+        FILL, lambda _: PATH, lambda content, requested: read(content, requested.directory), BODY_LIMIT
     )
 
 
@@ -86,14 +86,14 @@ class CopyProber:
             "copies",
             reporter,
             on_change,
-            name=lambda asked: asked,
+            name=lambda requested: requested,
             pauses=(PAUSE_SECONDS, PAUSE_SECONDS),
             news=_further,
         )
 
-    def copies(self, key: Key, asked: Sequence[Copying]) -> Mapping[str, CopyReport]:
+    def copies(self, key: Key, requested: Sequence[Copying]) -> Mapping[str, CopyReport]:
         """Return the latest reports of the given pods, by model."""
-        return {each.model: said for each, said in self._prober.reports(key, asked).items()}
+        return {each.model: message for each, message in self._prober.reports(key, requested).items()}
 
     def forget(self, key: Key) -> None:
         """Stop the queries for a service."""

@@ -134,11 +134,11 @@ class Observed(observed.Observed[LLMService]):
     @cached_property
     def history(self) -> History | None:
         """Return the revisions of the service, or None if its spec is invalid."""
-        asked = self.asked_for
-        if asked is None:
+        requested = self.asked_for
+        if requested is None:
             return None
-        own, every = with_own(asked, self.known_revisions)
-        return History(self.manifest, asked.spec.rollout, own, every, as_written=self.written is None)
+        own, every = with_own(requested, self.known_revisions)
+        return History(self.manifest, requested.spec.rollout, own, every, as_written=self.written is None)
 
     @property
     def rollout(self) -> RolloutState | None:
@@ -156,17 +156,17 @@ class Observed(observed.Observed[LLMService]):
         return self.history.built if self.history is not None else None
 
     @property
-    def wanted(self) -> Revision | None:
+    def desired(self) -> Revision | None:
         """Return the requested revision: that of the spec, or the one requested by number."""
-        return self.history.wanted if self.history is not None else None
+        return self.history.desired if self.history is not None else None
 
     @cached_property
     def target(self) -> LLMService | None:
         """Return the service as requested, or None if the requested revision is invalid."""
-        if self.asked_for is None or self.history is None or self.wanted in (None, self.history.own):
+        if self.asked_for is None or self.history is None or self.desired in (None, self.history.own):
             return self.asked_for
-        assert self.wanted is not None  # noqa: S101 - checked above
-        return built_of(self.asked_for, self.wanted)
+        assert self.desired is not None  # noqa: S101 - checked above
+        return built_of(self.asked_for, self.desired)
 
     @property
     def longest_shutdown(self) -> timedelta:

@@ -41,7 +41,7 @@ class Observer(observer.Observer[Observed]):
 
     def __init__(self, parts: Parts, gateways: GatewaySource | None, ports: PortAllocator) -> None:
         super().__init__(parts, gateways, ports)
-        self._wanted = bool(parts.platform.gateway_image)
+        self._desired = bool(parts.platform.gateway_image)
 
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """Return the observation of a manifest and its kept revisions."""
@@ -68,22 +68,22 @@ class Observer(observer.Observer[Observed]):
         """Return the fit check's questions about the nodes for a service."""
         return fit.questions(subject.workload)
 
-    def gateway(self, key: Key, seen: Observed) -> GatewayView | None:
+    def gateway(self, key: Key, observed: Observed) -> GatewayView | None:
         """Return the gateway in front of a service, including a disabled one that is still needed."""
-        found = super().gateway(key, seen)
-        if found is None or self._wanted or self._gateways is None:
+        found = super().gateway(key, observed)
+        if found is None or self._desired or self._gateways is None:
             return found
         front = self._cache.get(SERVICES, Key(key.namespace, names.front_service(key.name)))
         leads_there = at(front, "spec", "selector") == names.gateway_selector()
-        known_there = bool(at(seen.manifest, "status", "gate"))
+        known_there = bool(at(observed.manifest, "status", "gate"))
         if not (leads_there or known_there) or not self._gateways.remains(key.namespace):
             return None
         return replace(found, leaving=True, past=front is not None and not leads_there)
 
-    def objects(self, key: Key, seen: Observed) -> Observed:
+    def objects(self, key: Key, observed: Observed) -> Observed:
         """Add the RayService, its Ray clusters, and the Jobs and PVCs of caches."""
         return replace(
-            seen,
+            observed,
             ray_service=self._cache.get(RAY_SERVICES, Key(key.namespace, names.ray_service(key.name))),
             ray_clusters=tuple(self._cache.owned_by(self.owner(key), RAY_CLUSTERS)),
             jobs=tuple(self._cache.owned_by(self.owner(key), JOBS)),
@@ -103,17 +103,17 @@ def active_cluster(ray_service: Mapping[str, Any] | None) -> str | None:
     return str(name) if name else None
 
 
-def base_url(seen: Observed) -> str | None:
+def base_url(observed: Observed) -> str | None:
     """Return the base URL for probes of models, or None if no address can be probed.
 
     Behind a gateway it is the address of the active cluster's head: a probe must succeed while the gate holds
     requests.
     """
-    if seen.gateway is None:
-        service = seen.subject
+    if observed.gateway is None:
+        service = observed.subject
         return names.url(service.name, service.namespace) if service is not None else None
-    cluster = active_cluster(seen.ray_service)
-    for pod in pod_views(seen.pods):
+    cluster = active_cluster(observed.ray_service)
+    for pod in pod_views(observed.pods):
         ip = text(at(pod.manifest, "status").get("podIP"))
         if pod.role == HEAD and pod.cluster == cluster and pod.counts and ip:
             return f"http://[{ip}]:{SERVE}/v1" if ":" in ip else f"http://{ip}:{SERVE}/v1"

@@ -17,8 +17,8 @@ from daybreak.rollouts.strategy import Change
 
 def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
     """Return the condition `Ready` with the adapters that cannot be used: the models answer without them."""
-    status, reason, said = ready
-    return (status, reason, "; ".join([said, *wrong])) if status == "True" else ready
+    status, reason, message = ready
+    return (status, reason, "; ".join([message, *wrong])) if status == "True" else ready
 
 
 def restarting(ready: Said, revision: str, built: str, changes: Mapping[str, Change]) -> Said:
@@ -53,29 +53,29 @@ def active(
 
     A pod uses no accelerators before it is on a node.
     """
-    told = "".join(f"; {note}" for note in notes)
+    reported = "".join(f"; {note}" for note in notes)
     held = [model for model in models if model.gpus or model.placed]
     waiting = any(model.pods for model in models)
     waits = [f"model {model.name}: {model.doing}" for model in models if model.in_line]
     if held:
-        said = "worker pods are on nodes for " + ", ".join(model.name for model in held)
-        return "True", Reason.AWAKE, f"{'; '.join([said, *waits])}{told}"
+        message = "worker pods are on nodes for " + ", ".join(model.name for model in held)
+        return "True", Reason.AWAKE, f"{'; '.join([message, *waits])}{reported}"
     awake = any(model.state is not ModelState.ASLEEP for model in models)
     if held_back is not None and awake and not waiting:
-        return "False", held_back.reason, f"no worker pods: creation is blocked, see Stalled{told}"
+        return "False", held_back.reason, f"no worker pods: creation is blocked, see Stalled{reported}"
     if waits:
-        return "False", Reason.WAITING_FOR_ACCELERATORS, f"{'; '.join(waits)}{told}"
+        return "False", Reason.WAITING_FOR_ACCELERATORS, f"{'; '.join(waits)}{reported}"
     if waking:
         # In the decision to wake, the models still sleep.
         doing = [
             f"; model {model.name}: {model.doing}" for model in models if model.state is not ModelState.ASLEEP
         ]
         which = "no worker pod is on a node yet" if waiting else "no worker pod exists yet"
-        return "False", Reason.WAKING, f"waking, {which}{''.join(doing)}{told}"
+        return "False", Reason.WAKING, f"waking, {which}{''.join(doing)}{reported}"
     if all(model.state is ModelState.ASLEEP for model in models):
-        return "False", Reason.ASLEEP, f"no worker pods; a request wakes its model{told}"
+        return "False", Reason.ASLEEP, f"no worker pods; a request wakes its model{reported}"
     which = "the worker pods wait for a node" if waiting else "no worker pod exists yet"
-    return "False", Reason.STARTING, f"{which}{told}"
+    return "False", Reason.STARTING, f"{which}{reported}"
 
 
 def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> Said:
@@ -84,37 +84,37 @@ def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> 
     if snapshot.asleep:
         return "False", Reason.RECONCILED, "asleep, as the spec and the traffic require"
     if ray.upgrading:
-        said = f"a new Ray cluster, {ray.pending}, is starting alongside {ray.active}"
-        return _second_cluster(said, models, [snapshot.problem] if snapshot.problem else [])
+        message = f"a new Ray cluster, {ray.pending}, is starting alongside {ray.active}"
+        return _second_cluster(message, models, [snapshot.problem] if snapshot.problem else [])
     if snapshot.first:
-        said = f"requests go to {snapshot.first} until every model of {ray.active} has answered"
-        return _second_cluster(said, models, [])
+        message = f"requests go to {snapshot.first} until every model of {ray.active} has answered"
+        return _second_cluster(message, models, [])
     if ready[0] != "True":
         updating = ready[1] is Reason.UPDATING
         return "True", Reason.UPDATING if updating else Reason.PROGRESSING, ready[2]
-    few = [model for model in models if model.replicas < model.wanted]
+    few = [model for model in models if model.replicas < model.desired]
     if few:
-        said = "; ".join(
-            f"model {model.name}: {model.replicas} of {model.wanted} replicas ready"
+        message = "; ".join(
+            f"model {model.name}: {model.replicas} of {model.desired} replicas ready"
             + (f", {model.problem.message}" if model.problem else "")
             for model in few
         )
-        return "True", Reason.PROGRESSING, said
+        return "True", Reason.PROGRESSING, message
     if not ray.observed or ray.application is None or not ray.application.settled:
         return "True", Reason.UPDATING, "a change is in progress"
     return "False", Reason.RECONCILED, "all objects match the spec"
 
 
-def _second_cluster(said: str, models: Sequence[ModelHealth], problems: Sequence[Problem]) -> Said:
+def _second_cluster(message: str, models: Sequence[ModelHealth], problems: Sequence[Problem]) -> Said:
     waits = [f"model {model.name}: {model.problem.message}" for model in models if model.problem]
     waits += [problem.message for problem in problems]
-    return "True", Reason.UPDATING, "; ".join([said, *dict.fromkeys(waits)])
+    return "True", Reason.UPDATING, "; ".join([message, *dict.fromkeys(waits)])
 
 
 def filling(snapshot: Snapshot) -> Said:
     """Return the condition `Reconciling` while weights are copied into PVCs."""
-    said = "; ".join(f"model {view.model}: {view.doing}" for view in snapshot.filling)
-    return "True", Reason.FILLING_CACHE, said
+    message = "; ".join(f"model {view.model}: {view.doing}" for view in snapshot.filling)
+    return "True", Reason.FILLING_CACHE, message
 
 
 def phase(

@@ -12,16 +12,18 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 _IMAGE_LIMIT = 1024
 
 
-def defaults(seen: Observed) -> DefaultsStatus | None:
+def defaults(observed: Observed) -> DefaultsStatus | None:
     """Return the status of the defaults, or the previous one if this operator's own are unknown."""
-    if seen.own is None:
-        return kept(seen.status) if seen.ray_service is not None else None
-    was = BuiltWith.of(seen.ray_service) if seen.ray_service is not None else None
+    if observed.own is None:
+        return kept(observed.status) if observed.ray_service is not None else None
+    was = BuiltWith.of(observed.ray_service) if observed.ray_service is not None else None
     if was is None:
         return None
-    outdated = was.wishes == seen.own.wishes and not was.same(seen.own)
+    outdated = was.wishes == observed.own.wishes and not was.same(observed.own)
     return DefaultsStatus(
-        **_said(was).model_dump(), outdated=outdated, next=_said(seen.own) if outdated else None
+        **_defaults_of(was).model_dump(),
+        outdated=outdated,
+        next=_defaults_of(observed.own) if outdated else None,
     )
 
 
@@ -33,17 +35,17 @@ def kept(status: Mapping[str, Any]) -> DefaultsStatus | None:
         return None
 
 
-def note(said: DefaultsStatus | None) -> tuple[str, ...]:
+def note(report: DefaultsStatus | None) -> tuple[str, ...]:
     """Return the note on outdated defaults for display; empty if the operator would build the same pods."""
-    if said is None or not said.outdated or said.next is None:
+    if report is None or not report.outdated or report.next is None:
         return ()
     return (
-        f"its pods are built with {_words(said)}; {_words(said.next)} are taken when it next sleeps, or when "
-        "a change of it needs new pods, or at once with spec.runtime.followDefaults: true",
+        f"its pods are built with {_words(report)}; {_words(report.next)} are taken when it next sleeps, or "
+        "when a change of it needs new pods, or at once with spec.runtime.followDefaults: true",
     )
 
 
-def _said(built: BuiltWith) -> Defaults:
+def _defaults_of(built: BuiltWith) -> Defaults:
     return Defaults(
         operator=built.operator or None,
         image=built.image[:_IMAGE_LIMIT] or None,
@@ -52,7 +54,7 @@ def _said(built: BuiltWith) -> Defaults:
     )
 
 
-def _words(said: Defaults) -> str:
-    whose = f"operator {said.operator}" if said.operator else "an older operator"
-    head = f", image of the head {said.head_image}" if said.head_image else ""
-    return f"the defaults of {whose} (image {said.image}{head}, Ray {said.ray_version})"
+def _words(report: Defaults) -> str:
+    whose = f"operator {report.operator}" if report.operator else "an older operator"
+    head = f", image of the head {report.head_image}" if report.head_image else ""
+    return f"the defaults of {whose} (image {report.image}{head}, Ray {report.ray_version})"

@@ -40,11 +40,11 @@ _NOT_SETTLED = (Phase.WAKING, Phase.REPLACING, Phase.UPDATING, Phase.FAILED)
 
 def status(view: View, outcome: Outcome) -> LLMServiceStatus:
     """Return the status of a service with a valid spec."""
-    seen, snapshot, models, change = view.seen, view.snapshot, view.models, outcome.rolled
+    observed, snapshot, models, change = view.observed, view.snapshot, view.models, outcome.rolled
     service, gates, states = snapshot.service, outcome.gates, outcome.gates.states
     lora = adapters.judge(snapshot, models)
     ready = _ready(view, outcome, lora)
-    chosen = defaults.defaults(seen)
+    chosen = defaults.defaults(observed)
     active = _active(view, gates, defaults.note(chosen))
     going = _reconciling(view, states, ready, lora)
     made = shared.made(view, change, ready, active, going)
@@ -63,17 +63,19 @@ def status(view: View, outcome: Outcome) -> LLMServiceStatus:
         savings=gates.savings(),
         selector=f"{names.owner_selector(service.name)},{names.RAY_NODE_TYPE_LABEL}=worker",
         defaults=chosen,
-        rollout=record.said(change.state, seen.revisions, change.limit) if change is not None else None,
+        rollout=record.rollout_status(change.state, observed.revisions, change.limit)
+        if change is not None
+        else None,
         head=_head(snapshot.problem),
         models=[_model(model, lora[model.name], snapshot.problem) for model in models],
-        conditions=dated(seen.status, made, seen.now, generation),
+        conditions=dated(observed.status, made, observed.now, generation),
     )
 
 
-def as_before(seen: Observed, reason: Reason, message: str) -> LLMServiceStatus:
+def as_before(observed: Observed, reason: Reason, message: str) -> LLMServiceStatus:
     """Return the previous status for a service that is being deleted or whose spec is invalid."""
-    held = any(whole(item.get("replicas")) for item in mappings(seen.status.get("models")))
-    return common.as_before(LLMServiceStatus, seen, reason, message, active=held)
+    held = any(whole(item.get("replicas")) for item in mappings(observed.status.get("models")))
+    return common.as_before(LLMServiceStatus, observed, reason, message, active=held)
 
 
 def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
@@ -83,13 +85,13 @@ def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
     if view.blocked is not None or change is None or change.state.strategy is not RolloutStrategy.IN_PLACE:
         return ready
     built, revision = change.history.built, change.state.current_revision
-    return conditions.restarting(ready, revision, built.name if built else revision, view.seen.changes)
+    return conditions.restarting(ready, revision, built.name if built else revision, view.observed.changes)
 
 
 def _active(view: View, gates: Gates, defaulted: Sequence[str]) -> Said:
-    seen, snapshot = view.seen, view.snapshot
+    observed, snapshot = view.observed, view.snapshot
     held_back = view.blocked if not snapshot.ray.exists else None
-    behind_gateway = seen.gateway is not None and not seen.gateway.leaving
+    behind_gateway = observed.gateway is not None and not observed.gateway.leaving
     notes = (*notices(snapshot.service, gateway=behind_gateway), *defaulted)
     waking = any(_comes_up(gates, model) for model in gates.states)
     return conditions.active(notes, view.models, held_back, waking=waking)

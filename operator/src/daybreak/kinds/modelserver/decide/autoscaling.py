@@ -30,7 +30,7 @@ class Scale:
     """Decision on the number of pods."""
 
     replicas: int
-    wanted: int | None = None
+    desired: int | None = None
     """Number of replicas desired since `since`: the smallest increase or decrease that was desired all that
     time."""
     since: datetime | None = None
@@ -39,7 +39,7 @@ class Scale:
 def replicas(view: View) -> int:
     """Return the desired number of pods of an awake server, from its status."""
     spec = view.server.spec
-    before = _read(view.seen.status)
+    before = _read(view.observed.status)
     return spec.replicas if spec.autoscaling is None or before is None else _within(spec, before.replicas)
 
 
@@ -48,14 +48,14 @@ def scaled(view: View, *, asleep: bool) -> AutoscalingStatus | None:
 
     A sleeping server wakes with its minimum number of replicas.
     """
-    spec, gateway = view.server.spec, view.seen.gateway
+    spec, gateway = view.server.spec, view.observed.gateway
     if spec.autoscaling is None or asleep:
         return None
-    before = _read(view.seen.status) or Scale(spec.replicas)
-    after = step(before, spec, view.seen.traffic, view.seen.now) if gateway is not None else before
+    before = _read(view.observed.status) or Scale(spec.replicas)
+    after = step(before, spec, view.observed.traffic, view.observed.now) if gateway is not None else before
     since = None if after.since is None else written(after.since)
     return AutoscalingStatus(
-        current_replicas=after.replicas, desired_replicas=after.wanted, desired_since_time=since
+        current_replicas=after.replicas, desired_replicas=after.desired, desired_since_time=since
     )
 
 
@@ -64,23 +64,23 @@ def step(before: Scale, spec: ModelServerSpec, traffic: Traffic, now: datetime) 
     rules = spec.autoscaling
     assert rules is not None  # noqa: S101 - checked by the caller
     present = _within(spec, before.replicas)
-    wanted = _wanted(spec, rules, traffic.held + traffic.in_flight, present)
+    desired = _desired_replicas(spec, rules, traffic.held + traffic.in_flight, present)
     # A gateway that does not report may have requests too, so without it the count is a lower bound.
-    if wanted == present or (wanted < present and not traffic.known):
+    if desired == present or (desired < present and not traffic.known):
         return Scale(present)
-    more = wanted > present
+    more = desired > present
     delay = parse_duration(rules.upscale_delay if more else rules.downscale_delay)
     if not delay:
-        return Scale(wanted)
-    if before.wanted is None or before.since is None or (before.wanted > present) != more:
-        return Scale(present, wanted, now)
-    steady = min(before.wanted, wanted) if more else max(before.wanted, wanted)
+        return Scale(desired)
+    if before.desired is None or before.since is None or (before.desired > present) != more:
+        return Scale(present, desired, now)
+    steady = min(before.desired, desired) if more else max(before.desired, desired)
     if now - before.since >= delay:
         return Scale(steady)
     return Scale(present, steady, before.since)
 
 
-def _wanted(spec: ModelServerSpec, rules: Autoscaling, requests: int, present: int) -> int:
+def _desired_replicas(spec: ModelServerSpec, rules: Autoscaling, requests: int, present: int) -> int:
     target = rules.target_ongoing_requests or min(TARGET, spec.max_ongoing_requests)
     more, fewer = math.ceil(requests / target), math.ceil(requests / (SLACK * target))
     return _within(spec, more if more > present else min(present, fewer))

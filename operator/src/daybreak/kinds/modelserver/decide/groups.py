@@ -35,10 +35,10 @@ def crash(pods: Sequence[PodView], current: str, status: Manifest) -> CrashStatu
         uid = text(at(leader.manifest, "metadata").get("uid"))
         if not leader.leaving or not takes_requests(leader) or configuration(leader.manifest) != current:
             continue
-        said = next(filter(None, map(ended_by_itself, _group(leader, pods))), "")
-        if said and (before is None or before.group != uid):
+        message = next(filter(None, map(ended_by_itself, _group(leader, pods))), "")
+        if message and (before is None or before.group != uid):
             return CrashStatus(
-                configuration_hash=current, group=uid, repeated=before is not None, message=said
+                configuration_hash=current, group=uid, repeated=before is not None, message=message
             )
     return before
 

@@ -22,7 +22,7 @@ from daybreak.rollouts import revisions
 
 def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
     """Return the desired objects of a server, first those that others need."""
-    port = view.seen.gateway.port if view.seen.gateway else None
+    port = view.observed.gateway.port if view.observed.gateway else None
     needed, _ = _revisions(view)
     return [*needed, *desired(view.server, platform, port, _replicas(view), unproven=_unproven(view))]
 
@@ -49,51 +49,51 @@ def make_plan(view: View, objects: Sequence[dict[str, Any]], live_objects: Live)
     if group is not None and live_objects.find(group) is not None:
         foreign.append(named(group))
     _, kept = _revisions(view)
-    for wanted in objects:
-        live = live_objects.find(wanted)
+    for expected in objects:
+        live = live_objects.find(expected)
         whose = owner.whose(live) if live is not None else None
         if whose is Whose.PREDECESSORS:
             leaving = True
         elif whose is Whose.FOREIGN:
-            foreign.append(named(wanted))
-        elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
-            with_pods_of(wanted, live)
-        targets.append(Target(wanted, live))
+            foreign.append(named(expected))
+        elif whose is Whose.OURS and live is not None and _stays(view, expected, live):
+            with_pods_of(expected, live)
+        targets.append(Target(expected, live))
     surplus = live_objects.surplus(owner, OF_SERVERS, [*kept, *objects])
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
 
 
 def _unproven(view: View) -> bool:
     """Return True if new pods start alongside others, and no pod like them has answered yet."""
-    return view.seen.history is not None and rollout.unproven(view.seen.history.state)
+    return view.observed.history is not None and rollout.unproven(view.observed.history.state)
 
 
 def _revisions(view: View) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the revisions that must exist, and all that are kept."""
-    seen, server = view.seen, view.server
-    if seen.history is None:
+    observed, server = view.observed, view.server
+    if observed.history is None:
         return [], []
-    used, limit = seen.history.in_use, server.spec.rollout.revision_history_limit
-    kept = revisions.kept(seen.history.revisions, used, limit)
+    used, limit = observed.history.in_use, server.spec.rollout.revision_history_limit
+    kept = revisions.kept(observed.history.revisions, used, limit)
     found = {each.name: controller_revision(server, each) for each in kept}
     return [found[name] for name in found if name in used], list(found.values())
 
 
 def _replicas(view: View) -> int:
     """Return the desired number of pods: 0 in sleep, and 0 while other workloads are ahead in the queue."""
-    return 0 if view.seen.asleep or view.queued else autoscaling.replicas(view)
+    return 0 if view.observed.asleep or view.queued else autoscaling.replicas(view)
 
 
-def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
+def _stays(view: View, desired: Manifest, live: Manifest) -> bool:
     """Return True if running pods stay unchanged although this operator would build them differently.
 
     They stay if the user has changed none of their settings, if they answer, and if the port and path for
     gateways are unchanged.
     """
-    if of(wanted) not in (DEPLOYMENTS, LEADER_WORKER_SETS):
+    if of(desired) not in (DEPLOYMENTS, LEADER_WORKER_SETS):
         return False
-    said, was = (
-        text(at(each, "metadata", "annotations").get(names.WISHES_ANNOTATION)) for each in (wanted, live)
+    message, was = (
+        text(at(each, "metadata", "annotations").get(names.WISHES_ANNOTATION)) for each in (desired, live)
     )
-    other = configuration(wanted) != configuration(live)
-    return said == was and other and view.answering and listens(wanted) == listens(live)
+    other = configuration(desired) != configuration(live)
+    return message == was and other and view.answering and listens(desired) == listens(live)

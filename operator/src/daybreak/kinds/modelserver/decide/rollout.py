@@ -23,19 +23,19 @@ running revision."""
 
 def course(view: View) -> Course:
     """Return the observed progress of a change of a server."""
-    seen, state = view.seen, view.seen.sleep_state
+    observed, state = view.observed, view.observed.sleep_state
     replacing = state is not None and state.phase is Phase.REPLACING
-    coming = seen.history.next if view.made and seen.history is not None else ()
+    coming = observed.history.next if view.made and observed.history is not None else ()
     changes = {each.name: Change(pods=True, restarts=True) for each in coming}
     no_room = unschedulable(view.current_pods) if view.relieved else None
     return Course(
         carried_out=view.carried_out,
         answers=view.carried_out and bool(view.ready_now) and view.answered == view.current,
-        asleep=seen.asleep is not None,
-        vacated=seen.asleep is not None and replacing and _vacated(view),
+        asleep=observed.asleep is not None,
+        vacated=observed.asleep is not None and replacing and _vacated(view),
         beside=view.relieved,
         changes=changes,
-        crowded=_crowded(seen) if changes else None,
+        crowded=_crowded(observed) if changes else None,
         second=_ONE_MORE,
         apart=_apart(view) if changes else "",
         no_room=no_room[1] if no_room is not None and _scheduler_has(view) is None else "",
@@ -57,7 +57,7 @@ def unproven(state: RolloutState | RolloutStatus | None) -> bool:
 
 def _apart(view: View) -> str:
     """Return why new pods cannot serve alongside the running ones; empty if they can."""
-    server, target = view.server, view.seen.target
+    server, target = view.server, view.observed.target
     if target is None:
         return ""
     if server.spec.nodes > 1 or target.spec.nodes > 1:
@@ -76,23 +76,23 @@ def _scheduler_has(view: View) -> timedelta | None:
     stuck = unschedulable(view.current_pods) if view.relieved else None
     if stuck is None:
         return None
-    left = stuck[0] + claim.PATIENCE - view.seen.now
+    left = stuck[0] + claim.PATIENCE - view.observed.now
     return left if left > timedelta(0) else None
 
 
 def _vacated(view: View) -> bool:
     """Return True if all pods have ended."""
-    none_asked = not whole(at(view.seen.deployment, "spec").get("replicas"))
+    none_asked = not whole(at(view.observed.deployment, "spec").get("replicas"))
     return none_asked and all(pod.over for pod in view.pods)
 
 
-def _crowded(seen: Observed) -> str | None:
+def _crowded(observed: Observed) -> str | None:
     """Return why there is no capacity for one more pod now; empty if there is, or None if that is unknown.
 
     If the fit check is off, the nodes give no answer: new ones may join, or others may be used by more than
     pods.
     """
-    target = seen.target
-    if target is None or seen.nodes is None or seen.booked is None or not seen.fit_checked:
+    target = observed.target
+    if target is None or observed.nodes is None or observed.booked is None or not observed.fit_checked:
         return None
-    return fit.crowded(target, seen.nodes, seen.booked)
+    return fit.crowded(target, observed.nodes, observed.booked)

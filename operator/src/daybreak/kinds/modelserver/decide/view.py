@@ -49,24 +49,24 @@ class View(view.View[Observed, ModelServer]):
     @property
     def made(self) -> bool:
         """Return True if the Deployment or LeaderWorkerSet exists."""
-        return self.seen.deployment is not None
+        return self.observed.deployment is not None
 
     @cached_property
     def current(self) -> str:
         """Return the digest of the current pod configuration; empty if nothing creates pods."""
-        return configuration(self.seen.deployment)
+        return configuration(self.observed.deployment)
 
     @cached_property
     def carried_out(self) -> bool:
         """Return True if the Deployment matches the spec, and its controller has observed it."""
-        annotations = at(self.seen.deployment, "metadata", "annotations")
+        annotations = at(self.observed.deployment, "metadata", "annotations")
         return annotations.get(names.WISHES_ANNOTATION) == wishes(self.server) and not self.late
 
     @property
     def late(self) -> bool:
         """Return True if the controller has not yet observed the current Deployment."""
-        generation = whole(at(self.seen.deployment, "metadata").get("generation"))
-        status = at(self.seen.deployment, "status")
+        generation = whole(at(self.observed.deployment, "metadata").get("generation"))
+        status = at(self.observed.deployment, "status")
         if self.server.spec.nodes > 1 and "observedGeneration" not in status:
             return False  # not every version of LeaderWorkerSet reports it
         return self.made and whole(status.get("observedGeneration")) < generation
@@ -92,10 +92,10 @@ class View(view.View[Observed, ModelServer]):
     @cached_property
     def answered(self) -> str:
         """Return the digest of the configuration that has answered, including now; empty if none has."""
-        if self.current and self.ready_now and any(answer.answered for answer in self.seen.answers):
+        if self.current and self.ready_now and any(answer.answered for answer in self.observed.answers):
             return self.current
         # A server that has slept is probed again.
-        return "" if self.seen.asleep else text(self.seen.status.get("probedConfiguration"))
+        return "" if self.observed.asleep else text(self.observed.status.get("probedConfiguration"))
 
     @property
     def answering(self) -> bool:
@@ -110,12 +110,12 @@ class View(view.View[Observed, ModelServer]):
     @property
     def ask(self) -> bool:
         """Return True if the server must be probed."""
-        return not self.seen.asleep and bool(self.ready_now) and self.answered != self.current
+        return not self.observed.asleep and bool(self.ready_now) and self.answered != self.current
 
     @property
     def silent(self) -> str:
         """Return the message of a probe without an answer; empty if there is none."""
-        return next((answer.message for answer in self.seen.answers if not answer.answered), "")
+        return next((answer.message for answer in self.observed.answers if not answer.answered), "")
 
     @cached_property
     def updating(self) -> bool:
@@ -126,9 +126,9 @@ class View(view.View[Observed, ModelServer]):
     @cached_property
     def crash(self) -> CrashStatus | None:
         """Return the last crashed replica on several nodes, or None without one or with answered requests."""
-        if self.seen.asleep or self.answering or self.server.spec.nodes == 1:
+        if self.observed.asleep or self.answering or self.server.spec.nodes == 1:
             return None
-        return groups.crash(self.pods, self.current, self.seen.status)
+        return groups.crash(self.pods, self.current, self.observed.status)
 
     @property
     def drain(self) -> timedelta:
@@ -138,17 +138,17 @@ class View(view.View[Observed, ModelServer]):
     @cached_property
     def problem(self) -> Problem | None:
         """Return the problem that blocks pods, preferably one that requires action, or None."""
-        if self.seen.asleep:
+        if self.observed.asleep:
             return None
-        failed = condition(at(self.seen.deployment, "status"), "ReplicaFailure")
+        failed = condition(at(self.observed.deployment, "status"), "ReplicaFailure")
         if failed.get("status") == "True" and not self.current_pods:
             refusal = text(failed.get("message"))
-            said = with_fix(f"no pod can be created: {excerpt(refusal)}", fix(refusal, FIELDS))
-            return Problem(Reason.OBJECT_REJECTED, said, stalled=True)
+            message = with_fix(f"no pod can be created: {excerpt(refusal)}", fix(refusal, FIELDS))
+            return Problem(Reason.OBJECT_REJECTED, message, stalled=True)
         found = [problem for pod in self.current_pods if (problem := pod_problem(pod)) is not None]
         if self.crash is not None:
             found.append(Problem(Reason.CONTAINER_CRASHING, self.crash.message, stalled=self.crash.repeated))
-        return self.told(found)
+        return self.reported(found)
 
     @property
     def waking_pods(self) -> Sequence[PodView]:
@@ -158,15 +158,15 @@ class View(view.View[Observed, ModelServer]):
     @property
     def missing(self) -> str:
         """Return the number of ready replicas for display; empty if all are ready."""
-        ready, wanted = len(self.ready), self.server.spec.replicas
-        return f"{ready} of {wanted} replicas ready" if ready < wanted else ""
+        ready, desired = len(self.ready), self.server.spec.replicas
+        return f"{ready} of {desired} replicas ready" if ready < desired else ""
 
     @property
     def doing(self) -> str:
         """Return the progress of the server for display."""
         if self.in_line:
-            return waiting(self.seen.own_turn.after, self.seen.own_turn)
-        if self.seen.deployment is None or not self.current_pods:
+            return waiting(self.observed.own_turn.after, self.observed.own_turn)
+        if self.observed.deployment is None or not self.current_pods:
             return "its pods are being created"
         if self.ready_now:
             return self.silent or "its engine is being probed for a first answer"

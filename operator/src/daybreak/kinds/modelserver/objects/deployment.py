@@ -85,16 +85,16 @@ def listens(deployment: Mapping[str, Any]) -> tuple[int, str]:
     """Return the port and path of the engine's readiness probe."""
     for each in mappings(at(_template(deployment), "spec").get("containers")):
         if each.get("name") == ENGINE_CONTAINER:
-            asked = at(each, "readinessProbe", "httpGet")
-            return whole(asked.get("port")), text(asked.get("path"))
+            requested = at(each, "readinessProbe", "httpGet")
+            return whole(requested.get("port")), text(requested.get("path"))
     return 0, ""
 
 
-def with_pods_of(wanted: dict[str, Any], live: Mapping[str, Any]) -> None:
+def with_pods_of(desired: dict[str, Any], live: Mapping[str, Any]) -> None:
     """Keep the live pod template in a desired object."""
     for field in ("template", "leaderWorkerTemplate"):
-        if field in wanted["spec"]:
-            wanted["spec"][field] = live["spec"][field]
+        if field in desired["spec"]:
+            desired["spec"][field] = live["spec"][field]
 
 
 def configuration(deployment_or_pod: Mapping[str, Any] | None) -> str:

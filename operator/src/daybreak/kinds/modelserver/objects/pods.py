@@ -57,8 +57,8 @@ def _serving(server: ModelServer, platform: Platform) -> dict[str, Any]:
     found = _pod(server, platform, names.SERVER_COMPONENT, labels, _ports(server), grace)
     container = found["spec"]["containers"][0]
     if server.profile.metrics_at is not None:
-        said = at(found, "metadata", "annotations")
-        found["metadata"]["annotations"] = {**_scraped(*server.profile.metrics_at), **said}
+        message = at(found, "metadata", "annotations")
+        found["metadata"]["annotations"] = {**_scraped(*server.profile.metrics_at), **message}
     container |= command(server, _weights(server))
     container["readinessProbe"] = probe(server)
     container["lifecycle"] = {"preStop": {"sleep": {"seconds": LEAVE_SECONDS}}}

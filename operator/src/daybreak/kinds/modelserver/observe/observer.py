@@ -62,29 +62,29 @@ class Observer(observer.Observer[Observed]):
         known = kept_revisions(self._cache, owner, metadata["uid"])
         return as_built(Observed(manifest, written, problems, now), known, self._engines)
 
-    def objects(self, key: Key, seen: Observed) -> Observed:
+    def objects(self, key: Key, observed: Observed) -> Observed:
         """Add the Deployment or LeaderWorkerSet."""
         name = Key(key.namespace, names.server_deployment(key.name))
-        several = seen.subject is not None and seen.subject.spec.nodes > 1
+        several = observed.subject is not None and observed.subject.spec.nodes > 1
         return replace(
-            seen,
+            observed,
             deployment=self._cache.get(LEADER_WORKER_SETS if several else DEPLOYMENTS, name),
             leader_worker_set_installed=self._watches.leader_worker_set_installed,
         )
 
 
-def as_built(seen: Observed, known: Sequence[Revision], engines: Engines) -> Observed:
+def as_built(observed: Observed, known: Sequence[Revision], engines: Engines) -> Observed:
     """Add the revisions, and replace `subject` by the server of the current revision.
 
     Before any pod has answered there is no revision to return to, so the server is built as written. The same
     applies if its revision does not exist or is no longer valid, because the current spec is then the only
     known one.
     """
-    written = seen.subject
+    written = observed.subject
     if written is None:
-        return seen
+        return observed
     own, every = with_own(written, known)
-    history = History(seen.manifest, written.spec.rollout, own, every)
+    history = History(observed.manifest, written.spec.rollout, own, every)
     decided, built = history.state, None
     if (
         decided is not None
@@ -94,9 +94,9 @@ def as_built(seen: Observed, known: Sequence[Revision], engines: Engines) -> Obs
         present = history.named(decided.current_revision)
         built = built_of(written, present, engines) if present is not None else None
     history = replace(history, as_written=built is None)
-    wanted = history.wanted or own
-    target = written if wanted == own else built_of(written, wanted, engines)
-    return replace(seen, subject=built or written, history=history, target=target)
+    desired = history.desired or own
+    target = written if desired == own else built_of(written, desired, engines)
+    return replace(observed, subject=built or written, history=history, target=target)
 
 
 def read(

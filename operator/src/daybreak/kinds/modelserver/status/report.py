@@ -32,10 +32,12 @@ def status(view: View, outcome: Outcome) -> ModelServerStatus:
         selector=names.owner_selector(server.owner),
         probed_configuration=None if asleep else view.answered or None,
         crash=view.crash,
-        rollout=None if rolled is None else record.said(rolled.state, rolled.history.revisions, rolled.limit),
+        rollout=None
+        if rolled is None
+        else record.rollout_status(rolled.state, rolled.history.revisions, rolled.limit),
     )
 
 
-def as_before(seen: Observed, reason: Reason, message: str) -> ModelServerStatus:
+def as_before(observed: Observed, reason: Reason, message: str) -> ModelServerStatus:
     """Return the previous status for a server that is being deleted or whose spec is invalid."""
-    return report.as_before(ModelServerStatus, seen, reason, message)
+    return report.as_before(ModelServerStatus, observed, reason, message)

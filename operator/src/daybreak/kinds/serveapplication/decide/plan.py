@@ -20,7 +20,7 @@ from daybreak.rollouts import revisions
 
 def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
     """Return the desired objects of an application, first those that others need."""
-    port = view.seen.gateway.port if view.seen.gateway is not None else None
+    port = view.observed.gateway.port if view.observed.gateway is not None else None
     return [
         *(each for each in _revisions(view) if each["metadata"]["name"] in _in_use(view)),
         *desired(view.application, platform, port, asleep=view.given_back, code=_code(view)),
@@ -29,36 +29,38 @@ def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
 
 def make_plan(view: View, wanted_objects: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
     """Return the plan for an application, from its desired and live objects."""
-    seen, application = view.seen, view.application
+    observed, application = view.observed, view.application
     owner = Owner(SERVE_APPLICATIONS, Key(application.namespace, application.name), application.uid)
     targets: list[Target] = []
     foreign: list[str] = []
     leaving = False
     kept = [*wanted_objects, *_revisions(view)]
-    for wanted in wanted_objects:
-        live = live_objects.find(wanted)
+    for expected in wanted_objects:
+        live = live_objects.find(expected)
         whose = owner.whose(live) if live is not None else None
-        if whose is Whose.PREDECESSORS or (live is not None and _goes(wanted, live)):
+        if whose is Whose.PREDECESSORS or (live is not None and _goes(expected, live)):
             leaving = True
-        elif whose is Whose.OURS and live is not None and _is_made_anew(view, wanted, live):
-            kept.remove(wanted)
+        elif whose is Whose.OURS and live is not None and _is_made_anew(view, expected, live):
+            kept.remove(expected)
             continue
         elif whose is Whose.FOREIGN:
-            foreign.append(named(wanted))
-        elif whose is Whose.OURS and live is not None and _stays(view, wanted, live):
-            wanted["spec"]["rayClusterConfig"] = live["spec"]["rayClusterConfig"]
-            configured = _said(live, names.RAY_CLUSTER_ANNOTATION)
-            wanted["metadata"]["annotations"][names.RAY_CLUSTER_ANNOTATION] = configured
-        targets.append(Target(wanted, live))
+            foreign.append(named(expected))
+        elif whose is Whose.OURS and live is not None and _stays(view, expected, live):
+            expected["spec"]["rayClusterConfig"] = live["spec"]["rayClusterConfig"]
+            configured = _annotation(live, names.RAY_CLUSTER_ANNOTATION)
+            expected["metadata"]["annotations"][names.RAY_CLUSTER_ANNOTATION] = configured
+        targets.append(Target(expected, live))
     # While the needed revisions are unknown, all stay.
-    kinds = [each for each in OF_APPLICATIONS if each is not CONTROLLER_REVISIONS or seen.history is not None]
+    kinds = [
+        each for each in OF_APPLICATIONS if each is not CONTROLLER_REVISIONS or observed.history is not None
+    ]
     surplus = live_objects.surplus(owner, kinds, kept)
     return Plan(tuple(targets), tuple(surplus), tuple(foreign), leaving)
 
 
 def _revisions(view: View) -> list[dict[str, Any]]:
     """Return the ControllerRevisions to keep or to create."""
-    history = view.seen.history
+    history = view.observed.history
     if history is None:
         return []
     limit = history.rollout.revision_history_limit
@@ -67,46 +69,46 @@ def _revisions(view: View) -> list[dict[str, Any]]:
 
 
 def _in_use(view: View) -> frozenset[str]:
-    return view.seen.history.in_use if view.seen.history is not None else frozenset()
+    return view.observed.history.in_use if view.observed.history is not None else frozenset()
 
 
 def _code(view: View) -> str:
     """Return the digest of the desired code, or that of the live code if no other is known."""
-    if view.seen.code is None:
+    if view.observed.code is None:
         return ""
-    built = view.seen.history.built if view.seen.history is not None else None
-    known = files_of(built) if built is not None else view.seen.code.digest
-    return known or _said(view.seen.ray_service, names.CODE_ANNOTATION)
+    built = view.observed.history.built if view.observed.history is not None else None
+    known = files_of(built) if built is not None else view.observed.code.digest
+    return known or _annotation(view.observed.ray_service, names.CODE_ANNOTATION)
 
 
-def _said(manifest: Manifest | None, annotation: str) -> str:
+def _annotation(manifest: Manifest | None, annotation: str) -> str:
     return text(at(manifest, "metadata", "annotations").get(annotation))
 
 
-def _goes(wanted: Manifest, live: Manifest) -> bool:
+def _goes(desired: Manifest, live: Manifest) -> bool:
     """Return True if the Ray cluster from before a sleep is still being deleted."""
-    return of(wanted) is RAY_SERVICES and bool(at(live, "metadata").get("deletionTimestamp"))
+    return of(desired) is RAY_SERVICES and bool(at(live, "metadata").get("deletionTimestamp"))
 
 
-def _is_made_anew(view: View, wanted: Manifest, live: Manifest) -> bool:
+def _is_made_anew(view: View, desired: Manifest, live: Manifest) -> bool:
     """Return True if an outdated Ray cluster without workers must be deleted and then recreated.
 
     A second head alongside it would serve no requests.
     """
-    if of(wanted) is not RAY_SERVICES or view.given_back is not SleepDepth.WORKERS:
+    if of(desired) is not RAY_SERVICES or view.given_back is not SleepDepth.WORKERS:
         return False
-    said, was = (_said(each, names.RAY_CLUSTER_ANNOTATION) for each in (wanted, live))
-    return said != was
+    message, was = (_annotation(each, names.RAY_CLUSTER_ANNOTATION) for each in (desired, live))
+    return message != was
 
 
-def _stays(view: View, wanted: Manifest, live: Manifest) -> bool:
+def _stays(view: View, desired: Manifest, live: Manifest) -> bool:
     """Return True if running pods stay unchanged although this operator would build them differently.
 
     They stay if the user has changed neither their settings nor their code, and if they answer. Pods without
     a record of their code count as pods of the first observed code.
     """
-    if of(wanted) is not RAY_SERVICES:
+    if of(desired) is not RAY_SERVICES:
         return False
-    said, was = (_said(each, names.WISHES_ANNOTATION) for each in (wanted, live))
-    code, had = (_said(each, names.CODE_ANNOTATION) for each in (wanted, live))
-    return said == was and had in ("", code) and view.answering
+    message, was = (_annotation(each, names.WISHES_ANNOTATION) for each in (desired, live))
+    code, had = (_annotation(each, names.CODE_ANNOTATION) for each in (desired, live))
+    return message == was and had in ("", code) and view.answering

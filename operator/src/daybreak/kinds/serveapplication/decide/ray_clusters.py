@@ -24,7 +24,7 @@ def replaced_clusters(view: View) -> tuple[list[Manifest], bool]:
         return [], False
     there = [
         each
-        for each in never_served(view.ray, view.seen.ray_clusters)
+        for each in never_served(view.ray, view.observed.ray_clusters)
         if not at(each, "metadata").get("deletionTimestamp")
     ]
     settled = [each for each in there if _made_before(view, each)]
@@ -36,11 +36,11 @@ def finished_clusters(view: View) -> tuple[Manifest, ...]:
 
     Without reports of a gateway no cluster is finished: KubeRay deletes it after `rollout.drainTimeout`.
     """
-    gateway = view.seen.gateway
+    gateway = view.observed.gateway
     if gateway is None or gateway.clusters is None:
         return ()
-    used = gateway.clusters | set(backends_before(view.seen.status))
-    return replaced(view.ray, view.seen.ray_clusters, used)
+    used = gateway.clusters | set(backends_before(view.observed.status))
+    return replaced(view.ray, view.observed.ray_clusters, used)
 
 
 def needless(view: View) -> str:
@@ -51,9 +51,9 @@ def needless(view: View) -> str:
     ray = view.ray
     if not ray.upgrading:
         return ""
-    serving = by_name(view.seen.ray_clusters).get(ray.active)
-    made, asked = (_configuration(each) for each in (serving, view.seen.ray_service))
-    return ray.pending if made and made == asked else ""
+    serving = by_name(view.observed.ray_clusters).get(ray.active)
+    made, requested = (_configuration(each) for each in (serving, view.observed.ray_service))
+    return ray.pending if made and made == requested else ""
 
 
 def _configuration(manifest: Manifest | None) -> str:
@@ -62,4 +62,4 @@ def _configuration(manifest: Manifest | None) -> str:
 
 def _made_before(view: View, cluster: Manifest) -> bool:
     made = parse_time(text(at(cluster, "metadata").get("creationTimestamp")))
-    return made is not None and view.seen.now - made >= SETTLED
+    return made is not None and view.observed.now - made >= SETTLED

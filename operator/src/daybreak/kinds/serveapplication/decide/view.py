@@ -50,12 +50,12 @@ class View(view.View[Observed, ServeApplication]):
     @property
     def made(self) -> bool:
         """Return True if the application has a RayService."""
-        return self.seen.ray_service is not None
+        return self.observed.ray_service is not None
 
     @cached_property
     def ray(self) -> RayView:
         """Return the state that KubeRay and Ray Serve report."""
-        return ray_view(self.seen.ray_service, application_names(self.application))
+        return ray_view(self.observed.ray_service, application_names(self.application))
 
     @cached_property
     def current_pods(self) -> Sequence[PodView]:
@@ -70,46 +70,51 @@ class View(view.View[Observed, ServeApplication]):
     @property
     def given_back(self) -> SleepDepth | None:
         """Return the depth to which pods are absent: in sleep, without code, or behind others in a queue."""
-        state = self.seen.sleep_state
+        state = self.observed.sleep_state
         if not self.made and (self.queued or self.without_code):
             return SleepDepth.CLUSTER
         if state is not None and state.asleep is not None:
             return state.asleep
-        return self.seen.sleep_policy.depth if self.queued else None
+        return self.observed.sleep_policy.depth if self.queued else None
 
     @property
     def answered(self) -> str:
         """Return the existing Ray cluster in which the application has run; empty if there is none."""
-        if self.seen.asleep:
+        if self.observed.asleep:
             return ""
         running = self.ray.application is not None and self.ray.application.status == RUNNING
         if running and self.ray.ready and not self.ray.upgrading and self._replicas_are_back:
             return self.ray.active
-        before = text(self.seen.status.get("probedConfiguration"))
+        before = text(self.observed.status.get("probedConfiguration"))
         return before if before and before == self.ray.active else ""
 
     @property
     def _replicas_are_back(self) -> bool:
         """Return True if replicas that slept while the head stayed are back; Serve reports RUNNING anyway."""
-        gate = self.seen.gate
+        gate = self.observed.gate
         wake = gate.wake if gate is not None else None
         if wake is None or not wake.under_way or wake.depth is not SleepDepth.WORKERS:
             return True
         there = {pod.group for pod in self.current_pods if pod.ready}
         pods = all(name in there for name, fewest in fewest_pods(self.application).items() if fewest)
-        said = self.ray.application.deployments.values() if self.ray.application is not None else ()
-        return self.ray.observed and pods and all(each.status == HEALTHY for each in said)
+        message = self.ray.application.deployments.values() if self.ray.application is not None else ()
+        return self.ray.observed and pods and all(each.status == HEALTHY for each in message)
 
     @property
     def answering(self) -> bool:
         """Return True if requests are answered."""
-        if self.seen.asleep or not self.ray.ready or not self.ray.active or self.answered != self.ray.active:
+        if (
+            self.observed.asleep
+            or not self.ray.ready
+            or not self.ray.active
+            or self.answered != self.ray.active
+        ):
             return False
         if self.ray.upgrading:
             # KubeRay does not report on the active cluster then, which continues.
             return True
-        said = self.ray.application
-        return said is not None and said.status in (RUNNING, *_ON_ITS_WAY)
+        report = self.ray.application
+        return report is not None and report.status in (RUNNING, *_ON_ITS_WAY)
 
     @property
     def ask(self) -> bool:
@@ -124,8 +129,8 @@ class View(view.View[Observed, ServeApplication]):
     @property
     def updating(self) -> bool:
         """Return True if a change of an awake application is in progress."""
-        said = self.ray.application
-        changing = said is not None and said.status in _ON_ITS_WAY
+        report = self.ray.application
+        changing = report is not None and report.status in _ON_ITS_WAY
         return self.made and bool(self.answered) and (self.ray.upgrading or not self.ray.observed or changing)
 
     @property
@@ -136,23 +141,23 @@ class View(view.View[Observed, ServeApplication]):
     @cached_property
     def problem(self) -> Problem | None:
         """Return the problem that keeps the application from running, preferably one that requires action."""
-        if self.seen.asleep:
+        if self.observed.asleep:
             return None
-        found = [self._no_code, service_problem(self.ray, self.seen.ray_clusters, self.pods, WORKER)]
+        found = [self._no_code, service_problem(self.ray, self.observed.ray_clusters, self.pods, WORKER)]
         if self.serve is not None:
             found += [deployment_problem(each) for each in self.serve.deployments.values()]
         found += [pod_problem(pod) for pod in self.current_pods if pod.role != HEAD]
-        return self.told(found)
+        return self.reported(found)
 
     @property
     def without_code(self) -> bool:
         """Return True if the code is missing or not looked up yet: pods would wait for it silently."""
-        return self.seen.code is not None and (self.seen.code.missing or self.seen.code.awaited)
+        return self.observed.code is not None and (self.observed.code.missing or self.observed.code.awaited)
 
     @property
     def _no_code(self) -> Problem | None:
-        asked, content = self.seen.asked_for, self.seen.code_asked_for
-        code = asked.spec.code if asked is not None else None
+        requested, content = self.observed.asked_for, self.observed.code_asked_for
+        code = requested.spec.code if requested is not None else None
         if content is None or not content.missing or code is None:
             return None
         where = f"which spec.code names, is not in namespace {self.application.namespace}"
@@ -169,7 +174,7 @@ class View(view.View[Observed, ServeApplication]):
     def doing(self) -> str:
         """Return the progress of the application for display."""
         if self.in_line:
-            return waiting(self.seen.own_turn.after, self.seen.own_turn)
+            return waiting(self.observed.own_turn.after, self.observed.own_turn)
         if self.without_code and not self.made:
             return "its code is being looked for"
         heads = [pod for pod in self.current_pods if pod.role == HEAD]

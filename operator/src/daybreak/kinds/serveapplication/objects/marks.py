@@ -37,7 +37,7 @@ class Marks:
         return cls(pods, files, replicas)
 
     @classmethod
-    def wanted(cls, application: ServeApplication, files: str) -> Self:
+    def desired(cls, application: ServeApplication, files: str) -> Self:
         """Return the desired marks of an application's RayService."""
         return cls(_wishes(application), files, digest(configuration(application)))
 

@@ -68,7 +68,7 @@ def ray_service(
     if code:
         for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
             group["template"]["metadata"].setdefault("annotations", {})[names.CODE_ANNOTATION] = code
-    marks = Marks.wanted(application, code).annotations
+    marks = Marks.desired(application, code).annotations
     found["annotations"] = {**marks, names.RAY_CLUSTER_ANNOTATION: cluster_digest(cluster)}
     return {
         "apiVersion": "ray.io/v1",

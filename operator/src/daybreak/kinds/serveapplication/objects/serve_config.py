@@ -38,7 +38,7 @@ def serve_config(application: ServeApplication, *, away: bool = False) -> str:
         settings = [_deployment(one, groups[one.name].name, away=away) for one in own]
         if each.route is None:
             settings += [model_deployment(workload, model) for model in application.spec.llms]
-        applications.append({**each.said, "deployments": settings})
+        applications.append({**each.message, "deployments": settings})
     # Gateways send requests to the head: pods without a replica need no proxy, which takes seconds to start.
     document = {"proxy_location": "HeadOnly", "http_options": HTTP_OPTIONS, "applications": applications}
     return written(document)
@@ -50,33 +50,33 @@ class _Application:
 
     route: str | None
     """Route as named by deployments. None for the main application."""
-    said: dict[str, Any]
+    message: dict[str, Any]
     """Configuration for Serve, without the deployments."""
 
 
 def application_names(application: ServeApplication) -> tuple[str, ...]:
     """Return the names of the Serve applications of a ServeApplication."""
-    return tuple(str(each.said["name"]) for each in _applications(application))
+    return tuple(str(each.message["name"]) for each in _applications(application))
 
 
 def _applications(application: ServeApplication) -> list[_Application]:
     """Return the Serve applications: the main one, and one for each route with an import path."""
     spec = application.spec
-    own = _said(application, names.SERVE_APPLICATION, "/", spec.import_path, spec.args)
+    own = _application_config(application, names.SERVE_APPLICATION, "/", spec.import_path, spec.args)
     if spec.llms:
         configs = [llm_config(application.workload, model) for model in spec.llms]
-        told = {"importPath": spec.import_path, "args": own.get("args", {}), "llms": configs}
-        own |= {"import_path": WITH_LLMS, "args": told}
+        reported = {"importPath": spec.import_path, "args": own.get("args", {}), "llms": configs}
+        own |= {"import_path": WITH_LLMS, "args": reported}
     found = [_Application(None, own)]
     for each in spec.routes:
         if each.import_path is not None:
             name = names.route_application(each.prefix)
-            said = _said(application, name, each.prefix, each.import_path, each.args)
-            found.append(_Application(each.prefix, said))
+            message = _application_config(application, name, each.prefix, each.import_path, each.args)
+            found.append(_Application(each.prefix, message))
     return found
 
 
-def _said(
+def _application_config(
     application: ServeApplication, name: str, prefix: str, import_path: str, args: EngineArgs | None
 ) -> dict[str, Any]:
     found: dict[str, Any] = {"name": name, "route_prefix": prefix, "import_path": import_path}
@@ -99,7 +99,7 @@ def configuration(application: ServeApplication) -> Any:
     )
     each = [(one.route, _deployment(one, groups[one.name].name)) for one in spec.deployments]
     restarting = [[route, {name: one[name] for name in given if name in one}] for route, one in each]
-    return [[one.said for one in _applications(application)], restarting]
+    return [[one.message for one in _applications(application)], restarting]
 
 
 def _fetched(application: ServeApplication) -> str:

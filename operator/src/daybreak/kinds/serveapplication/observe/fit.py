@@ -88,14 +88,14 @@ def _who(deployments: Sequence[Deployment]) -> str:
     """Return a description of the pod by its replicas and the accelerators of each."""
     shares = [of_replica(each).accelerators for each in deployments]
     first = next((place for place, share in enumerate(shares) if share), None)
-    told = []
+    reported = []
     for place, (each, share) in enumerate(zip(deployments, shares, strict=True)):
         unit = " accelerators" if place == first else ""
-        told.append(f"{each.name} ({share:g}{unit})" if share else each.name)
-    if len(told) > _LISTED:
-        told = [*told[: _LISTED - 1], f"{len(told) - _LISTED + 1} more"]
-    listed = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else told[0]
-    each_of = "a replica each of" if len(told) > 1 else "a replica of"
+        reported.append(f"{each.name} ({share:g}{unit})" if share else each.name)
+    if len(reported) > _LISTED:
+        reported = [*reported[: _LISTED - 1], f"{len(reported) - _LISTED + 1} more"]
+    listed = f"{', '.join(reported[:-1])} and {reported[-1]}" if len(reported) > 1 else reported[0]
+    each_of = "a replica each of" if len(reported) > 1 else "a replica of"
     whole = round(sum(shares), 4)
     rounded = "" if whole == int(whole) else ", rounded up to whole devices,"
     return f"a pod with {each_of} {listed}{rounded}"

@@ -39,10 +39,10 @@ class Observed(observed.OneGate[ServeApplication]):
     @property
     def target(self) -> ServeApplication | None:
         """Return the application as requested, or None if the requested revision is invalid."""
-        asked, wanted = self.asked_for, self.history.wanted if self.history is not None else None
-        if asked is None or wanted is None or (self.history is not None and wanted == self.history.own):
-            return asked
-        return built_of(asked, wanted)
+        requested, desired = self.asked_for, self.history.desired if self.history is not None else None
+        if requested is None or desired is None or (self.history is not None and desired == self.history.own):
+            return requested
+        return built_of(requested, desired)
 
     @property
     def code(self) -> Content | None:

@@ -54,9 +54,9 @@ class Observer(observer.Observer[Observed]):
     def read(self, manifest: Manifest, now: datetime) -> Observed:
         """Return the observation of the application as it is currently built, with its revisions."""
         written, problems = read(manifest)
-        seen = Observed(manifest, written, problems, now)
+        observed = Observed(manifest, written, problems, now)
         if written is None:
-            return seen
+            return observed
         key = Key(written.namespace, written.name)
         kept = kept_revisions(self._cache, self.owner(key), written.uid)
         contents = self._code.contents(key, config_maps(written, manifest, kept))
@@ -64,19 +64,19 @@ class Observer(observer.Observer[Observed]):
         history = history_of(written, manifest, kept, contents, ray_service, ray_clusters)
         subject = built(written, history)
         return replace(
-            seen,
+            observed,
             subject=subject,
             written=written if subject is not written else None,
             history=history,
             contents=contents,
         )
 
-    def objects(self, key: Key, seen: Observed) -> Observed:
+    def objects(self, key: Key, observed: Observed) -> Observed:
         """Add the RayService and its Ray clusters."""
         ray_service, ray_clusters = self._ray(key)
         return replace(
-            seen,
-            contents=self._code.contents(key, seen.contents),
+            observed,
+            contents=self._code.contents(key, observed.contents),
             kuberay_installed=self._watches.kuberay_installed,
             ray_service=ray_service,
             ray_clusters=ray_clusters,

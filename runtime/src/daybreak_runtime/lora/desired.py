@@ -6,7 +6,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DesiredAdapter:
     """Desired adapter.
 
     Its source is one of `repository`, `bucket` and `path`.
@@ -36,12 +36,14 @@ class Wanted:
         return self.repository or self.bucket or self.path
 
 
-def read(user_config: Mapping[str, Any] | None) -> dict[str, Wanted]:
+def read(user_config: Mapping[str, Any] | None) -> dict[str, DesiredAdapter]:
     """Return the adapters by name.
 
     Fields of a newer operator are ignored.
     """
     entries = ((user_config or {}).get("lora") or {}).get("adapters") or []
-    known = Wanted.__dataclass_fields__
-    found = [Wanted(**{key: value for key, value in entry.items() if key in known}) for entry in entries]
+    known = DesiredAdapter.__dataclass_fields__
+    found = [
+        DesiredAdapter(**{key: value for key, value in entry.items() if key in known}) for entry in entries
+    ]
     return {adapter.name: adapter for adapter in found}

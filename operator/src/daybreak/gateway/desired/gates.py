@@ -55,7 +55,7 @@ class WantedGate:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredService:
     """Desired state of one service in HAProxy."""
 
     uid: str
@@ -85,12 +85,12 @@ class Wanted:
         return self.created, self.name
 
 
-def wanted(
+def desired_state(
     manifest: Mapping[str, Any],
     pods: Iterable[Mapping[str, Any]],
     ports: Ports,
     keys: tuple[ApiKey, ...] = (),
-) -> Wanted | None:
+) -> DesiredService | None:
     """Return the desired state of a workload, or None while the operator has assigned no gate.
 
     `keys` are its API keys.
@@ -132,7 +132,7 @@ def wanted(
     elif common.paths:
         # Its requests contain no model name, so no name leads to it.
         gates = tuple(replace(gate, slot=replace(gate.slot, models=())) for gate in gates)
-    return Wanted(
+    return DesiredService(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),
         port=port,
@@ -370,10 +370,10 @@ class Claims:
     """Assignment of ports to services."""
 
     def __init__(self) -> None:
-        self._by_name: dict[str, Wanted] = {}
-        self._by_port: dict[int, dict[str, Wanted]] = {}
+        self._by_name: dict[str, DesiredService] = {}
+        self._by_port: dict[int, dict[str, DesiredService]] = {}
 
-    def put(self, name: str, claim: Wanted | None) -> set[int]:
+    def put(self, name: str, claim: DesiredService | None) -> set[int]:
         """Update the claim of a service; None: it has none. Returns the ports that may have changed."""
         touched = set()
         before = self._by_name.pop(name, None)
@@ -389,7 +389,7 @@ class Claims:
             self._by_port.setdefault(claim.port, {})[name] = claim
         return touched
 
-    def holder(self, port: int) -> Wanted | None:
+    def holder(self, port: int) -> DesiredService | None:
         """Return the owner of a port: the oldest service that claims it, or None."""
         return min(self._by_port.get(port, {}).values(), key=lambda claim: claim.seniority, default=None)
 
