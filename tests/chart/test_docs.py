@@ -103,6 +103,6 @@ def test_removal_names_every_kind() -> None:
 
 def test_architecture_lists_every_object_of_a_service() -> None:
     page = (ROOT / "docs" / "architecture.md").read_text()
-    section = page.split("## What is made for one LLMService\n")[1].split("\n## ")[0]
+    section = page.split("## Objects of an LLMService\n")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (\w+) \|", section, re.MULTILINE)
     assert set(rows) - {"object"} == {kind.kind for kind in OWNED}
