@@ -109,7 +109,7 @@ def _up(options: argparse.Namespace) -> None:
     )
     with lock(f"control-plane-{options.name}"), report.step("etcd and kube-apiserver"):
         plane.start()
-    report.say(f"ready: export KUBECONFIG={plane.kubeconfig}")
+    report.write(f"ready: export KUBECONFIG={plane.kubeconfig}")
 
 
 def _crds(text: str) -> Path:

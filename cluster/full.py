@@ -80,7 +80,7 @@ def start(report: Report) -> None:
     _start_control_plane(plane, report)
     _start_node(plane, report)
     _start_addons(plane, report)
-    report.say(f"ready: export KUBECONFIG={plane.kubeconfig}")
+    report.write(f"ready: export KUBECONFIG={plane.kubeconfig}")
 
 
 def down(report: Report) -> None:

@@ -239,7 +239,7 @@ async def _ask(session: aiohttp.ClientSession, url: str, answers: list[_Answer])
     try:
         async with session.post(url, json={"model": ROUTE, "prompt": "Who?", "max_tokens": 1}) as answer:
             message = await answer.json(content_type=None)
-            own = "it was told to fail" in str(message)
+            own = "failure was requested" in str(message)
             who = message["choices"][0]["text"] if answer.status == 200 else _FAILED if own else str(message)
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         who = repr(error)

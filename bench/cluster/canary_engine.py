@@ -28,7 +28,7 @@ class Handler(BaseHTTPRequestHandler):
             Handler.failing = True
             self._answer(200, {})
         elif Handler.failing:
-            self._answer(500, {"error": {"message": "it was told to fail", "type": "server_error"}})
+            self._answer(500, {"error": {"message": "failure was requested", "type": "server_error"}})
         else:
             choice = {"index": 0, "text": NAME, "finish_reason": "stop", "logprobs": None}
             model = json.loads(body).get("model")

@@ -48,7 +48,7 @@ def main(rounds: int = ROUNDS) -> None:
                 ([mine], MINE, 80) if kind == "daybreak" else (hand, f"{HAND}-serve-svc", 8000)
             )
             seconds = _first_token(target, manifests, service, port, model)
-            progress.say(f"{kind}: first token after {seconds:.1f} s")
+            progress.write(f"{kind}: first token after {seconds:.1f} s")
             runs.append({"kind": kind, "seconds": round(seconds, 2)})
             _remove(target, manifests)
     medians = {

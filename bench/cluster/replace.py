@@ -66,7 +66,7 @@ def main(watched: float = WATCHED_SECONDS) -> None:
                     lambda: len(_clusters(admin, MINE)) == 1,
                     PATIENCE_SECONDS,
                 )
-                progress.say(f"daybreak, {way}: {found[f'daybreak_{way}']}")
+                progress.write(f"daybreak, {way}: {found[f'daybreak_{way}']}")
         with _hand(admin, spec, progress):
             for way, count, patience in (("with_room", 2, PATIENCE_SECONDS), ("without_room", 1, watched)):
                 set_slots(admin, count)
@@ -78,7 +78,7 @@ def main(watched: float = WATCHED_SECONDS) -> None:
                     lambda: len(_clusters(admin, HAND)) == 1,
                     patience,
                 )
-                progress.say(f"kuberay, {way}: {found[f'kuberay_{way}']}")
+                progress.write(f"kuberay, {way}: {found[f'kuberay_{way}']}")
     report.write(
         "replace",
         f"python -m bench.cluster.replace --watched {watched:g}",

@@ -205,7 +205,7 @@ def _see_gates(tally: _Tally, progress: Report, event: dict[str, Any]) -> None:
     for gate in ((service.get("status") or {}).get("gate") or {}).get("models") or ():
         if gate["phase"] == "Awake" and tally.awake[-1:] != [gate["name"]]:
             tally.awake.append(gate["name"])
-            progress.say(f"{gate['name']} is awake; {len(tally.seconds)} answered")
+            progress.write(f"{gate['name']} is awake; {len(tally.seconds)} answered")
 
 
 def _see_pod(tally: _Tally, event: dict[str, Any]) -> None:

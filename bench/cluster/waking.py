@@ -62,7 +62,7 @@ def main(rounds: int = ROUNDS) -> None:
             for way in WAYS[number % 3 :] + WAYS[: number % 3]:
                 run = mine.run() if way == "daybreak" else hand.run(workers=way == "hand_with_workers")
                 runs.append({"way": way, **run})
-                progress.say(f"round {number + 1}: {runs[-1]}")
+                progress.write(f"round {number + 1}: {runs[-1]}")
     report.write(
         "waking",
         f"python -m bench.cluster.waking --rounds {rounds}",

@@ -126,7 +126,7 @@ async def scene(folder: Path, large: Server) -> AsyncIterator[Scene]:
                 await gateway.set_servers(slot, [server])
             await found.gate(Gate.OPEN, 1)
             await gateway.set_gate("s1", Slot(service="open", gate=Gate.OPEN, epoch=1, models=("open",)))
-            await gateway.told_all()
+            await gateway.notified_all()
             routes = {"keyed": Route(port + 1, "keyed"), "open": Route(port + 2, "open")}
             await router.set_routes(routes)
             while not all(state.servers_up for state in (await gateway.snapshot()).slots.values()):  # noqa: ASYNC110

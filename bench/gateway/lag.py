@@ -120,7 +120,7 @@ async def _lags(rounds: int) -> tuple[list[tuple[float, float]], list[tuple[floa
         gateway = Gateway(config)
         await gateway.start()
         try:
-            await gateway.told_all()
+            await gateway.notified_all()
             async with _backend() as port:
                 await gateway.set_servers("s0", [Server("127.0.0.1", port)])
                 await _set(gateway, Gate.CLOSED)

@@ -76,7 +76,7 @@ async def pair(folder: Path, port: int) -> AsyncIterator[Pair]:
         for slot, name in enumerate((MODEL, "next")):
             await gateway.set_servers(f"s{slot}", [Server("127.0.0.1", port)])
             await gateway.set_gate(f"s{slot}", Slot(service=name, gate=Gate.OPEN, epoch=1, models=(name,)))
-        await gateway.told_all()
+        await gateway.notified_all()
         await router.set_routes({MODEL: Route(first + 1, MODEL)}, _shares(first + 1))
         async with asyncio.timeout(60):
             while not all(state.servers_up for state in (await gateway.snapshot()).slots.values()):  # noqa: ASYNC110

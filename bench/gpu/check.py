@@ -89,9 +89,9 @@ class Check:
                     STEPS[step](self)
                 except Failed as error:
                     self._result.failures.append(f"{step}: {error}")
-                    self._say(f"{step} FAILED: {error}")
+                    self._write(f"{step} FAILED: {error}")
                     self._stop_cluster()
-                self._say(f"{step}: {time.monotonic() - began:.0f} s")
+                self._write(f"{step}: {time.monotonic() - began:.0f} s")
                 self._result.write()
             self._result.write(complete=not self._result.failures)
         finally:
@@ -153,7 +153,7 @@ class Check:
                 "marks": phases.marks([engine.log], engine.started),
                 "said_seconds": phases.read_phases([engine.log], engine.started),
             }
-            self._say(f"{name}: {self._result.starts[name]}")
+            self._write(f"{name}: {self._result.starts[name]}")
             if loads:
                 self._result.checks[name] = checks(engine.address, rendered.model)
                 way = _Way("vllm", engine.address)
@@ -189,7 +189,7 @@ class Check:
                 {"at": round(entry["at"] - began, 1), "is": entry["is"]} for entry in cluster.log
             ],
         }
-        self._say(f"{name}: {self._result.starts[name]}")
+        self._write(f"{name}: {self._result.starts[name]}")
         self._result.write()
 
     def _placement(self, cluster: RayCluster) -> None:
@@ -231,7 +231,7 @@ class Check:
             if answer is not None and answer.status == 200:
                 return True
             time.sleep(0.5)
-        self._say(f"the replica does not answer at its direct port {address[1]}")
+        self._write(f"the replica does not answer at its direct port {address[1]}")
         return False
 
     @contextmanager
@@ -283,7 +283,7 @@ class Check:
                     run["error"] = str(error)
                     self._result.failures.append(f"{step}, {way.name}, {clients} clients: {error}")
                 self._result.runs.append(run)
-                self._say(f"{run}")
+                self._write(f"{run}")
                 self._result.write()
                 time.sleep(_REST_SECONDS)
 
@@ -311,7 +311,7 @@ class Check:
             self._cluster = None
             self._awake = False
 
-    def _say(self, text: str) -> None:
+    def _write(self, text: str) -> None:
         print(f"gpu-check {time.strftime('%H:%M:%S')} {text}", flush=True)
 
 

@@ -65,7 +65,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RequestResult:
     """Result of one request."""
 
     sent: float
@@ -130,14 +130,14 @@ class Connection(asyncio.Protocol):
         elif not self._first and answer.startswith(b"HTTP/1.1 ") and answer[9:12] != b"200":
             self._finish(f"status {bytes(answer[9:12]).decode(errors='replace')}")
 
-    async def ask(self, head: bytes, text: bytes, desired: int) -> Seen:
+    async def ask(self, head: bytes, text: bytes, desired: int) -> RequestResult:
         """Send one request, and read its answer."""
         self._answer.clear()
         self._first = 0.0
         self._done = asyncio.get_running_loop().create_future()
         sent = time.monotonic()
         if self.transport is None or self.closed:
-            return Seen(sent, sent, sent, 0, 0, desired, "not connected")
+            return RequestResult(sent, sent, sent, 0, 0, desired, "not connected")
         self.transport.write(head % len(text) + text)
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
@@ -150,14 +150,14 @@ class Connection(asyncio.Protocol):
         if error:
             self.closed = True
             self.transport.abort()
-        return Seen(sent, self._first or last, last, prompt, tokens, desired, error)
+        return RequestResult(sent, self._first or last, last, prompt, tokens, desired, error)
 
     def _finish(self, error: str) -> None:
         if self._done is not None and not self._done.done():
             self._done.set_result(error)
 
 
-async def client(job: Job, number: int, observed: list[Seen]) -> None:
+async def client(job: Job, number: int, observed: list[RequestResult]) -> None:
     """Run one client until the end of the job."""
     dice = random.Random(number)  # noqa: S311 -- a load, not a secret
     head = (
@@ -176,15 +176,15 @@ async def client(job: Job, number: int, observed: list[Seen]) -> None:
             one = await connection.ask(head, text, desired)
         except OSError as error:
             now = time.monotonic()
-            one = Seen(now, now, now, 0, 0, desired, type(error).__name__)
+            one = RequestResult(now, now, now, 0, 0, desired, type(error).__name__)
         observed.append(one)
         if one.error:
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
-async def run(job: Job) -> list[Seen]:
+async def run(job: Job) -> list[RequestResult]:
     """Run all clients of the job; clients that still wait at the end disconnect."""
-    observed: list[Seen] = []
+    observed: list[RequestResult] = []
     clients = [asyncio.create_task(client(job, number, observed)) for number in job.clients]
     await asyncio.wait(clients, timeout=job.end - time.monotonic())
     for one in clients:

@@ -60,7 +60,7 @@ async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit:
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     await gateway.start()
     try:
-        await gateway.told_all()
+        await gateway.notified_all()
         service = Slot(
             service="gpu-check",
             gate=Gate.OPEN,

@@ -13,7 +13,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from bench.gpu.clients import Job, Lengths, Seen
+from bench.gpu.clients import Job, Lengths, RequestResult
 from bench.gpu.cores import Used, busy, in_front
 from bench.gpu.processes import Failed
 from bench.gpu.render import REPOSITORY
@@ -66,7 +66,7 @@ def load(
         for first in range(count)
     ]
     (before, after), documents = _run_clients(jobs, opens, closes, look, python)
-    observed = [Seen(*one) for document in documents for one in document["seen"]]
+    observed = [RequestResult(*one) for document in documents for one in document["seen"]]
     cores = busy(before, after)
     busiest = max(document["cpu"] for document in documents) / (closes - begin)
     return {
@@ -125,7 +125,7 @@ def _run_clients(
     return (before, after), [json.loads(output) for output, _ in answers]
 
 
-def summary(observed: Sequence[Seen], opens: float, closes: float) -> dict[str, Any]:
+def summary(observed: Sequence[RequestResult], opens: float, closes: float) -> dict[str, Any]:
     """Return the summary of the requests that ended within the window. Raises Failed if there are none."""
     ended = [one for one in observed if opens <= one.last < closes]
     good = [one for one in ended if not one.error]
@@ -153,7 +153,7 @@ def percentile(ordered: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] if ordered else 0.0
 
 
-def _errors(observed: Sequence[Seen]) -> Mapping[str, int]:
+def _errors(observed: Sequence[RequestResult]) -> Mapping[str, int]:
     found: dict[str, int] = {}
     for one in observed:
         if one.error:

@@ -10,7 +10,7 @@ from daybreak.api.gates.gate_status import ModelGate, Phase, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import Sleep, SleepDepth
 from daybreak.api.schema.scalars import seconds
-from daybreak.gates.idle_policy import Seen, idle_status, in_force, wake_cost
+from daybreak.gates.idle_policy import ModelTraffic, idle_status, in_force, wake_cost
 from daybreak.gates.sleep_state import SleepState
 from daybreak.gates.traffic import SHORTEST_PAUSE, Pause, Traffic
 
@@ -54,7 +54,7 @@ def replay(arrivals: Sequence[float], sleep: Sleep, wake: float) -> Cost:
 
     def reported(was: SleepState, now: SleepState, traffic: Traffic, at: float) -> IdleStatus | None:
         moment = BEGIN + timedelta(seconds=at)
-        return idle_status(_gate(status), sleep, was, now, Seen(traffic, measured, moment))
+        return idle_status(_gate(status), sleep, was, now, ModelTraffic(traffic, measured, moment))
 
     for before, now in pairwise(arrivals):
         gap = now - before

@@ -97,7 +97,7 @@ class Follower:
         self._changed = self._pause = 0.0
         self.done = 0
 
-    def hear(self, report: Mapping[str, Any], now: float) -> None:
+    def receive(self, report: Mapping[str, Any], now: float) -> None:
         """Record a report, and its seconds after the start; an empty one means no report yet."""
         if not report:
             return
@@ -280,7 +280,7 @@ def _follow(process: Process, rows: int, kill_at: int | None) -> Attempt:
     while True:
         process.check()
         reply, now = _ask(), time.monotonic() - began
-        follower.hear(reply, now)
+        follower.receive(reply, now)
         own = max(own, process.own_mib)
         if reply.get("state") == "Failed":
             raise Failed(f"{process.name}: {reply.get('message')}\n{tail(process.log)}")

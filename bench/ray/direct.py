@@ -107,7 +107,7 @@ def _alone(python: Path, streams: int) -> dict[str, Any]:
     """Return the cost of the simulated engine if its chunks are not forwarded."""
     command: list[str | Path] = [python, "-m", "bench.ray.direct_pace", "--streams", str(streams)]
     found = json.loads(run_program(command, directory=paths.REPOSITORY, timeout=60))
-    _say(f"the stand-in alone: {found}")
+    _write(f"the stand-in alone: {found}")
     return {"path": "alone", **found}
 
 
@@ -120,7 +120,7 @@ def _stand_ins(
         ports = stage.serve(count)
         if len(ports) != count:
             raise RuntimeError(f"{len(ports)} of {count} replicas listen at a direct port")
-        _say(f"{count} replicas with the stand-in after {time.monotonic() - began:.0f} s")
+        _write(f"{count} replicas with the stand-in after {time.monotonic() - began:.0f} s")
         with stage.gateway(ports, f"x{count}") as direct:
             for way in (stage.proxy, direct):
                 _warm_up(stage, way, vocabulary, CLIENTS[600] * count)
@@ -203,7 +203,7 @@ def _load(
     )
     if observed["errors"] or observed["wrong_lengths"] or strayed:
         raise RuntimeError(f"{way.name}, {clients} clients: {observed}")
-    _say(
+    _write(
         f"{way.name}, {clients} clients: {observed['tokens_per_second']:.0f} tokens/s, "
         f"TTFT {observed['ttft_p50_ms']:.0f} ms, cores {observed['cores']}"
     )
@@ -286,7 +286,7 @@ def _notes(rounds: int, seconds: float, replicas: int, tiny_rounds: int) -> str:
     )
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     print(f"direct {time.strftime('%H:%M:%S')} {text}", flush=True)
 
 

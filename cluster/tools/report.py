@@ -21,12 +21,12 @@ class Report:
             expect_seconds: Expected duration; from 20 s on, the step is announced when it starts.
         """
         if expect_seconds >= 20:
-            self.say(f"{what} ... (the first time about {_duration(expect_seconds)})")
+            self.write(f"{what} ... (the first time about {_duration(expect_seconds)})")
         begin = time.monotonic()
         yield
-        self.say(f"{what:<44} {time.monotonic() - begin:7.1f} s")
+        self.write(f"{what:<44} {time.monotonic() - begin:7.1f} s")
 
-    def say(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Print one line with the time since the start."""
         print(f"[{_clock(time.monotonic() - self._start)}] {text}", flush=True, file=sys.stdout)
 

@@ -43,7 +43,7 @@ def kuberay(target: Target, report: Report) -> None:
     Raises ClusterError if the user's cluster lacks it: Daybreak does not install operators there.
     """
     if target.has_api("ray.io"):
-        report.say("KubeRay: there")
+        report.write("KubeRay: there")
         return
     if not target.embedded:
         raise ClusterError(
@@ -83,7 +83,7 @@ def sample(target: Target, report: Report) -> None:
 
     Raises ClusterError with the service's own message if it stalls or takes too long.
     """
-    report.say(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
+    report.write(f"sample model: kubectl apply -f {SAMPLE.relative_to(paths.REPOSITORY)}")
     target.kubectl("apply", "-n", SAMPLE_NAMESPACE, "--server-side", "-f", str(SAMPLE))
     deadline = time.monotonic() + READY_SECONDS
     stalled_since, message = None, ""
@@ -96,7 +96,7 @@ def sample(target: Target, report: Report) -> None:
         )
         line = f"sample model: Ready={ready.get('status', 'Unknown')} {ready.get('message', '')}".rstrip()
         if line != message:
-            report.say(line)
+            report.write(line)
             message = line
         if ready.get("status") == "True" and current:
             return
@@ -118,7 +118,7 @@ def talk(target: Target, report: Report) -> None:
     model = service["spec"]["models"][0]["name"]
     with chat.connected(target, SAMPLE_NAMESPACE, SAMPLE_NAME) as client:
         answer = chat.ask(client, model, QUESTION)
-    report.say("the model answers (it is tiny and untrained, so expect babble):")
+    report.write("the model answers (it is tiny and untrained, so expect babble):")
     print(f"\n  you:   {QUESTION}\n  model: {answer!r}\n")
     kubectl = ".daybreak/bin/kubectl" if target.embedded else "kubectl"
     print(

@@ -25,11 +25,11 @@ def remove(target: Target, report: Report) -> None:
                 _wait_for_gateway(target)
         target.helm("uninstall", "daybreak", "--namespace", NAMESPACE, "--ignore-not-found", "--wait")
     if others:
-        report.say(
+        report.write(
             f"kept: {', '.join(others)}: they continue to serve, but are not "
             "repaired or woken, and their gateways are not removed, until Daybreak is installed again"
         )
-    report.say(
+    report.write(
         "kept: the CRDs (kubectl delete crd llmservices.daybreak.dev llmbatches.daybreak.dev "
         "llmbenchmarks.daybreak.dev modelservers.daybreak.dev serveapplications.daybreak.dev "
         "llmroutes.daybreak.dev removes them) "

@@ -110,7 +110,7 @@ def both(kubernetes: Kubernetes, manifest: dict[str, Any]) -> Iterator[OpenAI]:
         yield client
 
 
-def say(client: OpenAI, model: str) -> str:
+def write(client: OpenAI, model: str) -> str:
     """Return a model's answer to a fixed question: deterministic, and unique to its weights."""
     answer = client.chat.completions.create(
         model=model,
@@ -199,11 +199,11 @@ def test_both_models_are_ready_and_listed(kubernetes: Kubernetes, both: OpenAI) 
 
 
 def test_each_model_answers_with_its_own_weights(both: OpenAI, client: OpenAI) -> None:
-    from_image, from_bucket = say(both, FROM_IMAGE), say(both, FROM_BUCKET)
+    from_image, from_bucket = write(both, FROM_IMAGE), write(both, FROM_BUCKET)
     assert from_image != from_bucket
-    assert (say(both, FROM_IMAGE), say(both, FROM_BUCKET)) == (from_image, from_bucket)
+    assert (write(both, FROM_IMAGE), write(both, FROM_BUCKET)) == (from_image, from_bucket)
     # The tiny sample uses the same weights as the image, from a folder of the Ray image.
-    assert say(client, "tiny") == from_image
+    assert write(client, "tiny") == from_image
 
 
 def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
@@ -227,7 +227,7 @@ def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[
 def test_a_canary_that_does_as_well_gets_more_of_the_requests(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
-    say(both, FROM_BUCKET)
+    write(both, FROM_BUCKET)
     kubernetes.apply(canary.route(NAME, FROM_IMAGE, FROM_BUCKET, run="1"))
     eventually(
         lambda: canary.phase(canary.status(kubernetes), "1"), lambda observed: observed == "Progressing"
@@ -242,7 +242,7 @@ def test_a_canary_that_does_as_well_gets_more_of_the_requests(
 def test_a_model_that_nobody_asks_sleeps_alone(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
-    from_image = say(both, FROM_IMAGE)
+    from_image = write(both, FROM_IMAGE)
     models = copy.deepcopy(manifest["spec"]["models"])
     models[1]["replicas"] = {"min": 0, "downscaleToZeroDelay": "5s"}
     # A hold timeout too short for a wake, for the test after this one.
@@ -254,7 +254,7 @@ def test_a_model_that_nobody_asks_sleeps_alone(
     eventually(lambda: phases(kubernetes), lambda observed: observed.get(FROM_BUCKET) == "Asleep", minutes=3)
     eventually(lambda: kubernetes.names("pods", *workers), lambda pods: len(pods) == 1, minutes=3)
     assert phases(kubernetes) == {FROM_IMAGE: "Awake", FROM_BUCKET: "Asleep"}
-    assert say(both, FROM_IMAGE) == from_image, "the other model continues to answer"
+    assert write(both, FROM_IMAGE) == from_image, "the other model continues to answer"
     assert phases(kubernetes)[FROM_BUCKET] == "Asleep", "and that wakes nothing"
 
 
@@ -281,7 +281,7 @@ def test_its_requests_have_woken_it(kubernetes: Kubernetes, manifest: dict[str, 
     """A request wakes the model even if it was not held long enough for an answer."""
     # A gateway that has not read the longer hold yet asks for a retry.
     patient = both.with_options(max_retries=5)
-    assert say(patient, FROM_BUCKET) != say(both, FROM_IMAGE)
+    assert write(patient, FROM_BUCKET) != write(both, FROM_IMAGE)
     kubernetes.patch(NAME, {"spec": {"models": manifest["spec"]["models"]}})
 
 

@@ -116,7 +116,7 @@ async def running(folder: Path, **settings: Any) -> AsyncIterator[Bench]:
     )
     gateway = Gateway(config)
     await gateway.start()
-    await gateway.told_all()
+    await gateway.notified_all()
     connector = aiohttp.TCPConnector(limit=0)
     try:
         async with FakeServe() as serve, aiohttp.ClientSession(connector=connector) as clients:

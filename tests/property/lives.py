@@ -126,7 +126,7 @@ class Walk(World):
         made = {"metadata": {**desired["metadata"], "generation": generation}, "spec": desired["spec"]}
         self.observed = replace(self.observed, ray_service={**made, "status": before.get("status", {})})
 
-    def say(self, status: Manifest) -> None:
+    def write(self, status: Manifest) -> None:
         """Do what KubeRay does."""
         if self.observed.ray_service is not None:
             self.observed = replace(
@@ -144,7 +144,7 @@ def walk(data: st.DataObject, steps: int) -> Iterator[tuple[Observed, Decision, 
             case "edit":
                 world.edit(data.draw(st.sampled_from(SPECS)))
             case "say" if world.observed.ray_service is not None:
-                world.say(data.draw(statuses(world.observed.ray_service["metadata"]["generation"])))
+                world.write(data.draw(statuses(world.observed.ray_service["metadata"]["generation"])))
             case "pods":
                 world.observed = replace(world.observed, pods=data.draw(pods))
             case "world":

@@ -70,7 +70,7 @@ class SleepAndWake(RuleBasedStateMachine):
 
     @rule(number=numbers)
     def the_operator_hears_a_gateway(self, number: int) -> None:
-        self.it.hear(self._some(number))
+        self.it.receive(self._some(number))
 
     @rule(number=numbers)
     def the_operator_loses_a_gateway(self, number: int) -> None:
@@ -79,7 +79,7 @@ class SleepAndWake(RuleBasedStateMachine):
     @rule()
     def the_operator_hears_all_and_looks(self) -> None:
         for number in range(len(self.it.gateways)):
-            self.it.hear(number)
+            self.it.receive(number)
         self.the_operator_looks()
 
     @rule()
@@ -132,7 +132,7 @@ class SleepAndWake(RuleBasedStateMachine):
         for number, gateway in enumerate(it.gateways):
             while gateway.in_flight:
                 gateway.end(it.now)
-            it.hear(number)
+            it.receive(number)
         it.now += AFTER_IDLE
         self.the_operator_looks()
         if late is None:
@@ -144,7 +144,7 @@ class SleepAndWake(RuleBasedStateMachine):
                 self.the_operator_loses_a_gateway(number)
             else:
                 it.carry_out(number)
-                it.hear(number)
+                it.receive(number)
         self.the_operator_looks()
 
     @rule(number=numbers)

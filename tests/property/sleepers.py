@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from daybreak.api.gates.gate_state import GateState
 from daybreak.gates.sleep_state import Health, SleepPolicy, SleepState
 from daybreak.gates.state_machine import decide, start, step
-from daybreak.gates.traffic import Seen, Traffic, together
+from daybreak.gates.traffic import AgedReport, Traffic, together
 from daybreak.protocol.reports import Report
 
 BEGIN = datetime(2026, 3, 2, 8, tzinfo=UTC)
@@ -100,7 +100,7 @@ class Sleeper:
         """Return the traffic that the operator assumes."""
         rows = [self.received.get(number) for number in range(len(self.gateways))]
         return together(
-            (None if row is None else {"m": Seen(row[1], self.now - row[0])} for row in rows), "m"
+            (None if row is None else {"m": AgedReport(row[1], self.now - row[0])} for row in rows), "m"
         )
 
     @property
@@ -132,7 +132,7 @@ class Sleeper:
         found = decide(self.sleep_state, self.sleep_policy, self.traffic, self.health, self.now)
         return found.look_again
 
-    def hear(self, number: int) -> None:
+    def receive(self, number: int) -> None:
         """Deliver a gateway's report to the operator."""
         self.received[number] = (self.now, self.gateways[number].report(self.now))
 
@@ -161,5 +161,5 @@ class Sleeper:
             self.carry_out(number)
             while gateway.gate is GateState.OPEN and gateway.held:
                 gateway.release()
-            self.hear(number)
+            self.receive(number)
         return self.look()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from daybreak.api.llmroute.canary import Canary, CanaryPhase, CanaryStatus
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.scalars import parse_duration
-from daybreak.kinds.llmroute.decide.canary import Seen, canary_before, move
+from daybreak.kinds.llmroute.decide.canary import CanaryObservation, canary_before, move
 from daybreak.protocol.tallies import Histogram, Tally
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -57,9 +57,9 @@ class History:
         self.mine = self.others = Tally()
         self.status = move(canary, None, self.observed(), self.now).status
 
-    def observed(self) -> Seen:
+    def observed(self) -> CanaryObservation:
         """Return the metrics that decide about the canary."""
-        return Seen(self.mine, self.others, BackendState.OPEN)
+        return CanaryObservation(self.mine, self.others, BackendState.OPEN)
 
     def live(self, event: Event) -> CanaryStatus:
         """Let it happen. Returns what was decided."""

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.ray.model import Model
-from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, redundant_cluster
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
 from daybreak.kinds.llmservice.objects.built_with import BuiltWith
 from daybreak.kinds.llmservice.objects.ray_service import ray_service as build
@@ -174,7 +174,7 @@ class Nonsense(RuleBasedStateMachine):
         observed = replace(observed, ray_service=self._ray_service())
         for name, bounds in cluster_bounds(observed).items():
             self.clusters[name].workers = any(most for _, most in bounds.values())
-        if needless(observed):
+        if redundant_cluster(observed):
             self.pending = ""
         assert observed.gateway is not None
         used = frozenset(name for name in self.backends if name)

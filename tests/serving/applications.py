@@ -140,7 +140,7 @@ def make_tiny(folder: str) -> str:
     return folder
 
 
-class Said(BaseModel):
+class ChatResult(BaseModel):
     """Return value of Ray Serve LLM's server for a chat that is no stream, and for one that fails."""
 
     choices: list[dict[str, Any]] = []
@@ -153,9 +153,9 @@ class PlayedLLM:
     async def chat(self, request: Any) -> AsyncIterator[Any]:
         text = request.messages[-1]["content"]
         if text == "fail":
-            yield Said(error={"message": "the prompt is too long", "code": 400})
+            yield ChatResult(error={"message": "the prompt is too long", "code": 400})
         elif not request.stream:
-            yield Said(choices=[{"message": {"content": f"{text} ({request.max_tokens})"}}])
+            yield ChatResult(choices=[{"message": {"content": f"{text} ({request.max_tokens})"}}])
         else:
             for word in text.split():
                 piece = {"choices": [{"delta": {"content": f"{word}."}}]}

@@ -36,7 +36,7 @@ async def engine(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": b"{}"})
 
 
-def say(what: Any) -> None:
+def write(what: Any) -> None:
     """One line."""
     print(json.dumps(what), flush=True)
 
@@ -47,12 +47,12 @@ async def main(count: int) -> None:
     listeners = [Listener(door) for door in doors]
     for listener in listeners:
         await listener.start(0)
-    say([listener.port for listener in listeners])
+    write([listener.port for listener in listeners])
     while line := await asyncio.to_thread(sys.stdin.readline):
         doors[int(line)].leave()
         await listeners[int(line)].stop(30)
-        say("closed")
-    say(BEGUN)
+        write("closed")
+    write(BEGUN)
 
 
 asyncio.run(main(int(sys.argv[1])))

@@ -9,7 +9,7 @@ from daybreak.gates.sleep_state import SleepState
 from daybreak.workloads import decision, reporting
 from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.observed import Observed
-from daybreak.workloads.ways import GatedStatus, Ways
+from daybreak.workloads.ways import GatedStatus, KindFunctions
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)
@@ -33,7 +33,7 @@ class Decision(Generic[R]):
         return next(iter(self.sleep_states.values()), None)
 
 
-def decided(observed: S, ways: Ways[S, V, R]) -> Decision[R]:
+def decided(observed: S, ways: KindFunctions[S, V, R]) -> Decision[R]:
     """Decide on a workload, and describe it."""
     view = ways.read(observed)
     found = decision.decide(view, ways.course)

@@ -15,7 +15,7 @@ def beside(
     """Return live objects, each under the key of the desired object of the same kind.
 
     Args:
-        wanted: The owner's desired objects.
+        desired: The owner's desired objects.
         found: Existing objects; None if one is missing.
         labeled: More objects with the owner's label.
     """

@@ -21,7 +21,7 @@ NAMESPACE = install.SAMPLE_NAMESPACE
 MINUTE = 60.0
 KUBELET_LINES = 60
 """Number of lines of the kubelet's log at the moment of a failure."""
-Seen = TypeVar("Seen")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,7 @@ class Kubernetes:
             return f"{error}\n"
 
 
-def eventually(
-    look: Callable[[], Seen], good: Callable[[Seen], bool], minutes: float = 5, every: float = 1.0
-) -> Seen:
+def eventually(look: Callable[[], T], good: Callable[[T], bool], minutes: float = 5, every: float = 1.0) -> T:
     """Call `look` until its result is good; fail with the last result."""
     deadline = time.monotonic() + minutes * MINUTE
     while True:

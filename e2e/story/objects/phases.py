@@ -30,7 +30,7 @@ class Phases:
         """Wait until the workload is in one of these phases.
 
         Args:
-            wanted: Accepted phases.
+            desired: Accepted phases.
             since: Index into the observed phases; an accepted phase from this index on is enough.
         """
         try:

@@ -15,7 +15,7 @@ NEW_YEAR = {"start": "0 2 1 1 *", "timeZone": "Europe/Berlin"}
 """So rare that no start comes but those that the test has come."""
 
 
-def say(admin: Admin, **status: Any) -> None:
+def write(admin: Admin, **status: Any) -> None:
     """Have the status say something else, as if the operator had said so."""
     admin.merge("LLMBenchmark", "tune", {"status": status}, subresource="status")
 
@@ -58,7 +58,7 @@ def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator
 
     operator.kill()
     come = ago(minutes=5)
-    say(admin, nextScheduleTime=come)
+    write(admin, nextScheduleTime=come)
     again(operator)
     first = eventually("a Job", lambda: job(admin))
     found = eventually("the digest of the Job", lambda: (now := TUNE.status(admin)).get("jobHash") and now)
@@ -66,7 +66,7 @@ def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator
 
     # It died after the status had taken the start: the Job that is there is the run's, and there is no other.
     operator.kill()
-    say(admin, job=None, conditions=None)
+    write(admin, job=None, conditions=None)
     again(operator)
     eventually("a status", lambda: TUNE.status(admin).get("jobHash"))
     found = ends(admin, 6.0)
@@ -76,7 +76,7 @@ def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator
 
     # The next run: the operator deletes all objects of the first one before it starts, also the pod.
     come = ago(minutes=1)
-    say(admin, nextScheduleTime=come)
+    write(admin, nextScheduleTime=come)
     eventually("no Job", lambda: job(admin) is None)
     assert TUNE.status(admin)["phase"] == "Succeeded"
     operator.kill()
@@ -92,7 +92,7 @@ def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator
 
     # One that was missed for too long is left out.
     operator.kill()
-    say(admin, nextScheduleTime=ago(days=2))
+    write(admin, nextScheduleTime=ago(days=2))
     again(operator)
     eventually("the next one", lambda: TUNE.status(admin)["nextScheduleTime"] == waiting["nextScheduleTime"])
     assert job(admin)["metadata"]["uid"] == second["metadata"]["uid"]

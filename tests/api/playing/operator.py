@@ -44,8 +44,8 @@ from daybreak.api.ray.model import Model
 from daybreak.api.schema.resource import Resource
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.assembly import WORKLOADS
-from daybreak.controller.asking.model_client import Asked, HttpModelClient
-from daybreak.gates.traffic import Heard, Seen
+from daybreak.controller.asking.model_client import HttpModelClient, WorkloadWithModels
+from daybreak.gates.traffic import AgedReport, ModelReports
 from daybreak.gateways import reports as gateway_reports
 from daybreak.gateways.listener import GatewayListener
 from daybreak.gateways.reports import Enqueue, GatewayReports
@@ -55,7 +55,7 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import LEASES
 from daybreak.protocol.reports import Report
-from daybreak.protocol.tallies import RouteTally, Told
+from daybreak.protocol.tallies import GatewayTally, RouteTally
 from daybreak.rollouts import machine
 from daybreak.scheduling import claim
 from daybreak.settings import Settings
@@ -79,7 +79,7 @@ class PlayedProber:
 
     async def ask(
         self,
-        service: Asked,
+        service: WorkloadWithModels,
         model: Model,
         base: str,
         patience: float,
@@ -141,7 +141,7 @@ class PlayedGateways(GatewayReports):
         self._changed()
         self._reading = asyncio.create_task(self._read(enqueue))
 
-    def received(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, workload: OwnerKey) -> tuple[ModelReports | None, ...]:
         """Return the reports in the workload's file, for every model, or for each under `models`."""
         file = self._folder / f"{workload.namespace}.{workload.label}" if self._folder else None
         report = json.loads(file.read_text()) if file and file.exists() else {}
@@ -157,14 +157,14 @@ class PlayedGateways(GatewayReports):
         received = {name: _observe(row, carried_out.get(name, 0)) for name, row in each.items()}
         return (received,) if known else (received, None)
 
-    def reported(self, namespace: str, route: str) -> tuple[Told, ...]:
+    def reported(self, namespace: str, route: str) -> tuple[GatewayTally, ...]:
         """Return the reports in the file of the route."""
         file = self._folder / f"{namespace}.{ROUTE}.{route}" if self._folder else None
         report = json.loads(file.read_text()) if file and file.exists() else {}
         status = (self._cache.get(LLM_ROUTES, Key(namespace, route)) or {}).get("status") or {}
         since = (status.get("counts") or {}).get("startTime", "")
         return tuple(
-            Told(name, row.get("gone", False), RouteTally.parse({"since": since, **row}))
+            GatewayTally(name, row.get("gone", False), RouteTally.parse({"since": since, **row}))
             for name, row in report.items()
         )
 
@@ -216,7 +216,7 @@ class PlayedGateways(GatewayReports):
         return changed
 
 
-def _observe(message: dict[str, Any], epoch: int) -> Seen:
+def _observe(message: dict[str, Any], epoch: int) -> AgedReport:
     report = Report(
         epoch=message.get("acknowledged", epoch),
         gate="",
@@ -227,7 +227,7 @@ def _observe(message: dict[str, Any], epoch: int) -> Seen:
         servers_up=1,
         clusters=tuple(message["clusters"]) if "clusters" in message else None,
     )
-    return Seen(report, timedelta(0))
+    return AgedReport(report, timedelta(0))
 
 
 def run_gateways_here(report: dict[str, Any]) -> None:

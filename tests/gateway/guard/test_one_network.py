@@ -63,7 +63,7 @@ async def hold(folder: Path, *keys: Any, **settings: Any) -> AsyncIterator[int]:
     gateway = Gateway(GatewayConfig(folder=folder, address="::", first_port=port, slots=1, **settings))
     try:
         await gateway.start()
-        await gateway.told_all()
+        await gateway.notified_all()
         await gateway.set_gate("s0", Slot("service", Gate.CLOSED, 1, models=("big",), keys=keys))
         yield port
     finally:

@@ -32,7 +32,7 @@ async def test_a_request_that_is_quicker_than_the_agent(tmp_path: Path) -> None:
             status, _, _ = await early
             assert status == 200
             assert [model["id"] for model in (await (await listing).json())["data"]] == ["big", "org/small"]
-            await gateway.told_all()
+            await gateway.notified_all()
             assert (await stranger).status == 404, "now it is known that there is no such service"
     finally:
         await gateway.kill()

@@ -35,29 +35,29 @@ class TestFollower:
             (14, read_report("Starting")),
             (21, read_report("Running")),
         ):
-            follower.hear(message, now)
-        follower.hear(read_report("Running", 40), 30)
+            follower.receive(message, now)
+        follower.receive(read_report("Running", 40), 30)
         assert follower.start_seconds == 10 + 7
 
     def test_a_state_that_nobody_saw_was_passed_at_once(self) -> None:
         follower = Follower()
-        follower.hear(read_report("Reading"), 10)
-        follower.hear(read_report("Succeeded", 3), 12)
+        follower.receive(read_report("Reading"), 10)
+        follower.receive(read_report("Succeeded", 3), 12)
         assert follower.start_seconds == 10
 
     def test_it_is_killed_between_two_parts_of_its_second_half(self) -> None:
         follower = Follower(kill_at=50)
         for now, done in ((10, 0), (14, 20), (18, 40)):
-            follower.hear(read_report("Running", done), now)
+            follower.receive(read_report("Running", done), now)
             assert not follower.due(now + 3)
-        follower.hear(read_report("Running", 60), 22)
+        follower.receive(read_report("Running", 60), 22)
         assert (follower.due(23.9), follower.due(24.1)) == (False, True)
-        follower.hear(read_report("Running", 60), 24.5)
+        follower.receive(read_report("Running", 60), 24.5)
         assert follower.due(24.5), "the same count again is no part"
 
     def test_who_is_not_to_be_killed_never_is(self) -> None:
         follower = Follower()
-        follower.hear(read_report("Running", 99), 22)
+        follower.receive(read_report("Running", 99), 22)
         assert not follower.due(1000)
 
 

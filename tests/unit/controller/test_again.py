@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from daybreak.controller.again import SOON_SECONDS, Again, past_races
+from daybreak.controller.again import SOON_SECONDS, Again, retry_conflicts
 from daybreak.kube.writing.apply import Occupied
 from daybreak.manifests.keys import Key
 
@@ -30,7 +30,7 @@ async def test_a_lost_race_begins_it_anew_at_once() -> None:
             raise Occupied
         return 7.0
 
-    assert await past_races(once, KEY, ("a", "b", "c")) == 7.0
+    assert await retry_conflicts(once, KEY, ("a", "b", "c")) == 7.0
     assert tried == [KEY] * 3
 
 
@@ -38,4 +38,4 @@ async def test_one_that_is_always_lost_waits() -> None:
     async def once(key: Key) -> float | None:
         raise Occupied
 
-    assert await past_races(once, KEY, ("a", "b")) == SOON_SECONDS
+    assert await retry_conflicts(once, KEY, ("a", "b")) == SOON_SECONDS

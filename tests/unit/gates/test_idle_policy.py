@@ -10,7 +10,7 @@ from daybreak.api.gates.gate_status import ModelGate, Phase, WakeStatus
 from daybreak.api.gates.idle_status import IdleStatus
 from daybreak.api.gates.sleep import AutoIdle, Sleep, SleepDepth
 from daybreak.api.schema.scalars import seconds
-from daybreak.gates.idle_policy import DEFAULT_SECONDS, Seen, idle_status, in_force, recommended
+from daybreak.gates.idle_policy import DEFAULT_SECONDS, ModelTraffic, idle_status, in_force, recommended
 from daybreak.gates.pauses import CLASSES, expected_cost
 from daybreak.gates.traffic import Pause, Traffic
 from tests.unit.llmservice.decide.scenes.sleep_states import AWAKE, NOW
@@ -50,7 +50,7 @@ def judged(
     idle: IdleStatus | None = None, sleep: Sleep | None = AUTO, wake: WakeStatus | None = None
 ) -> IdleStatus | None:
     """Return the idle status of a busy model."""
-    return idle_status(gate(idle), sleep, AWAKE, AWAKE, Seen(STREAMS, wake, NOW))
+    return idle_status(gate(idle), sleep, AWAKE, AWAKE, ModelTraffic(STREAMS, wake, NOW))
 
 
 def known(pauses: Sequence[float], wake: int | None = 90, sleep: Sleep = AUTO) -> IdleStatus:
@@ -146,7 +146,7 @@ def test_a_fixed_time_is_followed_and_another_one_recommended() -> None:
 def test_a_pause_is_taken_in_and_followed() -> None:
     ended = Traffic(known=True, held=1, requested=timedelta(0), pause=Pause(timedelta(hours=3), timedelta(0)))
     nearly = IdleStatus(pauses=at(c15=8), after_idle="15m")
-    found = idle_status(gate(nearly), AUTO, AWAKE, AWAKE, Seen(ended, wakes(90), NOW))
+    found = idle_status(gate(nearly), AUTO, AWAKE, AWAKE, ModelTraffic(ended, wakes(90), NOW))
     assert found is not None
     assert sum(found.pauses) > 8
     assert found.after_idle == "1m"

@@ -5,16 +5,25 @@ from datetime import timedelta
 
 import pytest
 
-from daybreak.gates.traffic import UNKNOWN, Heard, Pause, Seen, Traffic, clusters_in_use, named, together
+from daybreak.gates.traffic import (
+    UNKNOWN,
+    AgedReport,
+    ModelReports,
+    Pause,
+    Traffic,
+    clusters_in_use,
+    named,
+    together,
+)
 from daybreak.protocol.reports import Report, Update
 
 QUIET = Report(epoch=4, gate="open", arrivals=7, held=0, in_flight=0, idle_ms=60_000, servers_up=1)
 BUSY = Report(epoch=3, gate="closed", arrivals=9, held=2, in_flight=3, idle_ms=500, servers_up=0)
 
 
-def observe(report: Report, age: float = 0) -> Heard:
+def observe(report: Report, age: float = 0) -> ModelReports:
     """Return a gateway's report about model m."""
-    return {"m": Seen(report, timedelta(seconds=age))}
+    return {"m": AgedReport(report, timedelta(seconds=age))}
 
 
 def test_two_gateways() -> None:
@@ -61,10 +70,12 @@ def test_who_has_seen_no_request_does_not_say_when_the_last_one_was() -> None:
     assert together([observe(new)], "m").requested is None
 
 
-def paused(began: float, ended: float, idle: float) -> Heard:
+def paused(began: float, ended: float, idle: float) -> ModelReports:
     """Return the report of a gateway with an ended pause, without requests for `idle` seconds."""
     report = replace(QUIET, idle_ms=round(1000 * idle))
-    return {"m": Seen(report, timedelta(0), pause=Pause(*(timedelta(seconds=at) for at in (began, ended))))}
+    return {
+        "m": AgedReport(report, timedelta(0), pause=Pause(*(timedelta(seconds=at) for at in (began, ended))))
+    }
 
 
 @pytest.mark.parametrize(
@@ -82,7 +93,7 @@ def paused(began: float, ended: float, idle: float) -> Heard:
     ],
 )
 def test_a_pause_is_one_of_all_gateways(
-    gateways: list[Heard | None], expected: tuple[float, float] | None
+    gateways: list[ModelReports | None], expected: tuple[float, float] | None
 ) -> None:
     found = together(gateways, "m").pause
     assert (None if found is None else (found.began.total_seconds(), found.ended.total_seconds())) == expected
@@ -104,23 +115,23 @@ def test_no_server_answers_anywhere() -> None:
 
 
 def test_for_how_long_no_server_has_answered() -> None:
-    lost = [{"m": Seen(BUSY, timedelta(0), unrouted=timedelta(seconds=since))} for since in (9, 4)]
+    lost = [{"m": AgedReport(BUSY, timedelta(0), unrouted=timedelta(seconds=since))} for since in (9, 4)]
     assert together(lost, "m").unrouted == timedelta(seconds=4)
     assert together([*lost, observe(QUIET)], "m").unrouted == timedelta(0)
 
 
 def test_a_gateway_that_does_not_tell_of_the_model_is_not_known() -> None:
-    found = together([observe(QUIET), {"other": Seen(BUSY, timedelta(0))}], "m")
+    found = together([observe(QUIET), {"other": AgedReport(BUSY, timedelta(0))}], "m")
     assert (found.known, found.held) == (False, 0)
-    assert together([{"": Seen(BUSY, timedelta(0))}], "m") == UNKNOWN
+    assert together([{"": AgedReport(BUSY, timedelta(0))}], "m") == UNKNOWN
 
 
 def test_what_is_of_no_other_model_counts_for_each() -> None:
     """Requests with an unreadable model name, and those of a removed model, count for each model."""
-    both = {"m": Seen(QUIET, timedelta(0)), "other": Seen(BUSY, timedelta(0))}
+    both = {"m": AgedReport(QUIET, timedelta(0)), "other": AgedReport(BUSY, timedelta(0))}
     assert together([both], "m", ("m", "other")).held == 0
     for name in ("", "gone"):
-        found = together([{**both, name: Seen(BUSY, timedelta(0))}], "m", ("m", "other"))
+        found = together([{**both, name: AgedReport(BUSY, timedelta(0))}], "m", ("m", "other"))
         assert (found.held, found.in_flight, found.idle) == (2, 3, timedelta(seconds=0.5))
         assert (found.acknowledged, found.routed) == (4, True), "its own gate tells what was carried out"
 
@@ -128,12 +139,12 @@ def test_what_is_of_no_other_model_counts_for_each() -> None:
 def test_clusters_that_any_gateway_is_at() -> None:
     first, second = (observe(replace(QUIET, clusters=names)) for names in (("a",), ("a", "b")))
     assert clusters_in_use([first, second]) == frozenset({"a", "b"})
-    both = {**first, "n": Seen(replace(QUIET, clusters=("c",)), timedelta(0))}
+    both = {**first, "n": AgedReport(replace(QUIET, clusters=("c",)), timedelta(0))}
     assert clusters_in_use([first, both]) == frozenset({"a", "c"})
 
 
 @pytest.mark.parametrize("other", [None, {}, observe(QUIET)])
-def test_clusters_are_not_known_where_one_gateway_says_nothing(other: Heard | None) -> None:
+def test_clusters_are_not_known_where_one_gateway_says_nothing(other: ModelReports | None) -> None:
     assert clusters_in_use([observe(replace(QUIET, clusters=("a",))), other]) is None
     assert clusters_in_use([]) is None
 

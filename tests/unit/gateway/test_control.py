@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.agent.beats import Beats
+from daybreak.gateway.agent.beats import Heartbeat
 from daybreak.gateway.haproxy.processes import GatewayFailed, SupervisedProcess, ask
 from daybreak.gateway.supervisor.control import Control, control_socket
 
@@ -41,7 +41,7 @@ async def test_only_the_group_can_open_it(control: Control, tmp_path: Path) -> N
 async def test_a_beat_brings_memory_and_whether_it_is_to_end(
     control: Control, tmp_path: Path, received: list[Mapping[str, Any]]
 ) -> None:
-    beats = Beats(control_socket(tmp_path))
+    beats = Heartbeat(control_socket(tmp_path))
     assert await beats.begin(asyncio.Event())
     assert received == [SAID]
     assert beats.memory == (3, 4)
@@ -53,7 +53,7 @@ async def test_a_beat_brings_memory_and_whether_it_is_to_end(
 
 async def test_who_waits_for_a_supervisor_that_is_yet_to_come(tmp_path: Path) -> None:
     ending = asyncio.Event()
-    waiting = asyncio.create_task(Beats(control_socket(tmp_path)).begin(ending))
+    waiting = asyncio.create_task(Heartbeat(control_socket(tmp_path)).begin(ending))
     await asyncio.sleep(0.3)
     assert not waiting.done()
     ending.set()
@@ -61,7 +61,7 @@ async def test_who_waits_for_a_supervisor_that_is_yet_to_come(tmp_path: Path) ->
     control = Control(tmp_path, lambda _: ANSWER)
     await control.start()
     # An agent that starts while the pod ends must still let the current requests finish.
-    assert await Beats(control_socket(tmp_path)).begin(ending)
+    assert await Heartbeat(control_socket(tmp_path)).begin(ending)
     control.stop()
 
 

@@ -195,9 +195,9 @@ async def test_what_routes_have_sent_is_told_where_it_has_changed(
     updates = feed.updates()
     assert (await first(updates)).routes is None, "not known yet: what was known before stays"
     reported = {"chat": RouteTally("t", {"one/a": Tally(sent=1)})}
-    feed.tell(reported)
+    feed.notify(reported)
     assert (await first(updates)).routes == reported
-    feed.tell(dict(reported))
+    feed.notify(dict(reported))
     assert (await first(updates)).routes is None
     other = feed.updates()
     assert (await first(other)).routes == reported, "a later follower receives it at once"

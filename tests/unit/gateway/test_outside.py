@@ -8,7 +8,7 @@ import pytest
 
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router import outside as module
-from daybreak.gateway.router.outside import Outside, may_be_asked, resolve
+from daybreak.gateway.router.outside import ExternalResolver, may_be_asked, resolve
 
 PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
 SAID = {
@@ -81,7 +81,7 @@ async def test_a_name_of_this_machine_has_no_address_that_may_be_asked() -> None
 
 async def test_it_can_be_asked_once_its_address_is_known(folder: Path) -> None:
     names = Names()
-    outside = Outside(KeyFiles(folder), names.note, names.resolve)
+    outside = ExternalResolver(KeyFiles(folder), names.note, names.resolve)
     assert outside.externals([route(), {"metadata": {"name": "other"}}]) == {}
     await asyncio.sleep(0.01)
     assert names.changed == 1
@@ -102,7 +102,7 @@ async def test_it_can_be_asked_once_its_address_is_known(folder: Path) -> None:
 async def test_its_name_is_looked_up_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FRESH_SECONDS", 0.0)
     names = Names()
-    outside = Outside(KeyFiles(folder), names.note, names.resolve)
+    outside = ExternalResolver(KeyFiles(folder), names.note, names.resolve)
 
     async def address() -> str:
         outside.externals([route()])
@@ -134,7 +134,7 @@ async def test_what_cannot_be_asked_is_said_once(
     more: dict[str, Any], why: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = Names()
-    outside = Outside(KeyFiles(folder), names.note, names.resolve)
+    outside = ExternalResolver(KeyFiles(folder), names.note, names.resolve)
     for _ in range(3):
         assert outside.externals([route(**more)]) == {}
     message = capsys.readouterr().out
@@ -146,6 +146,6 @@ async def test_what_cannot_be_asked_is_said_once(
 async def test_a_key_of_several_lines_is_not_sent(folder: Path) -> None:
     (folder / "account" / "key").write_text("sk\nHost: other")
     names = Names()
-    outside = Outside(KeyFiles(folder), names.note, names.resolve)
+    outside = ExternalResolver(KeyFiles(folder), names.note, names.resolve)
     assert outside.externals([route()]) == {}
     assert names.requested == 0

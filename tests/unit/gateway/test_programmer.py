@@ -41,7 +41,7 @@ class PlayedGateway:
         self.gates[backend] = slot
         self.reported.append(("set", backend, slot.name, slot.gate.value, slot.epoch))
 
-    async def told_all(self) -> None:
+    async def notified_all(self) -> None:
         self._refuse("ready")
 
     async def remove_gate(self, backend: str) -> None:

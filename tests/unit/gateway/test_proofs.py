@@ -27,7 +27,7 @@ def replica(number: int) -> Server:
     return Server(f"10.0.1.{number}", 8100, pod=f"uid-{number}")
 
 
-class Told(Proofs):
+class GivenProofs(Proofs):
     """Proofs with given results."""
 
     def __init__(self, *found: bool | None) -> None:
@@ -64,7 +64,7 @@ def test_bodies_are_left_to_replicas_that_all_look(
     replicas = tuple(replica(number) for number in range(len(found)))
     gate = WantedGate(SLOT, (*replicas, PROXY))
     expected = WantedGate(GUARDED, replicas) if guarded else gate
-    assert with_guard(gate, Told(*found), before) == expected
+    assert with_guard(gate, GivenProofs(*found), before) == expected
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_of_a_pipelines_pods_only_one_of_each_replica_answers(
     replicas = tuple(replica(number) for number in range(len(found)))
     gate = WantedGate(SLOT, (*replicas, PROXY), pods=2)
     expected = WantedGate(GUARDED, replicas, pods=2) if guarded else gate
-    assert with_guard(gate, Told(*found), None) == expected
+    assert with_guard(gate, GivenProofs(*found), None) == expected
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,10 @@ def test_of_a_pipelines_pods_only_one_of_each_replica_answers(
 )
 def test_some_gates_bodies_are_looked_at_in_the_gateway(more: dict[str, Any]) -> None:
     gate = WantedGate(replace(SLOT, **more), (replica(0), PROXY))
-    assert with_guard(gate, Told(True), GUARDED) == gate
+    assert with_guard(gate, GivenProofs(True), GUARDED) == gate
 
 
-class Asked:
+class GivenAnswers:
     """Given answers of a probe, one after the other; then None."""
 
     def __init__(self, *answers: bool | None) -> None:
@@ -122,7 +122,7 @@ async def test_one_that_has_not_answered_is_asked_again_and_one_that_has_is_not(
 ) -> None:
     monkeypatch.setattr(module, "ASK_SECONDS", 0.01)
     changed: list[str] = []
-    ask = Asked(None, None, True)
+    ask = GivenAnswers(None, None, True)
     proofs, task = await running(ask, changed)
     proofs.watch("qwen", [WantedGate(SLOT, (replica(1), PROXY))])
     await until(lambda: changed == ["qwen"])

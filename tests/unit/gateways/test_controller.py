@@ -236,7 +236,7 @@ class Reports:
         """Return True if gateway pods run."""
         return self.run
 
-    def tell(self, namespace: str) -> None:
+    def notify(self, namespace: str) -> None:
         """Record the call."""
         self.reported.append(namespace)
 

@@ -48,7 +48,7 @@ class Stream:
             await answer.write(line.encode())
         return answer
 
-    def say(
+    def write(
         self, *, boot: str = "1", full: bool = True, short: bool = False, **services: dict[str, Any]
     ) -> None:
         """Send one line."""
@@ -106,7 +106,7 @@ async def listener(url: str, reported: list[set[str] | None]) -> AsyncIterator[G
 async def receive(stream: Stream, listener: GatewayListener, **services: Any) -> None:
     """Send one report, and wait until the listener has received it."""
     await until(lambda: stream.listeners)
-    stream.say(**services)
+    stream.write(**services)
     await until(lambda: listener.received)
 
 
@@ -133,13 +133,13 @@ async def test_how_long_nothing_has_answered_there(stream: Stream, listener: Gat
 
     await receive(stream, listener, a={"servers_up": 0})
     await until(lambda: unrouted() > timedelta(seconds=0.05))
-    stream.say(full=False, a={"servers_up": 0, "held": 1})
+    stream.write(full=False, a={"servers_up": 0, "held": 1})
     await until(lambda: held(listener, "a") == 1)
     assert unrouted() > timedelta(seconds=0.05), "what else it says does not begin it anew"
-    stream.say(full=False, a={"servers_up": 1})
+    stream.write(full=False, a={"servers_up": 1})
     await until(lambda: not unrouted())
     began = time.monotonic()
-    stream.say(full=False, a={"servers_up": 0, "held": 2})
+    stream.write(full=False, a={"servers_up": 0, "held": 2})
     await until(lambda: held(listener, "a") == 2)
     assert timedelta(0) < unrouted() <= timedelta(seconds=time.monotonic() - began)
 
@@ -148,11 +148,11 @@ async def test_only_what_matters_is_called_back_about(
     stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await receive(stream, listener, a={}, b={})
-    stream.say(full=False, a={"in_flight": 3, "arrivals": 3})
-    stream.say(full=False, a={"held": 1}, b={})
-    stream.say(full=False, a={"held": 7}, b={"epoch": 2})
-    stream.say(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 1})
-    stream.say(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 0})
+    stream.write(full=False, a={"in_flight": 3, "arrivals": 3})
+    stream.write(full=False, a={"held": 1}, b={})
+    stream.write(full=False, a={"held": 7}, b={"epoch": 2})
+    stream.write(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 1})
+    stream.write(full=False, b={"epoch": 2, "gate": "closed", "in_flight": 0})
     await until(lambda: len(reported) == 5)
     assert reported == [None, {"a"}, {"b"}, {"b"}, {"b"}]
     assert held(listener, "a") == 7
@@ -165,8 +165,8 @@ async def test_that_it_is_nearly_full_is_called_back_about_once(
     listener.on_short = lambda: changes.append(listener.short)
     await receive(stream, listener, a={})
     for short in (False, True, True, False, True):
-        stream.say(full=False, short=short, a={})
-    stream.say(full=False, short=True, a={"held": 1})
+        stream.write(full=False, short=short, a={})
+    stream.write(full=False, short=True, a={"held": 1})
     await until(lambda: held(listener, "a") == 1)
     assert changes == [True, False, True]
 
@@ -180,7 +180,7 @@ async def test_enforcement_of_policies_is_called_back_about_when_it_changes(
     for enforced in (None, False, None, False, True):
         known = {} if enforced is None else {"enforced": enforced}
         stream.raw(json.dumps({"boot": "1", "full": False, "services": {}, **known}) + "\n")
-    stream.say(full=False, a={"held": 1})
+    stream.write(full=False, a={"held": 1})
     await until(lambda: held(listener, "a") == 1)
     assert changes == [False, True]
 
@@ -195,12 +195,12 @@ async def test_the_end_of_a_long_pause_is_called_back_about(
     stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await receive(stream, listener, a={"arrivals": 1, "idle_ms": 300_000})
-    stream.say(full=False, a={"arrivals": 2, "in_flight": 1})
+    stream.write(full=False, a={"arrivals": 2, "in_flight": 1})
     await until(lambda: len(reported) == 2)
     assert reported == [None, {"a"}]
     assert pause(listener) == pytest.approx(300, abs=SECONDS)
-    stream.say(full=False, a={"arrivals": 3, "idle_ms": 200})
-    stream.say(full=False, a={"arrivals": 3, "held": 1})
+    stream.write(full=False, a={"arrivals": 3, "idle_ms": 200})
+    stream.write(full=False, a={"arrivals": 3, "held": 1})
     await until(lambda: held(listener, "a") == 1)
     assert pause(listener) == pytest.approx(300, abs=SECONDS), "it stays the last one"
 
@@ -220,7 +220,7 @@ async def test_what_is_no_pause(
 ) -> None:
     await receive(stream, listener, a=before)
     about = {"full": False, "arrivals": 0, **line}
-    stream.say(
+    stream.write(
         boot=about.get("boot", "1"), full=about["full"], a={"arrivals": about["arrivals"], "servers_up": 7}
     )
     await until(lambda: (listener.observed("a") or {})["m"].report.servers_up == 7)
@@ -229,10 +229,10 @@ async def test_what_is_no_pause(
 
 async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: GatewayListener) -> None:
     await receive(stream, listener, a={}, b={})
-    stream.say(full=False, b={"held": 1})
+    stream.write(full=False, b={"held": 1})
     await until(lambda: held(listener, "b") == 1)
     assert held(listener, "a") == 0
-    stream.say(b={"held": 2})
+    stream.write(b={"held": 2})
     await until(lambda: held(listener, "b") == 2)
     assert listener.observed("a") == {}
 
@@ -250,7 +250,7 @@ async def test_a_gate_that_has_gone_is_called_back_about(
 
 async def test_another_boot_forgets_everything(stream: Stream, listener: GatewayListener) -> None:
     await receive(stream, listener, a={"held": 4}, b={"held": 4})
-    stream.say(boot="2", full=False, b={"held": 0})
+    stream.write(boot="2", full=False, b={"held": 0})
     await until(lambda: held(listener, "b") == 0)
     assert listener.observed("a") == {}
 
@@ -266,14 +266,14 @@ async def test_silence_is_not_heard(
     await until(lambda: stream.listeners)
     stream.hang_up()  # the next connection knows the shorter silence
     await until(lambda: stream.listeners)
-    stream.say(a={})
+    stream.write(a={})
     await until(lambda: listener.received)
     await until(lambda: not listener.received)
     assert listener.observed("a") is None
     assert reported[-1] is None
     requested = stream.requested
     await until(lambda: stream.requested > requested)
-    stream.say(a={"held": 3})
+    stream.write(a={"held": 3})
     await until(lambda: held(listener, "a") == 3)
 
 
@@ -364,7 +364,7 @@ async def test_who_does_not_prove_who_it_is_is_not_heard(
     async with aiohttp.ClientSession(read_bufsize=LINE_LIMIT) as session:
         listening = GatewayListener(url, session, reported.append, prove)
         await until(lambda: len(shown) >= 2)
-        stream.say(a={"held": 1})
+        stream.write(a={"held": 1})
         assert not listening.received
         proven = True
         stream.listeners.clear()

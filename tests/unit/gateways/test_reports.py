@@ -11,14 +11,14 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import written
 from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.modelserver.resource import MODEL_SERVERS
-from daybreak.gates.traffic import Heard, Seen, together
+from daybreak.gates.traffic import AgedReport, ModelReports, together
 from daybreak.gateways import reports as module
 from daybreak.gateways.reports import GatewayReports
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey, gateway_key
 from daybreak.manifests.resources import PODS
 from daybreak.protocol.reports import Report
-from daybreak.protocol.tallies import RouteTally, Tallies, Tally, Told
+from daybreak.protocol.tallies import GatewayTally, RouteTally, Tallies, Tally
 
 A = OwnerKey.of_label("ns", "a")
 
@@ -37,9 +37,9 @@ class GatewayListener:
         self.tried = asyncio.Event()
         type(self).made[url] = self
 
-    def observed(self, service: str) -> Heard | None:
+    def observed(self, service: str) -> ModelReports | None:
         """Return the last report about model m."""
-        return {"m": Seen(self.report, timedelta(0))} if self.report else None
+        return {"m": AgedReport(self.report, timedelta(0))} if self.report else None
 
     async def close(self) -> None:
         """Record the end of the listener."""
@@ -235,7 +235,7 @@ async def test_a_model_server_is_told_by_what_stands_for_it(
     assert set(enqueued) == {known, A, OwnerKey.of_label("ns", "b")}
 
 
-def by_start(gateways: GatewayReports) -> tuple[Told, ...]:
+def by_start(gateways: GatewayReports) -> tuple[GatewayTally, ...]:
     """Return the gateways' reports about the route `chat`, in order of their start."""
     return tuple(sorted(gateways.reported("ns", "chat"), key=lambda reported: reported.gateway))
 
@@ -253,13 +253,21 @@ async def test_what_gateways_tell_of_routes_outlives_them(gateways: GatewayRepor
     two.tallies = {"2.0": {"chat": first, "other": first}}
     two.on_tallies()
     assert reported == ["ns"]
-    both = (Told("1.0", True, first), Told("1.5", False, second), Told("2.0", False, first))
+    both = (
+        GatewayTally("1.0", True, first),
+        GatewayTally("1.5", False, second),
+        GatewayTally("2.0", False, first),
+    )
     assert by_start(gateways) == both
     assert gateways.reported("elsewhere", "chat") == ()
     cache.put(PODS, pod("one", "10.0.0.1", version=2, phase="Succeeded"))
     gateways.refresh("ns")
     await asyncio.sleep(0)
-    gone = (Told("1.0", True, first), Told("1.5", True, second), Told("2.0", False, first))
+    gone = (
+        GatewayTally("1.0", True, first),
+        GatewayTally("1.5", True, second),
+        GatewayTally("2.0", False, first),
+    )
     assert by_start(gateways) == gone
     assert reported == ["ns", "ns"]
     for number in range(module.MOST_GONE):

@@ -47,14 +47,14 @@ class ApiServer:
 
     def write(self, labels: dict[str, str] | None = None, **data: str) -> None:
         self._now = self._written(data, labels)
-        self._tell("MODIFIED", self._now)
+        self._notify("MODIFIED", self._now)
 
     def delete(self) -> None:
         assert self._now is not None
-        self._tell("DELETED", self._written(self._now["data"]))
+        self._notify("DELETED", self._written(self._now["data"]))
         self._now = None
 
-    def _tell(self, kind: str, manifest: dict[str, Any]) -> None:
+    def _notify(self, kind: str, manifest: dict[str, Any]) -> None:
         for events in self._events:
             events.put_nowait({"type": kind, "object": manifest})
 

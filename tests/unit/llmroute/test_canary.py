@@ -9,7 +9,7 @@ import pytest
 from daybreak.kinds.llmroute.decide.decision import decide
 from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import again, events, report
-from daybreak.protocol.tallies import Histogram, RouteTally, Tally, Told
+from daybreak.protocol.tallies import GatewayTally, Histogram, RouteTally, Tally
 from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -23,7 +23,7 @@ class Rollout:
         backends = [backend(weight=60), backend("two", "b", weight=40), backend("next", "c")]
         self.manifest: Manifest = route(**{"backends": backends, "canary": canary(), **spec})
         self.now = NOW
-        self.reported: dict[str, Told] = {}
+        self.reported: dict[str, GatewayTally] = {}
         self.states: dict[str, str] = {}
         self.news: list[tuple[bool, str]] = []
 
@@ -65,7 +65,7 @@ class Rollout:
             "one/a": Tally(rest, rest, stable_errors, many(others, rest), many(others, rest)),
             "next/c": Tally(mine, mine, errors, many(times, mine), many(times, mine)),
         }
-        self.reported["g"] = Told("g", False, RouteTally(self.status["counts"]["startTime"], of))
+        self.reported["g"] = GatewayTally("g", False, RouteTally(self.status["counts"]["startTime"], of))
 
     def look(self, minutes: float = 0) -> float | None:
         """Reconcile after this number of minutes, and return the seconds until the next reconcile."""

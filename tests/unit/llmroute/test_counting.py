@@ -7,7 +7,7 @@ from typing import Any
 from daybreak.kinds.llmroute.decide.decision import decide
 from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
 from daybreak.kinds.llmroute.status.report import again, report
-from daybreak.protocol.tallies import Histogram, RouteTally, Tally, Told
+from daybreak.protocol.tallies import GatewayTally, Histogram, RouteTally, Tally
 from tests.unit.llmroute.routes import Manifest, backend, route, server, service, there
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -15,13 +15,13 @@ SINCE = "2026-01-01T00:00:00Z"
 BACKENDS = [backend(weight=9), backend("two", "b", weight=1)]
 
 
-def read_report(gateway: str, *sent: int, gone: bool = False, since: str = SINCE) -> Told:
+def read_report(gateway: str, *sent: int, gone: bool = False, since: str = SINCE) -> GatewayTally:
     """Return the report of a gateway that sent requests to both backends; one in ten received 500."""
     tallies = [Tally(n, n, n // 10, Histogram({10: n}), Histogram({20: n})) for n in sent]
-    return Told(gateway, gone, RouteTally(since, dict(zip(("one/a", "two/b"), tallies, strict=True))))
+    return GatewayTally(gateway, gone, RouteTally(since, dict(zip(("one/a", "two/b"), tallies, strict=True))))
 
 
-def look(manifest: Manifest, message: Sequence[Told] = (), seconds: float = 0) -> float | None:
+def look(manifest: Manifest, message: Sequence[GatewayTally] = (), seconds: float = 0) -> float | None:
     """Reconcile, update the manifest's status, and return the seconds until the next reconcile."""
     now = NOW + timedelta(seconds=seconds)
     each = seen_route(manifest, tuple(message))
@@ -107,7 +107,9 @@ def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
 def test_backends_that_are_not_the_routes_do_not_count() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
-    strange = Told("g1", True, RouteTally(SINCE, {"other/x": Tally(sent=100), "one/a": Tally(sent=1)}))
+    strange = GatewayTally(
+        "g1", True, RouteTally(SINCE, {"other/x": Tally(sent=100), "one/a": Tally(sent=1)})
+    )
     look(manifest, [strange], 60)
     assert got(manifest) == [(1, 0, 1.0), (0, 0, 0.0)]
     assert [each["service"] for each in manifest["status"]["counts"]["ended"]] == ["one"]
@@ -129,7 +131,7 @@ def test_a_model_server_is_counted_by_the_name_that_gateways_have_for_it() -> No
     manifest = route(backends=[backend(), backend("own", "m", kind="ModelServer")])
     look(manifest)
     ways = {"one/a": Tally(3, 3), "server.own/m": Tally(5, 5)}
-    gone = Told("g", True, RouteTally(manifest["status"]["counts"]["startTime"], ways))
+    gone = GatewayTally("g", True, RouteTally(manifest["status"]["counts"]["startTime"], ways))
     look(manifest, [gone], 60)
     assert [(each["kind"], each["requests"]) for each in manifest["status"]["backends"]] == [
         ("LLMService", 3),

@@ -24,7 +24,7 @@ from daybreak.api.ray.workload import RayWorkload
 from daybreak.api.schema.base import ApiModel
 from daybreak.api.schema.resource import GROUP, VERSION, Resource
 from daybreak.controller.owner_kind import OwnerKind
-from daybreak.gates.traffic import Heard, Seen
+from daybreak.gates.traffic import AgedReport, ModelReports
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kube.watching.cache import Cache
 from daybreak.loop import observer, reconciler
@@ -41,7 +41,7 @@ from daybreak.scheduling.nodes import Node
 from daybreak.workloads import observed, report, view
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.rolled import Course
-from daybreak.workloads.ways import Ways
+from daybreak.workloads.ways import KindFunctions
 from tests.parts import parts
 from tests.unit.llmservice.decide.scenes.services import PLATFORM
 from tests.unit.llmservice.test_many import Server
@@ -199,7 +199,7 @@ def view_of(observed: Observed, blocked: Problem | None = None) -> View:
     return View(observed, observed.subject, blocked)
 
 
-WAYS = Ways(TOYS.kind, view_of, status, as_before, course)
+WAYS = KindFunctions(TOYS.kind, view_of, status, as_before, course)
 
 
 # Objects.
@@ -239,9 +239,9 @@ class Gateways:
         self.idle_ms = 0
         self.epoch = 0
 
-    def received(self, _: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, _: OwnerKey) -> tuple[ModelReports | None, ...]:
         gate = Report(self.epoch, "closed", 0, self.held, 0, self.idle_ms, 1)
-        return ({"ball": Seen(gate, timedelta(0))},)
+        return ({"ball": AgedReport(gate, timedelta(0))},)
 
     def remains(self, _: str) -> bool:
         return True

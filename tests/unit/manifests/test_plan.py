@@ -8,7 +8,7 @@ from daybreak.api.common import names
 from daybreak.api.llmbatch.definition import LLM_BATCHES
 from daybreak.api.schema.resource import API_VERSION
 from daybreak.manifests.keys import Key, key_of
-from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.owner import NameHolder, Owner
 from daybreak.manifests.plan import Live
 from daybreak.manifests.resources import RAY_JOBS, SERVICE_ACCOUNTS
 
@@ -30,16 +30,16 @@ def controlled(kind: str = "LLMBatch", name: str = "night", uid: str = "u-1") ->
 @pytest.mark.parametrize(
     ("found", "whose"),
     [
-        (live(owner=controlled()), Whose.OURS),
-        (live(owner=controlled(uid="u-0")), Whose.PREDECESSORS),
-        (live(owner=controlled(name="other", uid="u-2")), Whose.FOREIGN),
-        (live(owner=controlled(kind="LLMService", uid="u-2")), Whose.FOREIGN),
-        (live(), Whose.ORPHAN),
-        (live(labels={}), Whose.FOREIGN),
-        (live(labels=names.labels("batch.other", "batch")), Whose.FOREIGN),
+        (live(owner=controlled()), NameHolder.OURS),
+        (live(owner=controlled(uid="u-0")), NameHolder.PREDECESSORS),
+        (live(owner=controlled(name="other", uid="u-2")), NameHolder.FOREIGN),
+        (live(owner=controlled(kind="LLMService", uid="u-2")), NameHolder.FOREIGN),
+        (live(), NameHolder.ORPHAN),
+        (live(labels={}), NameHolder.FOREIGN),
+        (live(labels=names.labels("batch.other", "batch")), NameHolder.FOREIGN),
     ],
 )
-def test_whose_it_is(found: dict[str, Any], whose: Whose) -> None:
+def test_whose_it_is(found: dict[str, Any], whose: NameHolder) -> None:
     assert OWNER.whose(found) is whose
 
 

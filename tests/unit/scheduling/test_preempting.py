@@ -136,7 +136,7 @@ def test_the_higher_priority_is_served_first() -> None:
 
 
 def test_nobody_leaves_for_one_whose_clients_have_gone_and_who_waits_too_long_goes_on() -> None:
-    gone = decided(comer("high", forsaken=True), stands("busy", a=1), a=1)
+    gone = decided(comer("high", abandoned=True), stands("busy", a=1), a=1)
     assert gone["high"].after
     assert gives_way(gone) == {}
     assert decided(comer("high", wake_overdue=True), stands("busy", a=1), a=1) == {}

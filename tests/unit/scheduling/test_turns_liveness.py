@@ -35,7 +35,7 @@ class Played:
     """Second in which the last client leaves if the model is not scheduled by then; None: clients stay."""
     dies_at: int | None = None
     """Second from which the busy awake model loses a pod; None: it loses none."""
-    forsaken: bool = False
+    abandoned: bool = False
     stays: int = 0
     """Seconds after the first answer in which the model does not yield, as if busy or updating."""
 
@@ -106,11 +106,11 @@ def test_everybody_who_fits_alone_is_answered_in_the_end(
         waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
         if waited_from is not None and now - waited_from < wait:
             assert not [turn for turn in found.values() if turn.after or turn.gives_way_to]
-        gone = {each.name for each in some if each.forsaken}
+        gone = {each.name for each in some if each.abandoned}
         assert not [turn for turn in found.values() if turn.gives_way_to in gone]
-        some = [each for each in some if not each.forsaken]
+        some = [each for each in some if not each.abandoned]
         for each in some:
-            each.forsaken = each.gone_at is not None and second >= each.gone_at and each.answered_at is None
+            each.abandoned = each.gone_at is not None and second >= each.gone_at and each.answered_at is None
             turn = found.get((each.name, "m"), Turn())
             _follow(each, turn, now, second)
     assert all(each.answered_at is not None for each in some)
@@ -196,8 +196,8 @@ def _claim(each: Played, now: datetime, second: int) -> Claim:
         waits=not up,
         no_room_since=each.no_room_since,
         queued=each.queued,
-        requested=not up and not each.forsaken,
-        forsaken=each.forsaken,
+        requested=not up and not each.abandoned,
+        abandoned=each.abandoned,
         leaving=each.leaving,
         lost=each.lost and each.no_room_since is not None,
         first_since=each.first_since,

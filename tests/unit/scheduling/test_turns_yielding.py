@@ -150,10 +150,10 @@ def test_one_that_has_lost_pods_and_is_idle_wants_none_back_where_others_do() ->
 
 
 def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
-    gone = waiter("gone", waited=900, requested=False, forsaken=True, priority=9)
+    gone = waiter("gone", waited=900, requested=False, abandoned=True, priority=9)
     idle = holder("idle", 900, a=1)
     assert gives_way(decided(gone, idle)) == {}
-    # A forsaken claim is never ahead of another one.
+    # A abandoned claim is never ahead of another one.
     for other in (waiter("w"), waiter("late", overdue=True), batch("night", waited=10)):
         assert decided(gone, other, idle)["gone"].after == (other.owner,)
     assert gives_way(decided(gone, waiter("w"), idle)) == {"idle": "default/w"}

@@ -8,7 +8,7 @@ from daybreak.api.common.config_map import Content
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
-from daybreak.kinds.serveapplication.decide.ray_clusters import needless
+from daybreak.kinds.serveapplication.decide.ray_clusters import redundant_cluster
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.ways import view_of
 from daybreak.manifests.plan import Plan
@@ -185,7 +185,7 @@ class Rolling:
     @property
     def called_off(self) -> str:
         """Return the name of the second Ray cluster that is no longer needed, or an empty string."""
-        return needless(view_of(self.look()))
+        return redundant_cluster(view_of(self.look()))
 
     def condition(self, kind: str) -> tuple[str, str, str]:
         """Return the status, reason and message of a condition."""

@@ -41,7 +41,9 @@ class Again:
         return min(self._pauses, default=None)
 
 
-async def past_races(once: Callable[[Key], Awaitable[float | None]], key: Key, owned: Sized) -> float | None:
+async def retry_conflicts(
+    once: Callable[[Key], Awaitable[float | None]], key: Key, owned: Sized
+) -> float | None:
     """Reconcile an object, and retry immediately if another owner took an object name in the meantime.
 
     The next attempt detects that owner.

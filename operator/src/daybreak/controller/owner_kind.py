@@ -8,7 +8,7 @@ from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import Key, OwnerKey
 
 
-class Reconciles(Protocol):
+class ObjectReconciler(Protocol):
     """Reconciler of single objects."""
 
     async def reconcile(self, key: Key) -> float | None:
@@ -19,7 +19,7 @@ class Reconciles(Protocol):
         ...
 
 
-class Closes(Protocol):
+class BackgroundTask(Protocol):
     """Background task of a kind."""
 
     async def close(self) -> None:
@@ -27,7 +27,7 @@ class Closes(Protocol):
         ...
 
 
-async def no_matter() -> Collection[Key]:
+async def no_dependents() -> Collection[Key]:
     """Return no objects, because the scheduler decides for each pod whether a node fits."""
     return ()
 
@@ -39,8 +39,8 @@ class OwnerKind:
         resource: Kind of the objects.
         cache: State of the cluster.
         owned: Kinds of owned objects; a change of one triggers a reconcile of its owner.
-        reconciler: Reconciles one object.
-        beside: Background tasks of the kind.
+        reconciler: ObjectReconciler one object.
+        tasks: Background tasks of the kind.
         by_nodes: Returns the objects to reconcile when nodes have changed.
     """
 
@@ -49,16 +49,16 @@ class OwnerKind:
         resource: Resource,
         cache: Cache,
         owned: Collection[Resource],
-        reconciler: Reconciles,
-        beside: Sequence[Closes] = (),
-        by_nodes: Callable[[], Awaitable[Collection[Key]]] = no_matter,
+        reconciler: ObjectReconciler,
+        tasks: Sequence[BackgroundTask] = (),
+        by_nodes: Callable[[], Awaitable[Collection[Key]]] = no_dependents,
     ) -> None:
         self.name = resource.kind
         self.watched: Collection[Resource] = frozenset((resource, *owned))
         self._resource = resource
         self._cache = cache
         self._reconciler = reconciler
-        self._beside = beside
+        self._tasks = tasks
         self._by_nodes = by_nodes
 
     def concerned(self, resource: Resource, owner: OwnerKey) -> tuple[Key, float] | None:
@@ -82,5 +82,5 @@ class OwnerKind:
 
     async def close(self) -> None:
         """End the background tasks."""
-        for each in self._beside:
+        for each in self._tasks:
             await each.close()

@@ -40,7 +40,7 @@ class Applied:
     """Message of the API server about a rejected object; empty if none was rejected."""
 
 
-class Dumped(Protocol):
+class StatusModel(Protocol):
     """Status of any kind."""
 
     def model_dump(self, *, mode: str, by_alias: bool, exclude_none: bool) -> dict[str, Any]:
@@ -49,7 +49,7 @@ class Dumped(Protocol):
 
 
 @dataclass(frozen=True)
-class Said:
+class StatusWrite:
     """Result of a status write."""
 
     before: Mapping[str, Any]
@@ -216,15 +216,17 @@ class Writer:
         metadata = found["metadata"]
         return bool(metadata["uid"] == uid and not metadata.get("deletionTimestamp"))
 
-    async def say(self, key: Key, manifest: Manifest, status: Dumped, news: News, now: datetime) -> Said:
+    async def write(
+        self, key: Key, manifest: Manifest, status: StatusModel, news: News, now: datetime
+    ) -> StatusWrite:
         """Write a changed status of this object version, and post events for the changes."""
         before = mapping(manifest.get("status"))
         after = status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if before != after:
             if not await self.write_status(key, manifest, after):
-                return Said(before, after, gone=True)
-            await self.tell(manifest, news(before, after), now)
-        return Said(before, after)
+                return StatusWrite(before, after, gone=True)
+            await self.notify(manifest, news(before, after), now)
+        return StatusWrite(before, after)
 
     async def write_status(self, key: Key, manifest: Manifest, after: Mapping[str, Any]) -> bool:
         """Write `after` as the status of this object version. Return False if the object is gone."""
@@ -239,7 +241,7 @@ class Writer:
         metrics.WRITES.labels("status").inc()
         return True
 
-    async def tell(self, manifest: Manifest, events: Iterable[Event], now: datetime) -> None:
+    async def notify(self, manifest: Manifest, events: Iterable[Event], now: datetime) -> None:
         """Post events. A failure loses no facts, because the status is already written."""
         for event in events:
             try:

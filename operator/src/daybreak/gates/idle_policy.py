@@ -28,7 +28,7 @@ GAIN = 0.05
 
 
 @dataclass(frozen=True)
-class Seen:
+class ModelTraffic:
     """Observation of a model at one time."""
 
     traffic: Traffic
@@ -38,7 +38,7 @@ class Seen:
 
 
 def idle_status(
-    gate: ModelGate | None, sleep: Sleep | None, was: SleepState, now: SleepState, observed: Seen
+    gate: ModelGate | None, sleep: Sleep | None, was: SleepState, now: SleepState, observed: ModelTraffic
 ) -> IdleStatus | None:
     """Return the idle status after a decision, or None.
 

@@ -106,7 +106,7 @@ def _next(
         after = _draining(before, policy, traffic, health)
     elif before.gate is GateState.OPEN:
         after = _awake(before, policy, traffic, health, moments)
-    elif health.waits and _forgotten(before, policy, traffic, health, moments):
+    elif health.waits and _without_clients(before, policy, traffic, health, moments):
         after = _shut(replace(before, phase=Phase.DRAINING), policy)
     else:
         after = _waking(before, policy, health)
@@ -272,7 +272,7 @@ def may_yield_at(
     return max(now - traffic.idle + YIELD_IDLE, turn_ends)
 
 
-def forsaken(policy: SleepPolicy, traffic: Traffic) -> bool:
+def has_lost_clients(policy: SleepPolicy, traffic: Traffic) -> bool:
     """Return True if a model that wakes only for requests has no clients left, as far as is reported."""
     return policy.may_sleep and traffic.known and not traffic.held and not traffic.in_flight
 
@@ -293,7 +293,7 @@ def _waking(before: SleepState, policy: SleepPolicy, health: Health) -> SleepSta
     return replace(before, phase=Phase.WAKING, gate=GateState.CLOSED, reason="")
 
 
-def _forgotten(
+def _without_clients(
     before: SleepState, policy: SleepPolicy, traffic: Traffic, health: Health, moments: Moments
 ) -> bool:
     """Return True if all clients of a waking model have gone.
@@ -301,7 +301,7 @@ def _forgotten(
     Such a model would take the next free accelerators for no client while another model waits for them. If no
     other model waits, a node may be added for its pods, so it waits longer for new clients.
     """
-    if health.answers or policy.sleep is None or not forsaken(policy, traffic):
+    if health.answers or policy.sleep is None or not has_lost_clients(policy, traffic):
         return False
     after_idle = timedelta(seconds=seconds(policy.sleep.after_idle))
     patience = min(YIELD_IDLE, after_idle) if health.queues and not health.on_trial else after_idle

@@ -26,7 +26,7 @@ class Pause:
 
 
 @dataclass(frozen=True)
-class Seen:
+class AgedReport:
     """A report and its age."""
 
     report: Report
@@ -67,7 +67,7 @@ class Traffic:
 UNKNOWN = Traffic(known=False)
 """Traffic if no gateway reports."""
 
-Heard = Mapping[str, Seen]
+ModelReports = Mapping[str, AgedReport]
 """Reports of one gateway on a service, by model. The empty name is for requests that belong to no model."""
 
 
@@ -77,7 +77,7 @@ def named(name: str) -> tuple[str, str]:
     return service, model
 
 
-def together(gateways: Iterable[Heard | None], model: str, others: Collection[str] = ()) -> Traffic:
+def together(gateways: Iterable[ModelReports | None], model: str, others: Collection[str] = ()) -> Traffic:
     """Return the combined traffic of one model. None represents a gateway that does not report.
 
     Requests of none of the `others`, the service's other models, may be for this model and count for it.
@@ -103,7 +103,7 @@ def together(gateways: Iterable[Heard | None], model: str, others: Collection[st
     )
 
 
-def clusters_in_use(gateways: Collection[Heard | None]) -> frozenset[str] | None:
+def clusters_in_use(gateways: Collection[ModelReports | None]) -> frozenset[str] | None:
     """Return the RayClusters that receive requests of a service from any gateway, or still have some.
 
     None means unknown: a gateway does not report, does not know the service yet, or omits its clusters.
@@ -119,11 +119,11 @@ def clusters_in_use(gateways: Collection[Heard | None]) -> frozenset[str] | None
     return frozenset(found) if gateways else None
 
 
-def _idle(observed: Seen) -> timedelta:
+def _idle(observed: AgedReport) -> timedelta:
     return timedelta(milliseconds=observed.report.idle_ms) + observed.age
 
 
-def _held_for(observed: Seen) -> timedelta | None:
+def _held_for(observed: AgedReport) -> timedelta | None:
     """Return the waiting time of the oldest request that a gateway holds."""
     if not observed.report.held or observed.report.held_ms is None:
         return None
@@ -134,7 +134,7 @@ def _has_requests(report: Report) -> bool:
     return bool(report.arrivals or report.held or report.in_flight)
 
 
-def _pause(rows: Iterable[Seen]) -> Pause | None:
+def _pause(rows: Iterable[AgedReport]) -> Pause | None:
     """Return the last ended pause of all gateways together: the intersection of their pauses.
 
     A pause in progress has a negative end, because it ends in the future.
@@ -155,7 +155,7 @@ def _pause(rows: Iterable[Seen]) -> Pause | None:
     return min(ended, key=lambda each: each.ended, default=None)
 
 
-def _of(received: Heard | None, model: str, others: Collection[str]) -> list[Seen] | None:
+def _of(received: ModelReports | None, model: str, others: Collection[str]) -> list[AgedReport] | None:
     """Return the reports of a gateway on a model, its own gate first, or None if there are none."""
     if received is None or model not in received:
         return None

@@ -173,7 +173,7 @@ class GatewayController:
                 if not (error.refused and message is not None and of(manifest) is DEPLOYMENTS):
                     raise
                 refusal = error.message
-        await self._say(namespace, message, refusal)
+        await self._write(namespace, message, refusal)
         kept = {(of(manifest), key_of(manifest)) for manifest in desired}
         for live in there:
             if (of(live), key_of(live)) not in kept and not live["metadata"].get("deletionTimestamp"):
@@ -181,7 +181,7 @@ class GatewayController:
                 metrics.WRITES.labels(live["kind"]).inc()
         return again
 
-    async def _say(self, namespace: str, report: Manifest | None, refusal: str) -> None:
+    async def _write(self, namespace: str, report: Manifest | None, refusal: str) -> None:
         """Post an event about invalid settings, once per error."""
         if report is None or not refusal:
             self._refused.pop(namespace, None)
@@ -258,7 +258,7 @@ class GatewayController:
         if not rejected:
             del self._rejected[namespace]
         if self._reports is not None:
-            self._reports.tell(namespace)
+            self._reports.notify(namespace)
 
     async def _remove(self, namespace: str, there: Sequence[Manifest], again: float | None) -> float | None:
         """Remove the gateway after gateways have been disabled.
@@ -276,7 +276,7 @@ class GatewayController:
                 await self._applier.delete(live)
                 metrics.WRITES.labels(live["kind"]).inc()
         if self._reports is not None and not self._reports.remains(namespace):
-            self._reports.tell(namespace)
+            self._reports.notify(namespace)
         return LEAVING_SECONDS if there else again
 
     def _fronts(self, namespace: str) -> Iterator[Manifest | None]:

@@ -11,7 +11,7 @@ import orjson
 import structlog
 
 from daybreak.api.common import names
-from daybreak.gates.traffic import SHORTEST_PAUSE, Heard, Pause, Seen, named
+from daybreak.gates.traffic import SHORTEST_PAUSE, AgedReport, ModelReports, Pause, named
 from daybreak.protocol.reports import Report, Update
 from daybreak.protocol.tallies import Tallies
 
@@ -34,7 +34,7 @@ Prove = Callable[[str], Awaitable[bool]]
 log = structlog.get_logger("daybreak.listener")
 
 
-class _Heard(NamedTuple):
+class _LastReport(NamedTuple):
     """Last report of a gate; times are of the monotonic clock."""
 
     report: Report
@@ -81,7 +81,7 @@ class GatewayListener:
         self.tallies: dict[str, Tallies] = {}
         """Reports about routes, by start of the gateway; the latest one is last."""
         self._boot = ""
-        self._reports: dict[str, dict[str, _Heard]] = {}
+        self._reports: dict[str, dict[str, _LastReport]] = {}
         """Last reports, by service and model."""
         self._doubted = False
         self.received = False
@@ -95,13 +95,13 @@ class GatewayListener:
         """Number of stored reports."""
         return sum(len(models) for models in self._reports.values())
 
-    def observed(self, service: str) -> Heard | None:
+    def observed(self, service: str) -> ModelReports | None:
         """Return the gateway's report of a service, or None without a connection."""
         if not self.received:
             return None
         now = time.monotonic()
         return {
-            model: Seen(
+            model: AgedReport(
                 found.report,
                 timedelta(seconds=now - found.at),
                 _unrouted(found, now),
@@ -179,7 +179,7 @@ class GatewayListener:
             if old is None or _matters(old.report) != _matters(report) or pause is not None:
                 changed.add(service)
             known = pause or (old.pause if old is not None else None)
-            self._reports.setdefault(service, {})[model] = _Heard(report, now, routed, known)
+            self._reports.setdefault(service, {})[model] = _LastReport(report, now, routed, known)
         if update.full:
             changed |= {
                 name for name, models in before.items() if models.keys() - self._reports.get(name, {}).keys()
@@ -202,11 +202,11 @@ class GatewayListener:
             self.on_tallies()
 
 
-def _unrouted(received: _Heard, now: float) -> timedelta:
+def _unrouted(received: _LastReport, now: float) -> timedelta:
     return timedelta(0) if received.report.servers_up else timedelta(seconds=now - received.routed)
 
 
-def _pause(before: _Heard, report: Report, now: float) -> tuple[float, float] | None:
+def _pause(before: _LastReport, report: Report, now: float) -> tuple[float, float] | None:
     """Return the idle period that ends with a report, or None if none of at least one minute ends."""
     busy = before.report.held or before.report.in_flight
     began = before.at if busy else before.at - before.report.idle_ms / 1000

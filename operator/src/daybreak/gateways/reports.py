@@ -13,13 +13,13 @@ import aiohttp
 from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, mapping, mappings, parse_time, text
 from daybreak.api.schema.resource import Resource
-from daybreak.gates.traffic import Heard
+from daybreak.gates.traffic import ModelReports
 from daybreak.gateways.identity import GatewayIdentity
 from daybreak.gateways.listener import LINE_LIMIT, GatewayListener, Prove
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey, gateway_key
 from daybreak.manifests.resources import OF_GATEWAYS, PODS
-from daybreak.protocol.tallies import Tallies, Told
+from daybreak.protocol.tallies import GatewayTally, Tallies
 
 SPREAD_SECONDS = 1.0
 """Time in seconds over which the services of a namespace are reconciled after a gateway appears or
@@ -66,7 +66,7 @@ class GatewayReports:
         """Called with a namespace when one of its gateways has determined whether NetworkPolicies are
         enforced."""
 
-    def received(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, workload: OwnerKey) -> tuple[ModelReports | None, ...]:
         """Return the report of each gateway in a workload's namespace, with None for a disconnected
         gateway."""
         listeners = self._listeners.get(workload.namespace, {})
@@ -83,11 +83,13 @@ class GatewayReports:
         known = [each.enforced for each in listeners.values() if each.enforced is not None]
         return all(known) if known else None
 
-    def reported(self, namespace: str, route: str) -> tuple[Told, ...]:
+    def reported(self, namespace: str, route: str) -> tuple[GatewayTally, ...]:
         """Return the reports of each gateway of a namespace about a route, including deleted gateways."""
         found = []
         for gone, tallies in self._starts(namespace):
-            found += [Told(start, gone, each[route]) for start, each in tallies.items() if route in each]
+            found += [
+                GatewayTally(start, gone, each[route]) for start, each in tallies.items() if route in each
+            ]
         return tuple(found)
 
     def remains(self, namespace: str) -> bool:
@@ -101,7 +103,7 @@ class GatewayReports:
         """Return True if pods of a namespace's gateway may forward requests."""
         return bool(self._listeners.get(namespace))
 
-    def tell(self, namespace: str) -> None:
+    def notify(self, namespace: str) -> None:
         """Reconcile every service of a namespace after a change of its gateway."""
         self._all_of(namespace)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from daybreak.api.jobs.words import JobReason
-from daybreak.jobs.observed import Seen
+from daybreak.jobs.observed import ObservedT
 from daybreak.jobs.verdict import Verdict
 
 
@@ -22,7 +22,7 @@ class Decision:
     """Digest of the spec with which the job started. Empty if it has not started."""
 
     @classmethod
-    def settled(cls, observed: Seen, begun: str) -> Self | None:
+    def settled(cls, observed: ObservedT, begun: str) -> Self | None:
         """Return the decision on an ended object, or on one that cannot be built, or None for others."""
         if observed.finished:
             return cls(apply=False, running=False, verdict=None, job=begun)
@@ -35,7 +35,7 @@ class Decision:
     @classmethod
     def going_on(
         cls,
-        observed: Seen,
+        observed: ObservedT,
         verdict: Verdict,
         *,
         begun: str,
@@ -43,25 +43,25 @@ class Decision:
         suspended: bool,
         waits: bool,
         noun: str,
-        anew: str,
+        restart: str,
     ) -> Self:
         """Return the decision on an object that can be built.
 
         Args:
-            seen: The observation.
+            observed: The observation.
             verdict: State of the object.
             begun: Digest of the spec with which the job started. Empty if it has not started.
             digest: Digest of the current spec.
             suspended: True if a user has suspended the object.
             waits: True if another reason prevents the job.
             noun: Noun for the work of the job, for messages.
-            anew: Instruction to get the current spec applied, for messages.
+            restart: Instruction to get the current spec applied, for messages.
         """
         changed = bool(begun) and begun != digest
         if changed and not verdict.final:
             message = (
                 f"the spec changed after the start of the {noun}, which continues with the previous spec: "
-                f"restore the spec, or {anew}"
+                f"restore the spec, or {restart}"
             )
             verdict = Verdict(verdict.phase, JobReason.SPEC_CHANGED, message, stalled=True)
         return cls(

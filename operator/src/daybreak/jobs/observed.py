@@ -43,7 +43,7 @@ Words = TypeVar("Words", bound=JobWords)
 
 
 @dataclass(frozen=True)
-class SeenJob(Generic[Subject, Words]):
+class ObservedJob(Generic[Subject, Words]):
     """Observation of the object at one time. Each kind adds fields."""
 
     manifest: Mapping[str, Any]
@@ -105,4 +105,4 @@ class SeenJob(Generic[Subject, Words]):
         )
 
 
-Seen = TypeVar("Seen", bound=SeenJob[Any, Any])
+ObservedT = TypeVar("ObservedT", bound=ObservedJob[Any, Any])

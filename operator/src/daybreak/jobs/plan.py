@@ -5,11 +5,11 @@ from typing import Any
 
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
-from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.owner import NameHolder, Owner
 from daybreak.manifests.plan import Live, Plan, Target, named
 from daybreak.manifests.resources import of
 
-Stays = Callable[[Manifest, Manifest, Whose], bool]
+Stays = Callable[[Manifest, Manifest, NameHolder], bool]
 """Function that returns True if a live job stays unchanged until it ends.
 
 Its arguments are the desired object, the live object and the ownership.
@@ -44,15 +44,15 @@ def make_plan(
         live = live_objects.find(expected)
         if live is not None:
             whose = owner.whose(live)
-            if live["metadata"].get("deletionTimestamp") or whose is Whose.PREDECESSORS:
+            if live["metadata"].get("deletionTimestamp") or whose is NameHolder.PREDECESSORS:
                 leaving = True
                 continue
-            if whose is Whose.ORPHAN and of(expected) is job:
+            if whose is NameHolder.ORPHAN and of(expected) is job:
                 # The running job reports for a deleted object, and cannot belong to this one.
                 left_over.append(live)
                 leaving = True
                 continue
-            if whose is Whose.FOREIGN:
+            if whose is NameHolder.FOREIGN:
                 foreign.append(named(expected))
             elif stays(expected, live, whose):
                 continue

@@ -8,7 +8,7 @@ from daybreak.api.common.conditions import Condition
 from daybreak.api.common.unstructured import parse_time, written
 from daybreak.api.jobs.words import JobConditionType, JobPhase
 from daybreak.jobs.decision import Decision
-from daybreak.jobs.observed import Seen
+from daybreak.jobs.observed import ObservedT
 from daybreak.jobs.verdict import Verdict
 from daybreak.problems.events import Event
 
@@ -61,11 +61,11 @@ class JobStatus(Protocol):
         ...
 
 
-def update(observed: Seen, before: JobStatus, decision: Decision, held: int) -> dict[str, object]:
+def update(observed: ObservedT, before: JobStatus, decision: Decision, held: int) -> dict[str, object]:
     """Return the changed fields of a status, by name.
 
     Args:
-        seen: The observation.
+        observed: The observation.
         before: The previous status.
         decision: The decision.
         held: Accelerators that the pods hold.
@@ -83,7 +83,7 @@ def update(observed: Seen, before: JobStatus, decision: Decision, held: int) -> 
     return found | cost(before, held, observed.now)
 
 
-def _conditions(observed: Seen, verdict: Verdict) -> list[Condition]:
+def _conditions(observed: ObservedT, verdict: Verdict) -> list[Condition]:
     phase, reason, message = verdict.phase, verdict.reason, verdict.message
     still = verdict.final or verdict.stalled or verdict.waiting or phase is JobPhase.SUSPENDED
     made = [

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from daybreak.api.common.conditions import Reason
 from daybreak.api.jobs.words import JobPhase, JobReason
-from daybreak.jobs.observed import JobWords, Referred, Seen
+from daybreak.jobs.observed import JobWords, ObservedT, Referred
 from daybreak.problems.pod_problems import pod_problem
 from daybreak.problems.pod_refusals import PodFields, fix, rejects, with_fix
 from daybreak.problems.redact import excerpt
@@ -53,7 +53,7 @@ def suspended(*, desired: bool, meaning: str) -> Verdict | None:
     return Verdict(JobPhase.SUSPENDED, JobReason.SUSPENDED, message)
 
 
-def not_applied(observed: Seen, noun: str) -> Verdict | None:
+def not_applied(observed: ObservedT, noun: str) -> Verdict | None:
     """Return the verdict if the objects cannot be created, or None.
 
     A name belongs to another owner, or the API server rejects an object.
@@ -67,14 +67,14 @@ def not_applied(observed: Seen, noun: str) -> Verdict | None:
     return None
 
 
-def being_made(observed: Seen, kind: str) -> Verdict | None:
+def being_made(observed: ObservedT, kind: str) -> Verdict | None:
     """Return the verdict if the job does not exist yet or is being deleted before its successor, or None."""
     if observed.job is not None and not observed.job_leaving:
         return None
     return Verdict(JobPhase.PENDING, JobReason.PROGRESSING, f"its {kind} is being made")
 
 
-def pod_failed(observed: Seen) -> Verdict | None:
+def pod_failed(observed: ObservedT) -> Verdict | None:
     """Return the verdict on the first pod that cannot start, or None."""
     for pod in pod_views(observed.pods):
         problem = pod_problem(pod) if pod.counts else None
@@ -86,11 +86,11 @@ def pod_failed(observed: Seen) -> Verdict | None:
     return None
 
 
-def pod_rejected(observed: Seen, containers: Mapping[str, PodFields]) -> Verdict | None:
+def pod_rejected(observed: ObservedT, containers: Mapping[str, PodFields]) -> Verdict | None:
     """Return the verdict on a job whose pod the API server rejects, with the field to set.
 
     Args:
-        seen: The observation.
+        observed: The observation.
         containers: Fields of the pod's containers, by name.
     """
     if not observed.rejection:
@@ -101,7 +101,7 @@ def pod_rejected(observed: Seen, containers: Mapping[str, PodFields]) -> Verdict
     return Verdict(JobPhase.STARTING, JobReason.POD_FAILED, message, stalled=rejects(observed.rejection))
 
 
-def leads_nowhere(referred: Referred) -> str:
+def missing_target(referred: Referred) -> str:
     """Return why a reference has no target, with possible names. Empty if it has one."""
     if referred.manifest is not None:
         return ""

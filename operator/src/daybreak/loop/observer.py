@@ -12,7 +12,7 @@ from daybreak.api.schema.resource import Resource
 from daybreak.controller.parts import Parts
 from daybreak.controller.watching.fit_watch import FitWatch
 from daybreak.gates.gateway_rejected import rejection
-from daybreak.gates.traffic import Heard, clusters_in_use, together
+from daybreak.gates.traffic import ModelReports, clusters_in_use, together
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import DEPLOYMENTS, PODS
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=Observed[Any])
 class GatewaySource(Protocol):
     """Reports of gateways."""
 
-    def received(self, workload: OwnerKey) -> tuple[Heard | None, ...]:
+    def received(self, workload: OwnerKey) -> tuple[ModelReports | None, ...]:
         """Return the report of each gateway of the namespace on a workload, or None for a missing report."""
         ...
 
@@ -135,6 +135,6 @@ class Observer(ABC, Generic[S]):
         return self.objects(key, replace(observed, pods=pods))
 
 
-def _traffic(observed: Observed[Any], received: Sequence[Heard | None]) -> dict[str, Any]:
+def _traffic(observed: Observed[Any], received: Sequence[ModelReports | None]) -> dict[str, Any]:
     gates = list(observed.subject.sleeps) if observed.subject is not None else []
     return {gate: together(received, gate, gates) for gate in gates}

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
-from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
+from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, retry_conflicts
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.live import observe_live
 from daybreak.controller.parts import Parts
@@ -27,7 +27,7 @@ from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.decision import Decided, decide
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.reporting import Report, report
-from daybreak.workloads.ways import Ways
+from daybreak.workloads.ways import KindFunctions
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)
@@ -49,7 +49,7 @@ class Reconciler(ABC, Generic[S, V, P]):
         self,
         parts: Parts,
         observer: Observer[S],
-        ways: Ways[S, V, Any],
+        ways: KindFunctions[S, V, Any],
         owned: Collection[Resource],
         prober: Prober | None = None,
     ) -> None:
@@ -102,7 +102,7 @@ class Reconciler(ABC, Generic[S, V, P]):
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one object; return the seconds until the next time, or None to wait for a change."""
-        return await past_races(self._once, key, self._owned)
+        return await retry_conflicts(self._once, key, self._owned)
 
     async def _once(self, key: Key) -> float | None:
         again = Again()
@@ -203,7 +203,7 @@ class Reconciler(ABC, Generic[S, V, P]):
         """Write the status if it has changed, and post events. Return False if the object was deleted."""
         owner = self._observer.owner(key)
         sleep_marks.see(owner, found.status.savings, found.status.gate)
-        reply = await self._writer.say(key, observed.manifest, found.status, transitions, observed.now)
+        reply = await self._writer.write(key, observed.manifest, found.status, transitions, observed.now)
         if reply.new:
             sleep_marks.count(owner, reply)
         return not reply.gone

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from daybreak.api.gates.gate_status import GateStatus
 from daybreak.api.gates.savings_status import SavingsStatus
-from daybreak.controller.writer import Said
+from daybreak.controller.writer import StatusWrite
 from daybreak.gates.sleep_state import SleepState
 from daybreak.loop import sleep_metrics
 from daybreak.manifests.keys import OwnerKey
@@ -42,7 +42,7 @@ def see(owner: OwnerKey, savings: SavingsStatus | None, gate: GateStatus | None)
     sleep_metrics.EXPECTED_WAITS.see(owner, gate)
 
 
-def count(owner: OwnerKey, report: Said) -> None:
+def count(owner: OwnerKey, report: StatusWrite) -> None:
     """Count the ended wakes, and the yields to other workloads.
 
     A gate that has closed to yield does not count yet: a request may cancel the drain.

@@ -9,7 +9,7 @@ from daybreak.manifests.control import controller, is_controlled_by, is_orphan_o
 from daybreak.manifests.keys import Key, OwnerKey
 
 
-class Whose(Enum):
+class NameHolder(Enum):
     """Ownership of an object that has the name of a desired object."""
 
     OURS = auto()
@@ -34,14 +34,14 @@ class Owner:
         """Key of the owner in the cache."""
         return OwnerKey(self.resource.kind, *self.key)
 
-    def whose(self, live: Manifest) -> Whose:
+    def whose(self, live: Manifest) -> NameHolder:
         """Return the ownership of an object that has a name which the owner needs."""
         if is_controlled_by(live, self.uid):
-            return Whose.OURS
+            return NameHolder.OURS
         found = controller(live)
         if found is not None and (found.get("kind"), found.get("name")) == (
             self.resource.kind,
             self.key.name,
         ):
-            return Whose.PREDECESSORS
-        return Whose.ORPHAN if is_orphan_of(live, self.owner_key.label) else Whose.FOREIGN
+            return NameHolder.PREDECESSORS
+        return NameHolder.ORPHAN if is_orphan_of(live, self.owner_key.label) else NameHolder.FOREIGN

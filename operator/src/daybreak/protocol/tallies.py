@@ -150,7 +150,7 @@ Tallies = Mapping[str, RouteTally]
 
 
 @dataclass(frozen=True)
-class Told:
+class GatewayTally:
     """Tally of one gateway for a route."""
 
     gateway: str

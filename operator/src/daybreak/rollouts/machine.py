@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 
 from daybreak.api.common.moments import Moments
 from daybreak.api.gates.rollout import OnFailure, RolloutPhase, RolloutStrategy
-from daybreak.rollouts.strategy import Change, Road, Surroundings, choose
+from daybreak.rollouts.strategy import Change, ChosenStrategy, Surroundings, choose
 
 SETTLE = timedelta(seconds=10)
 """Time after the start of a revision for which reports may still belong to the previous one."""
@@ -25,7 +25,7 @@ ERRORS = timedelta(seconds=60)
 """Time for which a started model may answer with errors only before its revision has failed."""
 ENDED = (RolloutPhase.COMPLETE, RolloutPhase.ROLLED_BACK)
 UNDER_WAY = (RolloutPhase.PROGRESSING, RolloutPhase.ROLLING_BACK)
-_NO_ROAD = Road(None, "")
+_NO_ROAD = ChosenStrategy(None, "")
 _NO_RESTART = "nothing is restarted by it"
 _NOT_BEGUN = (RolloutPhase.PREPARING, RolloutPhase.BLOCKED, RolloutPhase.PAUSED)
 _AT_REST = (*ENDED, *_NOT_BEGUN)
@@ -222,7 +222,7 @@ _REPLACED = (RolloutStrategy.AUTO, RolloutStrategy.REPLACE)
 """Strategies with which a started replacement continues."""
 
 
-def _ahead(state: RolloutState, goal: str, observed: Situation, wish: Wish) -> Road:
+def _ahead(state: RolloutState, goal: str, observed: Situation, wish: Wish) -> ChosenStrategy:
     """Return the strategy that a waiting revision would currently use, or no strategy."""
     change = observed.changes.get(goal)
     if (
@@ -232,7 +232,7 @@ def _ahead(state: RolloutState, goal: str, observed: Situation, wish: Wish) -> R
     ):
         return _NO_ROAD
     if not change.restarts:
-        return Road(RolloutStrategy.IN_PLACE, _NO_RESTART)
+        return ChosenStrategy(RolloutStrategy.IN_PLACE, _NO_RESTART)
     return choose(wish.strategy, change, observed.around, back=False)
 
 
@@ -243,7 +243,7 @@ def _waits(
     wish: Wish,
     phase: RolloutPhase,
     message: str,
-    road: Road = _NO_ROAD,
+    road: ChosenStrategy = _NO_ROAD,
 ) -> RolloutState:
     """Return the decision not to start a revision, while the previous one continues to run.
 

@@ -37,7 +37,7 @@ class Surroundings:
 
 
 @dataclass(frozen=True)
-class Road:
+class ChosenStrategy:
     """Chosen strategy of a rollout."""
 
     strategy: RolloutStrategy | None
@@ -46,50 +46,58 @@ class Road:
     """Reason for the choice, in one sentence."""
 
 
-def choose(requested: RolloutStrategy, change: Change, around: Surroundings, *, back: bool) -> Road:
+def choose(requested: RolloutStrategy, change: Change, around: Surroundings, *, back: bool) -> ChosenStrategy:
     """Return the strategy for a change that restarts replicas of a workload that has answered.
 
     Args:
-        asked: The strategy of the spec.
+        requested: The strategy of the spec.
         change: Effects of the change.
         around: Environment of the rollout.
         back: True for a rollback to the last successful revision, which is never rejected.
     """
     if requested is RolloutStrategy.IN_PLACE and change.pods and not back:
-        return Road(
+        return ChosenStrategy(
             None,
             "the change needs new pods, which rollout.strategy InPlace does not create: use Auto, BlueGreen "
             "or Replace, or revert it",
         )
     if not change.pods and requested is not RolloutStrategy.REPLACE:
-        return Road(RolloutStrategy.IN_PLACE, "only the Ray Serve configuration changes, so the pods stay")
+        return ChosenStrategy(
+            RolloutStrategy.IN_PLACE, "only the Ray Serve configuration changes, so the pods stay"
+        )
     if not around.holds:
         if requested is RolloutStrategy.REPLACE and not back:
-            return Road(
+            return ChosenStrategy(
                 None,
                 "rollout.strategy Replace needs a gateway, which holds requests during it, and this "
                 "installation has none: use Auto or BlueGreen",
             )
         return _without_gateway(change)
     if around.misfit and not back and requested is not RolloutStrategy.BLUE_GREEN:
-        return Road(None, f"not started, because no node fits it: {around.misfit}")
+        return ChosenStrategy(None, f"not started, because no node fits it: {around.misfit}")
     if requested is RolloutStrategy.REPLACE:
-        return Road(RolloutStrategy.REPLACE, "rollout.strategy is Replace")
+        return ChosenStrategy(RolloutStrategy.REPLACE, "rollout.strategy is Replace")
     if not around.serving:
-        return Road(RolloutStrategy.REPLACE, f"nothing answers that {around.second} could relieve")
+        return ChosenStrategy(RolloutStrategy.REPLACE, f"nothing answers that {around.second} could relieve")
     if around.apart:
-        return Road(RolloutStrategy.REPLACE, around.apart)
+        return ChosenStrategy(RolloutStrategy.REPLACE, around.apart)
     if requested is RolloutStrategy.BLUE_GREEN:
-        return Road(RolloutStrategy.BLUE_GREEN, "rollout.strategy is BlueGreen")
+        return ChosenStrategy(RolloutStrategy.BLUE_GREEN, "rollout.strategy is BlueGreen")
     if around.crowded:
-        return Road(RolloutStrategy.REPLACE, f"no capacity for {around.second} now: {around.crowded}")
+        return ChosenStrategy(
+            RolloutStrategy.REPLACE, f"no capacity for {around.second} now: {around.crowded}"
+        )
     if around.crowded is None:
         message = f"nodes cannot be seen: unless the scheduler finds room for {around.second}, it is replaced"
-        return Road(RolloutStrategy.BLUE_GREEN, message)
-    return Road(RolloutStrategy.BLUE_GREEN, f"capacity is free for {around.second}")
+        return ChosenStrategy(RolloutStrategy.BLUE_GREEN, message)
+    return ChosenStrategy(RolloutStrategy.BLUE_GREEN, f"capacity is free for {around.second}")
 
 
-def _without_gateway(change: Change) -> Road:
+def _without_gateway(change: Change) -> ChosenStrategy:
     if not change.pods:
-        return Road(RolloutStrategy.IN_PLACE, "only the Ray Serve configuration changes, so the pods stay")
-    return Road(RolloutStrategy.BLUE_GREEN, "without a gateway, requests cannot be held during the change")
+        return ChosenStrategy(
+            RolloutStrategy.IN_PLACE, "only the Ray Serve configuration changes, so the pods stay"
+        )
+    return ChosenStrategy(
+        RolloutStrategy.BLUE_GREEN, "without a gateway, requests cannot be held during the change"
+    )

@@ -1,6 +1,6 @@
 """Effects of a rollout on the conditions of a workload."""
 
-from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.conditions import Reason, ShortCondition
 from daybreak.api.gates.rollout import RolloutPhase
 from daybreak.rollouts.history import History
 from daybreak.rollouts.machine import UNDER_WAY, RolloutState
@@ -14,7 +14,7 @@ _REASONS = {
 _WAITS = {RolloutPhase.PAUSED: Reason.PAUSED, RolloutPhase.PREPARING: Reason.FILLING_CACHE}
 
 
-def stalled(history: History, state: RolloutState, report: Said) -> Said:
+def stalled(history: History, state: RolloutState, report: ShortCondition) -> ShortCondition:
     """Return `Stalled`: the requested revision does not run, and needs action by a user."""
     if state.phase is RolloutPhase.FAILED:
         # A problem of the running pods is more specific, if one is known.
@@ -30,7 +30,7 @@ def stalled(history: History, state: RolloutState, report: Said) -> Said:
     return "True", _REASONS[state.phase], f"{reported}{also}"
 
 
-def reconciling(history: History, state: RolloutState, report: Said) -> Said:
+def reconciling(history: History, state: RolloutState, report: ShortCondition) -> ShortCondition:
     """Return `Reconciling`: a rollout in progress, with its strategy and the reason for it."""
     if (waits := _WAITS.get(state.phase)) is not None:
         return "True", waits, f"revision {_desired_number(history)} waits: {state.message}{_road(state)}"

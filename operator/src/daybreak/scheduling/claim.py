@@ -46,7 +46,7 @@ class Claim:
     """True if requests are held for the model."""
     held_since: datetime | None = None
     """Arrival time of the oldest held request, or None if it is not reported."""
-    forsaken: bool = False
+    abandoned: bool = False
     """True if all clients of a waking model have gone: it will leave the queue, and no model yields to it."""
     overdue: bool = False
     """True if the model lets the others try, after its hold timeout as the unschedulable first one.

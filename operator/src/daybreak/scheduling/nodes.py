@@ -44,7 +44,7 @@ class NodeCapacity:
 
 
 @dataclass(frozen=True)
-class Apart:
+class Split:
     """A way to split the accelerators of a pod over smaller pods."""
 
     devices: int
@@ -77,7 +77,7 @@ class Terms:
     """Advice for fewer accelerators in one pod."""
     fewer_pods: str = "use a smaller parallelism.pipeline"
     """Advice for fewer pods of one replica."""
-    apart: tuple[Apart, ...] | None = None
+    apart: tuple[Split, ...] | None = None
     """Ways to split a pod into smaller ones, the nearest first, or None if `parallelism` has them."""
     container: str = "ray-worker"
     """Name of Daybreak's container in the pod."""

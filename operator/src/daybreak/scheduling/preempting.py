@@ -77,7 +77,7 @@ class Preempting:
         now, reach, requested = self._reckoned(comer, going, forced)
         starts = reach >= max(comer.first_lacks, 1)
         if now < comer.lacks and self._would_delete(comer, there):
-            enough = starts and not comer.forsaken
+            enough = starts and not comer.abandoned
             leave = [*(each for each in going if each.name in forced), *(requested if enough else ())]
             self._hold_back(comer, leave or there, there)
             if not enough:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.conditions import Reason, ShortCondition
 from daybreak.api.common.unstructured import at, text
 from daybreak.scheduling.fit import Misfit
 
@@ -21,7 +21,9 @@ def nodes_come(kind: str) -> str:
     return f"if nodes are added on demand, annotate the {kind} with {off}"
 
 
-def schedulable(misfits: Sequence[Misfit] | None, kind: str, fits: str, *, valid: bool, known: bool) -> Said:
+def schedulable(
+    misfits: Sequence[Misfit] | None, kind: str, fits: str, *, valid: bool, known: bool
+) -> ShortCondition:
     """Return the value of the condition.
 
     Args:

@@ -133,7 +133,7 @@ def _queue(
         found[claim.name] = Turn(after=after, held_by=holders, place=number + 1, expected=room)
         if len(before) < MAX_AFTER and claim.owner not in before:
             before = (*before, claim.owner)
-    if not (first.queued or first.background or first.forsaken):
+    if not (first.queued or first.background or first.abandoned):
         left = first.patient_until() - now
         found[first.name] = replace(found[first.name], look_again=max(left, LOOK_AGAIN))
         behind = {claim.name for claim in (*others, *blocked) if not claim.lost}
@@ -208,6 +208,6 @@ def _rank(claim: Claim) -> tuple[object, ...]:
     for its hold timeout without being scheduled lets the others try for a while. A model that never fits
     therefore does not block them for long. A model without clients is behind the others too.
     """
-    last = (claim.forsaken, claim.overdue, claim.background)
+    last = (claim.abandoned, claim.overdue, claim.background)
     since = claim.held_since or claim.since
     return (last, not claim.lost, -claim.priority, not claim.requested, since, claim.name)

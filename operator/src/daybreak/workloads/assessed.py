@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
-from daybreak.api.common.conditions import Said
+from daybreak.api.common.conditions import ShortCondition
 from daybreak.gates.wake_history import Steps
 from daybreak.problems.problem import Problem
 from daybreak.workloads.asking import Asking
@@ -60,6 +60,6 @@ class Assessed(Protocol):
         """Return the function that reads the steps of a wake."""
         ...
 
-    def answers(self, gates: Collection[str]) -> Said:
+    def answers(self, gates: Collection[str]) -> ShortCondition:
         """Return whether the models of these gates answer, regardless of the gateway's state."""
         ...

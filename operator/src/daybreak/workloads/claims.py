@@ -8,7 +8,7 @@ from daybreak.gates.lost_pods import Awake, with_lost_pods
 from daybreak.gates.rolling import wakes_for_requests
 from daybreak.gates.room import first_since, held_since, overdue, room_seconds
 from daybreak.gates.sleep_policy import overdue as wake_overdue
-from daybreak.gates.state_machine import busy, forsaken, may_yield_at, yields_at
+from daybreak.gates.state_machine import busy, has_lost_clients, may_yield_at, yields_at
 from daybreak.ray.views.accelerator_pods import held_by_node, no_room_since, with_pods
 from daybreak.scheduling.claim import Claim
 from daybreak.scheduling.fit import nodes_for
@@ -44,7 +44,7 @@ def _claim(observed: Observed[Any], subject: Subject, claimant: Claimant) -> Cla
         queued=waits and gate is not None and bool(gate.queued_behind),
         requested=bool(traffic.held),
         held_since=held_since(gate, traffic, observed.now) if waits else None,
-        forsaken=waits and wakes_for_requests(gate, observed.status) and forsaken(policy, traffic),
+        abandoned=waits and wakes_for_requests(gate, observed.status) and has_lost_clients(policy, traffic),
         overdue=waits and overdue(gate),
         wake_overdue=gate is not None and wake_overdue(gate, observed.now),
         nodes=nodes_for(model, observed.nodes) if waits and observed.nodes is not None else None,

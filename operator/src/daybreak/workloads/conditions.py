@@ -9,7 +9,7 @@ from typing import Any
 
 from daybreak.api.common.condition_list import Made as Condition
 from daybreak.api.common.condition_list import made_of
-from daybreak.api.common.conditions import ConditionType, Reason, Said
+from daybreak.api.common.conditions import ConditionType, Reason, ShortCondition
 from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import condition
 from daybreak.api.gates.gate_state import GateState
@@ -36,7 +36,7 @@ _HELD = "requests are held until one does"
 _STALLED = "stopped until the problem in Stalled is fixed"
 
 
-def ready(view: Assessed, states: States, moments: Moments) -> Said:
+def ready(view: Assessed, states: States, moments: Moments) -> ShortCondition:
     """Return `Ready`: whether requests are answered, possibly after a wake."""
     if view.blocked is not None:
         kept = "; objects that were applied before stay unchanged" if view.made else ""
@@ -65,7 +65,9 @@ def ready(view: Assessed, states: States, moments: Moments) -> Said:
     return _not_routed(view, observed.gateway, up, states, message, moments)
 
 
-def reconciling(view: Assessed, states: States, ready: Said, plain: Said) -> Said:
+def reconciling(
+    view: Assessed, states: States, ready: ShortCondition, plain: ShortCondition
+) -> ShortCondition:
     """Return `Reconciling`: whether a change of the spec is in progress.
 
     `plain` is the value that follows from the pods alone.
@@ -83,14 +85,20 @@ def reconciling(view: Assessed, states: States, ready: Said, plain: Said) -> Sai
     return plain
 
 
-def stalled(found: Sequence[Problem]) -> Said:
+def stalled(found: Sequence[Problem]) -> ShortCondition:
     """Return `Stalled` from the problems that require action."""
     if found:
         return "True", found[0].reason, "; ".join(problem.message for problem in found)
     return "False", Reason.RECONCILED, "no action required"
 
 
-def made(view: Assessed, rolled: Rolled | None, ready: Said, active: Said, going: Said) -> list[Condition]:
+def made(
+    view: Assessed,
+    rolled: Rolled | None,
+    ready: ShortCondition,
+    active: ShortCondition,
+    going: ShortCondition,
+) -> list[Condition]:
     """Return all conditions of a workload.
 
     Args:
@@ -126,7 +134,7 @@ def _not_true(view: Assessed) -> Any:
     return "False" if _was(view) in ("True", "False") else "Unknown"
 
 
-def _replacing(was: str, up: Sequence[str], states: States) -> Said:
+def _replacing(was: str, up: Sequence[str], states: States) -> ShortCondition:
     """Return `Ready` during a replacement of the pods.
 
     A ready workload stays ready, because requests are held until the new pods answer.
@@ -137,7 +145,7 @@ def _replacing(was: str, up: Sequence[str], states: States) -> Said:
     return ("True" if was == "True" else "False"), Reason.REPLACING, message
 
 
-def _asleep(states: States) -> Said:
+def _asleep(states: States) -> ShortCondition:
     which = "its model serves" if len(states) > 1 else "it serves"
     return "True", Reason.ASLEEP, f"asleep; a request wakes it and is answered once {which}"
 
@@ -147,7 +155,7 @@ def _is_forced(state: SleepState) -> bool:
     return state.phase is Phase.ASLEEP and state.gate is GateState.FAILED
 
 
-def _waking(view: Assessed, up: Sequence[str], states: States, report: Said) -> Said:
+def _waking(view: Assessed, up: Sequence[str], states: States, report: ShortCondition) -> ShortCondition:
     """Return `Ready` while some models do not answer yet.
 
     A workload that wakes from sleep stays ready, if it was, while requests are held for it. A workload that
@@ -182,8 +190,13 @@ def _is_from_sleep(observed: Observed[Any], gate: str) -> bool:
 
 
 def _not_routed(
-    view: Assessed, gateway: GatewayView, up: Sequence[str], states: States, report: Said, moments: Moments
-) -> Said:
+    view: Assessed,
+    gateway: GatewayView,
+    up: Sequence[str],
+    states: States,
+    report: ShortCondition,
+    moments: Moments,
+) -> ShortCondition:
     """Return `Ready` if all models answer the operator's probes, but no gateway reaches one of them.
 
     The probes bypass the gateways.

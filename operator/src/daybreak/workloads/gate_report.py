@@ -107,7 +107,7 @@ class Gates:
         )
         assert observed.gateway is not None and observed.subject is not None  # noqa: S101, PT018 - checked by the caller
         traffic, wake = observed.gateway.of(gate), self.wakes[gate]
-        looked = idle_policy.Seen(traffic, wake, observed.now)
+        looked = idle_policy.ModelTraffic(traffic, wake, observed.now)
         sleep, was = observed.subject.sleeps[gate], observed.sleep_states[gate]
         has_room = self.assessed[gate].has_room
         return sleep_policy.model_gate(
@@ -132,7 +132,7 @@ def gates_of(
     """Return the gates after a decision, with their wake histories.
 
     Args:
-        seen: The observation.
+        observed: The observation.
         assessed: Assessment of the model behind each gate, by the gate's name.
         states: Decided sleep state of each gate.
         timeline: Returns the steps of a wake.

@@ -70,7 +70,7 @@ def as_before(
 
     Args:
         kind: Model of the status.
-        seen: The observation.
+        observed: The observation.
         reason: Reason of its conditions.
         message: Message of its conditions.
         active: True if the object holds pods. Defaults to the value in the status.

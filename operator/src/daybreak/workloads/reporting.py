@@ -13,7 +13,7 @@ from daybreak.workloads.gate_report import gates_of
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.transition import earliest, look_again
-from daybreak.workloads.ways import GatedStatus, Ways
+from daybreak.workloads.ways import GatedStatus, KindFunctions
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
 """Minimum and maximum pause before models without an answer are probed again."""
@@ -34,11 +34,11 @@ class Report(Generic[R]):
     """Time until the next reconcile without an event, or None if only an event triggers it."""
 
 
-def report(observed: S, view: V | None, decided: Decided, ways: Ways[S, V, R]) -> Report[R]:
+def report(observed: S, view: V | None, decided: Decided, ways: KindFunctions[S, V, R]) -> Report[R]:
     """Return the report of a workload, with the time of its next reconcile.
 
     Args:
-        seen: The last observation, after objects were written.
+        observed: The last observation, after objects were written.
         view: The same observation, assessed, or None if the object cannot be read or is being deleted.
         decided: The decision on the observation before.
         ways: Functions of the kind.

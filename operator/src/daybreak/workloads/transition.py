@@ -38,7 +38,7 @@ def look_again(
     """Return the time after which the reported decision may change without an event, or None.
 
     Args:
-        seen: The observation.
+        observed: The observation.
         states: The gates of the decision.
         gates: The gates in the status.
     """

@@ -7,7 +7,7 @@ from functools import cached_property, partial
 from typing import Any, Generic, TypeVar
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import ConditionType, Reason, Said
+from daybreak.api.common.conditions import ConditionType, Reason, ShortCondition
 from daybreak.api.common.unstructured import condition, text
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
@@ -41,7 +41,7 @@ class View(ABC, Generic[S, T]):
     """An observation with the conclusions drawn from it.
 
     Args:
-        seen: The observation.
+        observed: The observation.
         subject: The Daybreak object.
         blocked: The problem that prevents the operator from applying the spec, or None.
     """
@@ -165,7 +165,7 @@ class View(ABC, Generic[S, T]):
         """Subject and verb for messages: the part that answers."""
         return f"its {self.noun} answers"
 
-    def answers(self, gates: Collection[str]) -> Said:
+    def answers(self, gates: Collection[str]) -> ShortCondition:
         """Return whether the workload answers, regardless of the gateway's state."""
         if self.answering:
             return "True", Reason.SERVING, f"the {self.noun} answers at {self.url}"
@@ -179,7 +179,7 @@ class View(ABC, Generic[S, T]):
             return "False", Reason.PROBE_FAILED, str(standing.get("message"))
         return "Unknown", Reason.PROGRESSING, self.doing
 
-    def active(self, states: Mapping[str, SleepState]) -> Said:
+    def active(self, states: Mapping[str, SleepState]) -> ShortCondition:
         """Return whether the workload holds pods; `states` are the decided states.
 
         A pod uses nothing before it is on a node, and a Ray head uses nothing scarce: the head counts only if
@@ -199,7 +199,7 @@ class View(ABC, Generic[S, T]):
         message = "its pods wait for a node" if others else "no pod is there yet"
         return "False", Reason.STARTING, message
 
-    def progress(self, ready: Said) -> Said:
+    def progress(self, ready: ShortCondition) -> ShortCondition:
         """Return the change in progress, from the workload's answers and pods."""
         why = self.problem.message if self.problem is not None else ""
         if ready[0] != "True":

@@ -35,7 +35,7 @@ R = TypeVar("R", bound=GatedStatus)
 
 
 @dataclass(frozen=True)
-class Ways(Generic[S, V, R]):
+class KindFunctions(Generic[S, V, R]):
     """Functions of a kind that assess a workload and write its status."""
 
     kind: str

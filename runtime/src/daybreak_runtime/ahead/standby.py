@@ -67,12 +67,12 @@ def import_all(modules: Sequence[str]) -> None:
     for module in modules:
         try:
             importlib.import_module(module)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is said
+        except Exception as error:  # noqa: BLE001 - every error is reported
             # A process that needs the module fails by itself, with the reason.
-            _say(f"{module} cannot be imported ahead: {error!r}")
+            _write(f"{module} cannot be imported ahead: {error!r}")
     if _uses_cuda():
         # A process forked from one that uses CUDA could not use it.
-        _say("nothing can be started from here: the imports have begun to use CUDA")
+        _write("nothing can be started from here: the imports have begun to use CUDA")
         os._exit(1)
     # Memory shared with future processes stays shared: a collection would write to every object.
     gc.collect()
@@ -189,7 +189,7 @@ def _outlive(sentinel: int) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _say(text: str) -> None:
+def _write(text: str) -> None:
     """Write to the replica's log; the server has no logging."""
     print(f"daybreak standby: {text}.", file=sys.stderr, flush=True)
 

@@ -51,7 +51,7 @@ def run(order: Order, progress: Progress, folder: Path) -> None:
     finally:
         watch.close()
     output.finish()
-    _tell(progress, output, staged.total)
+    _notify(progress, output, staged.total)
     if len(output.done) < staged.total:
         raise RuntimeError(f"{staged.total - len(output.done)} rows came back without an answer or an error")
     if staged.total and output.failed == staged.total:
@@ -74,18 +74,18 @@ def _answers(order: Order, staged: Staged) -> Iterator[list[Answer]]:
 
 def _keep(order: Order, progress: Progress, output: Output, total: int, batch: Iterable[Answer]) -> None:
     output.take(batch)
-    _tell(progress, output, total)
+    _notify(progress, output, total)
     most = 0 if order.fail_on_error else order.max_failed_rows
     if most is not None and output.failed > most:
         output.flush()
-        _tell(progress, output, total)
+        _notify(progress, output, total)
         raise JobProblem(
             TOO_MANY_ERRORS,
             f"{output.failed} rows have failed, and {most} may; the first: {output.first_errors[0]}",
         )
 
 
-def _tell(progress: Progress, output: Output, total: int) -> None:
+def _notify(progress: Progress, output: Output, total: int) -> None:
     progress.errors(output.first_errors)
     progress.rows(
         total=total,

@@ -154,7 +154,7 @@ def prepare_rows(
             text = as_text(prepared(request, tokenizer, json.loads(columns), adapters))
         except RowError as problem:
             error = str(problem)[:ERROR_LIMIT]
-        except Exception as problem:  # noqa: BLE001 -- whatever a row holds, the others go on
+        except Exception as problem:  # noqa: BLE001 -- an error of one row must not stop the others
             error = f"no request can be made of the row: {type(problem).__name__}: {problem}"[:ERROR_LIMIT]
         found.append(dict(zip(_TEXT_COLUMNS, (row, columns, text, "", error), strict=True)))
     return found

@@ -133,7 +133,7 @@ class Output:
         if not self._waiting:
             return
         if self._state().get("attempt") != self._attempt:
-            raise Fenced("another process goes on with this batch")
+            raise Fenced("another process continues this batch")
         rows, self._waiting = self._waiting, []
         name = f"part-{self._attempt:03d}-{self._number:06d}"
         self._number += 1

@@ -31,7 +31,7 @@ class Progress(ProgressPort):
         if now - then > 1:
             rates["rowsPerSecond"] = round((done - done_then) / (now - then), 3)
             rates["tokensPerSecond"] = round((tokens - tokens_then) / (now - then), 3)
-        self.say(
+        self.write(
             rows={"total": total, "done": done, "failed": failed},
             tokens={"prompt": prompt_tokens, "completion": completion_tokens},
             **rates,
@@ -39,4 +39,4 @@ class Progress(ProgressPort):
 
     def errors(self, first: list[str]) -> None:
         """Update the errors of the first failed rows."""
-        self.say(errors=[text[:300] for text in first])
+        self.write(errors=[text[:300] for text in first])

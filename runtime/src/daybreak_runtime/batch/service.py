@@ -69,7 +69,7 @@ def answers(
 
         try:
             asyncio.run(run())
-        except BaseException as error:  # noqa: BLE001 -- handed to who waits
+        except BaseException as error:  # noqa: BLE001 -- raised again for the waiting caller
             done.put(error)
         else:
             done.put(None)
@@ -133,7 +133,7 @@ async def _one(
             raise openai_format.not_in_table(lost)
     except RowError as error:
         return Answer(row, columns, error=str(error)[:2000])
-    except Exception as error:  # noqa: BLE001 -- whatever a row holds, the others go on
+    except Exception as error:  # noqa: BLE001 -- an error of one row must not stop the others
         message = f"no request can be made of the row: {type(error).__name__}: {error}"
         return Answer(row, columns, error=message[:2000])
     began, pause, message = time.monotonic(), PAUSE_SECONDS[0], ""

@@ -43,6 +43,6 @@ class Watch:
     def _run(self) -> None:
         while not self._over.wait(max(0.01, self._touched + self._seconds - time.monotonic())):
             if time.monotonic() - self._touched >= self._seconds:
-                log.error("no row was answered for %g s: the batch ends, and is begun anew", self._seconds)
+                log.error("No row was answered for %g s: the batch restarts", self._seconds)
                 self._end()
                 return

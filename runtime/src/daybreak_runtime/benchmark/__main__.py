@@ -1,6 +1,6 @@
-"""`python -m daybreak_runtime.benchmark [order.json] [--out FOLDER]`: run the benchmark that is asked for.
+"""`python -m daybreak_runtime.benchmark [order.json] [--out FOLDER]`: run a benchmark.
 
-Without a file the variable DAYBREAK_BENCHMARK has the order, as in a pod, and progress is told on a port.
+Without a file the variable DAYBREAK_BENCHMARK has the order, as in a pod, and a port reports the progress.
 """
 
 import argparse
@@ -63,12 +63,12 @@ def main() -> int:
     if not alone:
         progress.listen(order.port)
 
-    def tell(course: Course) -> None:
+    def notify(course: Course) -> None:
         progress.course(course, run.gain, run.noise.relative)
 
     try:
         order = replace(order, load=with_recorded(order.load))
-        run = Run(order, start_of(order), tell)
+        run = Run(order, start_of(order), notify)
         _weights(order)
         run.run()
         report = files(order, run)
@@ -79,7 +79,7 @@ def main() -> int:
         log.error("%s: %s", problem.reason, problem.message)
         # If the operator has received the failure, it knows that it is permanent, and the Job need not retry.
         return 1 if alone or not progress.end(problem.reason, problem.message) else 0
-    tell(run.course)
+    notify(run.course)
     print(table(plain(run.course, run.gain, run.noise.relative)))
     if not alone:
         progress.end()

@@ -197,7 +197,7 @@ class Order:
         if bool(self.load.clients) == bool(self.load.rates):
             raise ValueError("a load has either clients or rates")
         if self.sweep and self.engine is None:
-            raise ValueError("a sweep needs an engine of its own")
+            raise ValueError("a sweep needs a separate engine")
 
 
 def _made(kind: Any, plain: Mapping[str, Any]) -> Any:

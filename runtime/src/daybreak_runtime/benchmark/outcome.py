@@ -14,7 +14,7 @@ Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Seen:
+class FinishedRequest:
     """Request that ended."""
 
     sent: float
@@ -150,7 +150,7 @@ def percentile(ordered: Sequence[float], share: float) -> float:
 def step(
     settings: Settings,
     level: tuple[int | None, float | None],
-    observed: Sequence[Seen],
+    observed: Sequence[FinishedRequest],
     windows: Sequence[tuple[float, float]],
     objective: Objective,
     engine: EngineSeen | None = None,

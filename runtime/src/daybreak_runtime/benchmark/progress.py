@@ -22,11 +22,11 @@ class Progress(ProgressPort):
 
     def course(self, course: Course, gain: Gain | None, relative_noise: float) -> None:
         """Update the course."""
-        self.say(**plain(course, gain, relative_noise))
+        self.write(**plain(course, gain, relative_noise))
 
     def keep(self, files: Mapping[str, str]) -> None:
         """Set the files of the report that the operator must keep, by name."""
-        self.say(files=dict(files))
+        self.write(files=dict(files))
 
 
 def plain(course: Course, gain: Gain | None, relative_noise: float) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Run:
     Args:
         order: Order of the benchmark.
         start: Function that starts engines, or returns the service.
-        tell: Callback for changes.
+        notify: Callback for changes.
         put: Function that applies one load to a target and measures.
         clock: Monotonic seconds.
     """
@@ -79,13 +79,13 @@ class Run:
         self,
         order: Order,
         start: Start,
-        tell: Callable[[Course], None] = lambda _: None,
+        notify: Callable[[Course], None] = lambda _: None,
         put: Measure | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._order = order
         self._start = start
-        self._tell = tell
+        self._notify = notify
         self._put = put or (
             lambda target, level, settings: measure(target, order.load, level, order.objective, settings)
         )
@@ -127,7 +127,7 @@ class Run:
                     break
                 trial = self._trial(settings)
                 self.course.trials.append(trial)
-                self._tell(self.course)
+                self._notify(self.course)
                 try:
                     settings = plan.send(trial)
                 except StopIteration as end:
@@ -140,14 +140,14 @@ class Run:
     def _trial(self, settings: Settings) -> Trial:
         words = ", ".join(f"{name} {value}" for name, value in settings.items()) or "the baseline"
         began = ready = self._clock()
-        self._say(f"{words}: the engine starts")
+        self._write(f"{words}: the engine starts")
         steps: list[Step] = []
         failure = ""
         try:
             with self._start(settings) as target:
                 ready = self._clock()
                 for level in levels(self._order.load):
-                    self._say(f"{words}: {level}")
+                    self._write(f"{words}: {level}")
                     steps.append(self._put(target, level, settings))
                     log.info("%s, %s: %s", words, level, steps[-1])
                     if self._enough(steps):
@@ -191,6 +191,6 @@ class Run:
             errors = [step.first_error for step in self.course.steps if step.first_error]
             raise JobProblem(NO_ANSWER, f"no request was answered: {(errors or ['none ended in time'])[0]}")
 
-    def _say(self, now: str) -> None:
+    def _write(self, now: str) -> None:
         self.course.now = now
-        self._tell(self.course)
+        self._notify(self.course)

@@ -19,7 +19,7 @@ class ProgressPort:
     Args:
         uid: UID of the job's object.
         path: Path of the report.
-        said: Initial content of the report.
+        report: Initial content of the report.
     """
 
     def __init__(self, uid: str, path: str, report: dict[str, Any]) -> None:
@@ -60,14 +60,14 @@ class ProgressPort:
         with self._lock:
             return dict(self._message)
 
-    def say(self, **parts: Any) -> None:
+    def write(self, **parts: Any) -> None:
         """Update parts of the report."""
         with self._lock:
             self._message |= parts
 
     def state(self, state: str) -> None:
         """Set the state in the report."""
-        self.say(state=state)
+        self.write(state=state)
 
     def end(self, reason: str = "", message: str = "") -> bool:
         """Send the final report: success, or failure with a reason. Waits for a limited time for its
@@ -76,7 +76,7 @@ class ProgressPort:
         Returns True if it was confirmed.
         """
         why = {"reason": reason, "message": message[:2000]} if reason else {}
-        self.say(state="Failed" if reason else "Succeeded", final=True, **why)
+        self.write(state="Failed" if reason else "Succeeded", final=True, **why)
         return self._received.wait(HEARD_SECONDS if self._server else 0)
 
     def close(self) -> None:

@@ -65,7 +65,7 @@ def read(field: str, desired: str, entry: Entry, storage: Storage) -> Iterator[t
 
     Args:
         field: Field of the spec that names the location.
-        wanted: Format; `Auto` depends on the file's name.
+        desired: Format; `Auto` depends on the file's name.
         entry: The file.
         storage: Storage of the file.
     """
@@ -96,7 +96,7 @@ def _format(field: str, desired: str, entry: Entry) -> str:
             return kind
     raise JobProblem(
         INPUT_INVALID,
-        f"{field}: the format of {entry.name} cannot be told by its name: "
+        f"{field}: the format of {entry.name} cannot be derived from its name: "
         f"set {field}.format, or end the name in one of {', '.join(FORMATS)}",
     )
 

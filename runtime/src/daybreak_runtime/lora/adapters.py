@@ -132,17 +132,17 @@ class Adapters:
                 await self._engine.add(name, path)
                 self._listed.add(name)
             except NotFetched as error:
-                self._say(adapter, FAILED, str(error))
+                self._write(adapter, FAILED, str(error))
             except Refused as error:
                 # The previous adapter of that name is no longer the configured one.
                 self._remove(name)
-                self._say(adapter, REFUSED, str(error))
+                self._write(adapter, REFUSED, str(error))
                 return
             except Exception as error:  # no error of an adapter may end the replica
                 log.exception("adapter %s", name)
-                self._say(adapter, FAILED, f"{type(error).__name__}: {error}")
+                self._write(adapter, FAILED, f"{type(error).__name__}: {error}")
             else:
-                self._say(adapter, LOADED, "")
+                self._write(adapter, LOADED, "")
                 return
             await asyncio.sleep(pause)
             pause = min(2 * pause, AGAIN_SECONDS[1])
@@ -158,7 +158,7 @@ class Adapters:
         if adapter.task is not None:
             adapter.task.cancel()
 
-    def _say(self, adapter: _Adapter, state: str, reason: str) -> None:
+    def _write(self, adapter: _Adapter, state: str, reason: str) -> None:
         if (adapter.state, adapter.reason) != (state, reason):
             log.info("adapter %s: %s %s", adapter.desired.name, state, reason)
         adapter.state, adapter.reason = state, reason

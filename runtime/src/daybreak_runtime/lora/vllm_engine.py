@@ -85,7 +85,7 @@ class VllmEngine:
         await asyncio.gather(*self._leaving, return_exceptions=True)
 
     def _let_go(self, request: Any) -> None:
-        task = asyncio.create_task(self._give_back(request), name=f"give back {request.lora_name}")
+        task = asyncio.create_task(self._give_back(request), name=f"release {request.lora_name}")
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
@@ -93,7 +93,7 @@ class VllmEngine:
         # A request that reaches the engine after this loads it again; vLLM then evicts it when it needs the
         # memory.
         await asyncio.sleep(LOOK_SECONDS)
-        while self._in_use(request.lora_name):  # noqa: ASYNC110 -- vLLM tells nobody when a request ends
+        while self._in_use(request.lora_name):  # noqa: ASYNC110 -- vLLM reports no end of a request
             await asyncio.sleep(LOOK_SECONDS)
         try:
             await self._client.remove_lora(request.lora_int_id)

@@ -96,7 +96,9 @@ class Args(_Strict):
             if self.versions or self.source or self.name:
                 raise ValueError("with multiplex, its models have names and sources, and one version each")
             if self.modelControl:
-                raise ValueError("with multiplex, models are loaded when they are asked for: no modelControl")
+                raise ValueError(
+                    "with multiplex, the first request loads a model, so modelControl is invalid"
+                )
             named = [each.name for each in self.multiplex.models]
             if len(set(named)) != len(named):
                 raise ValueError("two models have one name")

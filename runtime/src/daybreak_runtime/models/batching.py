@@ -67,7 +67,7 @@ class Batcher:
             joined = {name: _join([item.columns[name] for item in items]) for name in items[0].columns}
             given = await self._predict(**joined)
             return _split(given, [item.rows for item in items])
-        except Exception as error:  # noqa: BLE001 -- told to whom it belongs
+        except Exception as error:  # noqa: BLE001 -- raised for the affected requests
             if len(items) == 1:
                 return [error]
         # One request must not fail the others of its batch, so each runs alone to identify it.

@@ -118,7 +118,7 @@ class Server:
                     with contextlib.suppress(BadInput):  # the index has the reason
                         await self._versions[name].change(desired)
             except Exception:
-                logger.exception("what is to be loaded is not known")
+                logger.exception("Cannot read the desired versions")
                 await asyncio.sleep(_AGAIN_SECONDS)
 
 

@@ -18,7 +18,7 @@ class Versions:
 
     Args:
         name: Name of the model.
-        told: Versions of the arguments.
+        reported: Versions of the arguments.
         make: Function that returns a version that is not loaded yet.
     """
 

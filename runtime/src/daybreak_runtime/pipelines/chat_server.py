@@ -96,7 +96,7 @@ class ChatServer:
         """Answer one HTTP request."""
         try:
             return await self._answer(request)
-        except Exception as error:  # noqa: BLE001 -- logged, and told as it is
+        except Exception as error:  # noqa: BLE001 -- logged, and returned to the client
             problem = self._problem(error)
             return JSONResponse(_error(problem), problem.status)
 
@@ -141,7 +141,7 @@ class ChatServer:
         try:
             async for piece in rest:
                 yield event({"content": piece})
-        except Exception as error:  # noqa: BLE001 -- logged, and told as it is
+        except Exception as error:  # noqa: BLE001 -- logged, and returned to the client
             # The status was sent already. Without [DONE] the client knows that the answer is incomplete.
             yield f"data: {json.dumps(_error(self._problem(error)))}\n\n"
             return

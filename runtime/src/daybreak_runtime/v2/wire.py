@@ -18,7 +18,7 @@ BINARY = "application/octet-stream"
 
 
 @dataclass(frozen=True)
-class Asked:
+class InferenceRequest:
     """Parsed inference request.
 
     Attributes:
@@ -36,7 +36,7 @@ class Asked:
     binary: bool
 
 
-def read(body: bytes, header_length: str | None) -> Asked:
+def read(body: bytes, header_length: str | None) -> InferenceRequest:
     """Parse a request. Raises BadInput if it is invalid."""
     length = len(body)
     if header_length is not None:
@@ -66,7 +66,7 @@ def read(body: bytes, header_length: str | None) -> Asked:
     identity = report.get("id", "")
     if not isinstance(identity, str):
         raise BadInput("id is no text")
-    return Asked(
+    return InferenceRequest(
         identity,
         parameters,
         tensors,
@@ -98,7 +98,7 @@ def values(fields: Sequence[Field], tensors: Mapping[str, Array]) -> dict[str, A
 
 
 def answer(
-    head: Mapping[str, Any], tensors: Mapping[str, Array], requested: Asked
+    head: Mapping[str, Any], tensors: Mapping[str, Array], requested: InferenceRequest
 ) -> tuple[bytes, dict[str, str]]:
     """Return body and headers of a response; `head` has its fields besides the outputs. Raises BadInput."""
     outputs: list[dict[str, Any]] = []
@@ -141,7 +141,7 @@ def _tensor(report: Mapping[str, Any], rest: memoryview) -> tuple[str, Array, me
         return name, from_json(name, datatype, shape, report["data"]), rest
     if type(size) is not int or not 0 <= size <= len(rest):
         raise BadInput(
-            f"input {name}: binary_data_size {str(size)[:20]} is more than what follows, or no size"
+            f"input {name}: binary_data_size {str(size)[:20]} exceeds the remaining bytes, or is not a size"
         )
     if datatype == "BYTES" and math.prod(shape) * 4 > size:
         raise BadInput(f"input {name}: {shape} of BYTES needs more than {size} bytes")

@@ -9,7 +9,7 @@ from daybreak.api.common.task import Task
 from daybreak.api.llmservice.definition import LLMService
 from daybreak.api.ray.model import Model
 from daybreak.controller.asking import prober as module
-from daybreak.controller.asking.model_client import Asked
+from daybreak.controller.asking.model_client import WorkloadWithModels
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.manifests.keys import Key
 from daybreak.workloads.answer import Answer
@@ -39,7 +39,7 @@ class ModelClient:
 
     async def ask(
         self,
-        service: Asked,
+        service: WorkloadWithModels,
         model: Model,
         base: str,
         patience: float,

@@ -20,14 +20,14 @@ from daybreak.controller.jobs.reconciler import Reconciler
 from daybreak.controller.jobs.reports import Job, JobProber
 from daybreak.jobs import status, verdict
 from daybreak.jobs.decision import Decision
-from daybreak.jobs.observed import JobWords, SeenJob
+from daybreak.jobs.observed import JobWords, ObservedJob
 from daybreak.jobs.verdict import Verdict
 from daybreak.kube.client import Api
 from daybreak.kube.errors import ApiError
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
 from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import Whose
+from daybreak.manifests.owner import NameHolder
 from daybreak.manifests.resources import JOBS
 from daybreak.problems.events import Event
 
@@ -35,7 +35,7 @@ TRIALS = Resource(GROUP, VERSION, "Trial", "trials")
 KEY = Key("team", "one")
 METADATA = {"name": "one", "namespace": "team", "uid": "u-1", "generation": 2, "resourceVersion": "1"}
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-Seen = SeenJob[str, JobWords]
+TestJob = ObservedJob[str, JobWords]
 
 
 class TrialStatus(BaseModel):
@@ -61,7 +61,7 @@ class TrialKind:
     job = JOBS
     role: str | None = None
 
-    def decide(self, observed: Seen) -> Decision:
+    def decide(self, observed: TestJob) -> Decision:
         begun = observed.begun_with("trial")
         if (settled := Decision.settled(observed, begun)) is not None:
             return settled
@@ -80,28 +80,28 @@ class TrialKind:
             suspended=False,
             waits=False,
             noun="trial",
-            anew="a new",
+            restart="a new",
         )
 
-    def _ended(self, observed: Seen) -> Verdict | None:
+    def _ended(self, observed: TestJob) -> Verdict | None:
         if observed.progress is None or not observed.progress.final:
             return None
         return Verdict(JobPhase.SUCCEEDED, JobReason.FINISHED, "done")
 
-    def desired(self, observed: Seen, decision: Decision) -> Sequence[dict[str, Any]]:
+    def desired(self, observed: TestJob, decision: Decision) -> Sequence[dict[str, Any]]:
         return [desired_state("one-job")]
 
-    def keeps(self, observed: Seen, decision: Decision) -> dict[str, Any] | None:
+    def keeps(self, observed: TestJob, decision: Decision) -> dict[str, Any] | None:
         content = observed.progress.message if observed.progress is not None else ""
         return desired_state("one-report") if content else None
 
-    def known(self, observed: Seen) -> Collection[Resource]:
+    def known(self, observed: TestJob) -> Collection[Resource]:
         return self.owned
 
-    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
-        return whose is Whose.OURS
+    def stays(self, desired: Manifest, live: Manifest, whose: NameHolder) -> bool:
+        return whose is NameHolder.OURS
 
-    def report(self, observed: Seen, decision: Decision) -> TrialStatus:
+    def report(self, observed: TestJob, decision: Decision) -> TrialStatus:
         before = known_status(TrialStatus, observed.status)
         update = status.update(observed, before, decision, held=0)
         if decision.verdict is not None:
@@ -111,10 +111,10 @@ class TrialKind:
     def news(self, before: Mapping[str, Any], after: TrialStatus) -> Sequence[Event]:
         return ()
 
-    def written(self, key: Key, observed: Seen, after: TrialStatus) -> None:
+    def written(self, key: Key, observed: TestJob, after: TrialStatus) -> None:
         """Count nothing."""
 
-    def look_again(self, observed: Seen, decision: Decision, again: Again) -> None:
+    def look_again(self, observed: TestJob, decision: Decision, again: Again) -> None:
         """Add no reason for another reconcile."""
 
 
@@ -131,7 +131,7 @@ class Around:
         self.did: list[str] = []
         self.live_objects: dict[str, dict[str, Any]] = {}
         self.refuses = False
-        self.observed: Seen | None = SeenJob(
+        self.observed: TestJob | None = ObservedJob(
             {
                 "metadata": {
                     "name": "one",
@@ -148,13 +148,13 @@ class Around:
         self.observed = replace(self.observed, **observed)
         self.cache = Cache()
 
-    def observe(self, key: Key) -> Seen | None:
+    def observe(self, key: Key) -> TestJob | None:
         return self.observed
 
-    def again(self, key: Key, observed: Seen) -> Seen:
+    def again(self, key: Key, observed: TestJob) -> TestJob:
         return observed
 
-    def received(self, key: Key, observed: Seen) -> Seen:
+    def received(self, key: Key, observed: TestJob) -> TestJob:
         # The job's progress comes from the test, since no pod is queried.
         return replace(observed, progress=self.observed.progress if self.observed is not None else None)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.conditions import Reason, ShortCondition
 from daybreak.api.common.moments import Moments
 from daybreak.api.common.unstructured import written
 from daybreak.api.gates.gate_state import GateState
@@ -27,9 +27,9 @@ from tests.unit.llmservice.decide.scenes.services import START, World
 HEARD = Traffic(known=True, acknowledged=1, routed=True)
 JUST_LOST = replace(HEARD, routed=False)
 UNROUTED = replace(JUST_LOST, unrouted=conditions.FINDING)
-UP: Said = ("True", Reason.SERVING, "the model answers")
-STARTING: Said = ("False", Reason.PROGRESSING, "it waits for a worker pod")
-BROKEN: Said = ("False", Reason.MODEL_FAILED, "no such weights")
+UP: ShortCondition = ("True", Reason.SERVING, "the model answers")
+STARTING: ShortCondition = ("False", Reason.PROGRESSING, "it waits for a worker pod")
+BROKEN: ShortCondition = ("False", Reason.MODEL_FAILED, "no such weights")
 
 
 def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
@@ -46,8 +46,8 @@ def observed(before: str, now: SleepState, traffic: Traffic) -> Observed:
 
 
 def ready(
-    now: SleepState, traffic: Traffic, before: str, report: Said, moments: Moments | None = None
-) -> Said:
+    now: SleepState, traffic: Traffic, before: str, report: ShortCondition, moments: Moments | None = None
+) -> ShortCondition:
     """Return the Ready condition of a service with one model, from the given value."""
     found = view_of(observed(before, now, traffic))
     answering = report[0] == "True"
@@ -111,7 +111,7 @@ FAILED = sleep_state(Phase.FAILED, GateState.FAILED, reason="no such weights")
         (FAILED, UNKNOWN, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
     ],
 )
-def test_ready(now: SleepState, traffic: Traffic, before: str, models: Said, expected: Any) -> None:
+def test_ready(now: SleepState, traffic: Traffic, before: str, models: ShortCondition, expected: Any) -> None:
     assert ready(now, traffic, before, models)[:2] == expected
 
 
@@ -147,6 +147,6 @@ def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
     ],
 )
 def test_reconciling(now: SleepState, expected: Any) -> None:
-    models: Said = ("True", Reason.UPDATING, "a change is in progress")
+    models: ShortCondition = ("True", Reason.UPDATING, "a change is in progress")
     found = view_of(observed("True", now, HEARD))
     assert conditions.reconciling(found, {"tiny": now}, UP, models)[:2] == expected

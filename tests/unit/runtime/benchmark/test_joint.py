@@ -82,7 +82,7 @@ def test_who_is_told_what_was_measured_before_goes_on_from_there() -> None:
 def test_a_plateau_is_left_with_few_starts() -> None:
     found, words = send_request(SWEEP, lambda _: 1.0)
     assert len(found) <= 1 + STARTUP + WAITS + 2 * len(SWEEP)
-    assert words == "nothing beside the best is better"
+    assert words == "no neighbor of the best is better"
 
 
 def test_engines_that_do_not_start_do_not_end_it() -> None:

@@ -114,7 +114,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Pl
             time.sleep(play.seconds)
             with play.lock:
                 play.at_once -= 1
-            self._say(503 if refused else 200, {"tokens": body["max_tokens"]})
+            self._write(503 if refused else 200, {"tokens": body["max_tokens"]})
 
         def do_GET(self) -> None:
             content = METRICS.format(
@@ -125,7 +125,7 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[tuple[Pl
             self.end_headers()
             self.wfile.write(content)
 
-        def _say(self, status: int, report: dict[str, Any]) -> None:
+        def _write(self, status: int, report: dict[str, Any]) -> None:
             content = json.dumps(report).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

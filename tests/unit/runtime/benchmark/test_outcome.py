@@ -5,14 +5,16 @@ import math
 import pytest
 
 from daybreak_runtime.benchmark.order import TOKENS, Objective
-from daybreak_runtime.benchmark.outcome import Noise, Seen, noise, percentile, step
+from daybreak_runtime.benchmark.outcome import FinishedRequest, Noise, noise, percentile, step
 from tests.unit.runtime.benchmark.steps import step as made
 
 WINDOWS = [(10.0, 20.0), (20.0, 30.0)]
 
 
-def observe(end: float, latency: float = 1.0, ttft: float = 0.2, tokens: int = 9, error: str = "") -> Seen:
-    return Seen(end - latency, ttft, latency, tokens, error)
+def observe(
+    end: float, latency: float = 1.0, ttft: float = 0.2, tokens: int = 9, error: str = ""
+) -> FinishedRequest:
+    return FinishedRequest(end - latency, ttft, latency, tokens, error)
 
 
 def test_a_request_counts_in_the_window_in_which_it_ends() -> None:

@@ -62,11 +62,11 @@ class Machine:
 
 
 def run(desired: Order, machine: Machine, reported: list[str] | None = None) -> Run:
-    def tell(course: Course) -> None:
+    def notify(course: Course) -> None:
         if reported is not None:
             reported.append(course.now)
 
-    one = Run(desired, machine.start, tell, machine.put, lambda: machine.now)
+    one = Run(desired, machine.start, notify, machine.put, lambda: machine.now)
     one.run()
     return one
 

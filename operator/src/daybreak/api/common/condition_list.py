@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from daybreak.api.common.conditions import Condition, Said, Truth
+from daybreak.api.common.conditions import Condition, ShortCondition, Truth
 from daybreak.api.common.unstructured import mappings, text, written
 
 MESSAGE_LIMIT = 8000
@@ -23,7 +23,7 @@ class Made:
     message: str
 
 
-def made_of(kind: str, report: Said) -> Made:
+def made_of(kind: str, report: ShortCondition) -> Made:
     """Return a condition of a kind from its short form."""
     status, reason, message = report
     return Made(kind, None if status == "Unknown" else status == "True", reason, message)

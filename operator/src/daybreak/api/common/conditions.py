@@ -105,7 +105,7 @@ class Reason(StrEnum):
 
 
 Truth = Literal["True", "False", "Unknown"]
-Said = tuple[Truth, Reason, str]
+ShortCondition = tuple[Truth, Reason, str]
 """Short form of a condition: status, reason and message."""
 
 

@@ -30,7 +30,7 @@ BUSY = (429, 503)
 """Status codes of a server without capacity for another request. They are no evidence about the model."""
 
 
-class Asked(Protocol):
+class WorkloadWithModels(Protocol):
     """A workload with models."""
 
     @property
@@ -49,7 +49,7 @@ class ModelClient(Protocol):
 
     async def ask(
         self,
-        service: Asked,
+        service: WorkloadWithModels,
         model: Model,
         base: str,
         patience: float,
@@ -96,7 +96,7 @@ class HttpModelClient:
 
     async def ask(
         self,
-        service: Asked,
+        service: WorkloadWithModels,
         model: Model,
         base: str,
         patience: float,

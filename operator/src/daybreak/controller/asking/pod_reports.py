@@ -20,17 +20,17 @@ class HasAddress(Protocol):
         ...
 
 
-Asked = TypeVar("Asked", bound=HasAddress)
-Asked_contra = TypeVar("Asked_contra", contravariant=True)
+Source = TypeVar("Source", bound=HasAddress)
+Source_contra = TypeVar("Source_contra", contravariant=True)
 Report = TypeVar("Report")
 Report_co = TypeVar("Report_co", covariant=True)
 Name = TypeVar("Name", bound=Hashable)
 
 
-class Reporter(Protocol[Asked_contra, Report_co]):
+class Reporter(Protocol[Source_contra, Report_co]):
     """Client that queries one pod. Tests without a cluster network use their own."""
 
-    async def report(self, requested: Asked_contra) -> Report_co | None:
+    async def report(self, requested: Source_contra) -> Report_co | None:
         """Return the pod's report, or None if there is none."""
         ...
 
@@ -39,7 +39,7 @@ class Reporter(Protocol[Asked_contra, Report_co]):
         ...
 
 
-class HttpReporter(Generic[Asked, Report]):
+class HttpReporter(Generic[Source, Report]):
     """Queries pods over HTTP.
 
     Args:
@@ -53,8 +53,8 @@ class HttpReporter(Generic[Asked, Report]):
     def __init__(
         self,
         port: int,
-        path: Callable[[Asked], str],
-        read: Callable[[bytes, Asked], Report | None],
+        path: Callable[[Source], str],
+        read: Callable[[bytes, Source], Report | None],
         most: int,
     ) -> None:
         self._client = PodClient()
@@ -63,7 +63,7 @@ class HttpReporter(Generic[Asked, Report]):
         self._read = read
         self._most = most
 
-    async def report(self, requested: Asked) -> Report | None:
+    async def report(self, requested: Source) -> Report | None:
         """Return the pod's report, or None if there is none."""
         content = await self._client.get(requested.address, self._port, self._path(requested), self._most)
         try:
@@ -77,8 +77,8 @@ class HttpReporter(Generic[Asked, Report]):
 
 
 @dataclass
-class _Watched(Generic[Name, Asked, Report]):
-    requested: tuple[Asked, ...]
+class _Watched(Generic[Name, Source, Report]):
+    requested: tuple[Source, ...]
     reports: dict[Name, Report]
 
 
@@ -86,7 +86,7 @@ def _never(requested: Any, report: Any) -> bool:
     return False
 
 
-class PodProber(Generic[Name, Asked, Report]):
+class PodProber(Generic[Name, Source, Report]):
     """Queries the pods of each object repeatedly, and calls back when a report changes.
 
     Args:
@@ -104,13 +104,13 @@ class PodProber(Generic[Name, Asked, Report]):
     def __init__(
         self,
         what: str,
-        reporter: Reporter[Asked, Report],
+        reporter: Reporter[Source, Report],
         on_change: Callable[[Key], None],
         *,
-        name: Callable[[Asked], Name],
+        name: Callable[[Source], Name],
         pauses: tuple[float, float],
         news: Callable[[Report | None, Report], bool] = ne,
-        settled: Callable[[Asked, Report | None], bool] = _never,
+        settled: Callable[[Source, Report | None], bool] = _never,
     ) -> None:
         self._reporter = reporter
         self._on_change = on_change
@@ -118,9 +118,9 @@ class PodProber(Generic[Name, Asked, Report]):
         self._pauses = pauses
         self._news = news
         self._settled = settled
-        self._probes: Probes[_Watched[Name, Asked, Report]] = Probes(what)
+        self._probes: Probes[_Watched[Name, Source, Report]] = Probes(what)
 
-    def reports(self, key: Key, requested: Sequence[Asked]) -> Mapping[Name, Report]:
+    def reports(self, key: Key, requested: Sequence[Source]) -> Mapping[Name, Report]:
         """Return the latest reports of pods, by name."""
         current = self._probes.state(key)
         if not requested:
@@ -142,7 +142,7 @@ class PodProber(Generic[Name, Asked, Report]):
         await self._probes.close()
         await self._reporter.close()
 
-    async def _ask(self, key: Key, watched: _Watched[Name, Asked, Report]) -> None:
+    async def _ask(self, key: Key, watched: _Watched[Name, Source, Report]) -> None:
         pause, longest = self._pauses
         while requested := [each for each in watched.requested if not self._done(watched, each)]:
             answers = await asyncio.gather(*(self._reporter.report(each) for each in requested))
@@ -160,5 +160,5 @@ class PodProber(Generic[Name, Asked, Report]):
             await asyncio.sleep(pause)
             pause = min(2 * pause, longest)
 
-    def _done(self, watched: _Watched[Name, Asked, Report], each: Asked) -> bool:
+    def _done(self, watched: _Watched[Name, Source, Report], each: Source) -> bool:
         return self._settled(each, watched.reports.get(self._name(each)))

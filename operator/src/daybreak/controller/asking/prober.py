@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from daybreak.api.common.task import Task
 from daybreak.api.ray.model import Model
 from daybreak.controller import metrics
-from daybreak.controller.asking.model_client import Asked, ModelClient
+from daybreak.controller.asking.model_client import ModelClient, WorkloadWithModels
 from daybreak.manifests.keys import Key
 from daybreak.workloads.answer import Answer
 
@@ -37,7 +37,7 @@ class Question:
         task: Task to probe; None if the engine's own list decides.
     """
 
-    service: Asked
+    service: WorkloadWithModels
     model: Model
     base: str
     about: object

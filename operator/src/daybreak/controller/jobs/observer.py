@@ -6,17 +6,17 @@ from datetime import UTC, datetime
 from typing import Any, Generic
 
 from daybreak.api.schema.resource import Resource
-from daybreak.jobs.observed import Seen
+from daybreak.jobs.observed import ObservedT
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.control import is_controlled_by
 from daybreak.manifests.keys import Key, OwnerKey
 from daybreak.manifests.resources import PODS
 
-Look = Callable[[Mapping[str, Any], datetime], Seen]
+Look = Callable[[Mapping[str, Any], datetime], ObservedT]
 """Reads an object itself, at a time."""
 
 
-class JobObserver(Generic[Seen]):
+class JobObserver(Generic[ObservedT]):
     """Observes objects in the cache, without requests to the API server.
 
     Args:
@@ -33,7 +33,7 @@ class JobObserver(Generic[Seen]):
         resource: Resource,
         job: Resource,
         job_name: Callable[[str], str],
-        look: Look[Seen],
+        look: Look[ObservedT],
     ) -> None:
         self._cache = cache
         self._resource = resource
@@ -41,12 +41,12 @@ class JobObserver(Generic[Seen]):
         self._job_name = job_name
         self._look = look
 
-    def observe(self, key: Key) -> Seen | None:
+    def observe(self, key: Key) -> ObservedT | None:
         """Return the observation of an object, or None if there is no such object."""
         manifest = self._cache.get(self._resource, key)
         return None if manifest is None else self.again(key, self._look(manifest, datetime.now(UTC)))
 
-    def again(self, key: Key, observed: Seen) -> Seen:
+    def again(self, key: Key, observed: ObservedT) -> ObservedT:
         """Return an observation with current objects and the spec of a previous observation."""
         job = self._cache.get(self._job, Key(key.namespace, self._job_name(key.name)))
         mine = job is not None and is_controlled_by(job, observed.manifest["metadata"]["uid"])

@@ -6,42 +6,42 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from daybreak.api.common.unstructured import Manifest
 from daybreak.api.schema.resource import Resource
-from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, past_races
+from daybreak.controller.again import FOREIGN_SECONDS, REFUSED_SECONDS, SOON_SECONDS, Again, retry_conflicts
 from daybreak.controller.asking.job_events import JobEvents, waiting
 from daybreak.controller.jobs.reports import JobProber, running_job
 from daybreak.controller.live import observe_live
 from daybreak.controller.writer import Writer
 from daybreak.jobs.decision import Decision
-from daybreak.jobs.observed import Seen, SeenJob
+from daybreak.jobs.observed import ObservedJob, ObservedT
 from daybreak.jobs.plan import Stays, make_plan
 from daybreak.jobs.status import COUNT_SECONDS, JobStatus
 from daybreak.kube.client import Api
 from daybreak.kube.watching.cache import Cache
 from daybreak.kube.writing.apply import Applier
 from daybreak.manifests.keys import Key, OwnerKey
-from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.owner import NameHolder, Owner
 from daybreak.manifests.plan import Plan
 from daybreak.manifests.resources import of
 from daybreak.problems.events import Event
 
-Seen_contra = TypeVar("Seen_contra", bound=SeenJob[Any, Any], contravariant=True)
+Seen_contra = TypeVar("Seen_contra", bound=ObservedJob[Any, Any], contravariant=True)
 Decided = TypeVar("Decided", bound=Decision)
 Status = TypeVar("Status", bound=JobStatus)
 
 
-class Observes(Protocol[Seen]):
+class JobObserver(Protocol[ObservedT]):
     """Observer of the state of the cluster."""
 
-    def observe(self, key: Key) -> Seen | None:
+    def observe(self, key: Key) -> ObservedT | None:
         """Return the observation of an object, or None if the object does not exist and its records are
         dropped."""
         ...
 
-    def again(self, key: Key, observed: Seen) -> Seen:
+    def again(self, key: Key, observed: ObservedT) -> ObservedT:
         """Return an observation with current objects and the spec of a previous observation."""
         ...
 
-    def received(self, key: Key, observed: Seen) -> Seen:
+    def received(self, key: Key, observed: ObservedT) -> ObservedT:
         """Return the observation with the report of the job."""
         ...
 
@@ -89,7 +89,7 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """Return the kinds of its objects that the API server serves."""
         ...
 
-    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
+    def stays(self, desired: Manifest, live: Manifest, whose: NameHolder) -> bool:
         """Return True if an existing object stays unchanged."""
         ...
 
@@ -110,12 +110,12 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         ...
 
 
-class Reconciler(Generic[Seen, Decided, Status]):
+class Reconciler(Generic[ObservedT, Decided, Status]):
     """Brings the cluster to the state of an object's spec, and writes the status.
 
     Args:
         kind: Parts that the kind adds.
-        observer: Observes the state of the cluster.
+        observer: JobObserver the state of the cluster.
         api: The API server.
         cache: State of the cluster.
         prober: Queries jobs for their progress.
@@ -126,8 +126,8 @@ class Reconciler(Generic[Seen, Decided, Status]):
 
     def __init__(
         self,
-        kind: JobKind[Seen, Decided, Status],
-        observer: Observes[Seen],
+        kind: JobKind[ObservedT, Decided, Status],
+        observer: JobObserver[ObservedT],
         api: Api,
         cache: Cache,
         prober: JobProber[Any],
@@ -145,7 +145,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one object. Return the requeue delay in seconds, or None to wait for a change."""
-        return await past_races(self._once, key, self._kind.owned)
+        return await retry_conflicts(self._once, key, self._kind.owned)
 
     async def _once(self, key: Key) -> float | None:
         kind, again = self._kind, Again()
@@ -177,7 +177,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
                 return None
             observed = last
         after = kind.report(observed, decision)
-        report = await self._writer.say(
+        report = await self._writer.write(
             key, observed.manifest, after, lambda before, _: kind.news(before, after), observed.now
         )
         if report.gone:
@@ -200,7 +200,7 @@ class Reconciler(Generic[Seen, Decided, Status]):
         live = await observe_live(owner, named, owned, self._cache, self._applier)
         return make_plan(owner, desired, owned, self._kind.job, stays, live)
 
-    async def _kept(self, owner: Owner, observed: Seen, kept: dict[str, Any]) -> Seen | None:
+    async def _kept(self, owner: Owner, observed: ObservedT, kept: dict[str, Any]) -> ObservedT | None:
         """Write the result that outlives the job.
 
         Return the new observation, or None if the object is gone.
@@ -211,7 +211,9 @@ class Reconciler(Generic[Seen, Decided, Status]):
         applied = await self._writer.carry_out(owner.key, owner.uid, plan)
         return None if applied is None else replace(observed, foreign=(), refusal=applied.refusal)
 
-    async def _applied(self, owner: Owner, observed: Seen, decision: Decided, again: Again) -> Seen | None:
+    async def _applied(
+        self, owner: Owner, observed: ObservedT, decision: Decided, again: Again
+    ) -> ObservedT | None:
         """Apply the decision. Return the new observation, or None if the object is gone."""
         kind = self._kind
         plan = await self._plan(owner, kind.desired(observed, decision), kind.known(observed), kind.stays)

@@ -41,7 +41,7 @@ def running_job(uid: str, pods: Sequence[Manifest], *, received: bool, role: str
     Args:
         uid: UID of the owning object.
         pods: Pods of that object.
-        heard: True if the job's final report is in the status.
+        received: True if the job's final report is in the status.
         role: Role of the Ray pod that runs the job; None if there is only one pod.
     """
     for pod in pod_views(pods):

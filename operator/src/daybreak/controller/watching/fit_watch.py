@@ -36,7 +36,7 @@ S = TypeVar("S", bound=Subject)
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _FitResult:
     """Result of the fit check at the last observation of an object."""
 
     about: tuple[Any, ...]
@@ -50,7 +50,7 @@ class FitWatch:
     """Stores the result of the fit check per object, in terms of questions that many objects share."""
 
     def __init__(self) -> None:
-        self._reported: dict[Key, _Told] = {}
+        self._reported: dict[Key, _FitResult] = {}
         self._questions: WeakValueDictionary[Any, Question] = WeakValueDictionary()
         """One instance of each question that any object uses."""
 
@@ -78,7 +78,7 @@ class FitWatch:
             return
         requested = [self._questions.setdefault(each.key, each) for each in questions(subject)]
         answers = tuple((each, "" if nodes is None else fit.answer(each, nodes)) for each in requested)
-        self._reported[key] = _Told(about, nodes, answers)
+        self._reported[key] = _FitResult(about, nodes, answers)
 
     def forget(self, key: Key) -> None:
         """Drop the record of a deleted object."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from daybreak import logs
 from daybreak.gateway.agent.agent import Agent
-from daybreak.gateway.agent.beats import Beats
+from daybreak.gateway.agent.beats import Heartbeat
 from daybreak.gateway.agent.server import AgentServer
 from daybreak.gateway.agent.settings import Settings
 from daybreak.gateway.environment import InvalidSettings
@@ -22,7 +22,7 @@ async def run(settings: Settings) -> int:
         loop.add_signal_handler(number, ending.set)
     if settings.draining_since is not None:
         ending.set()
-    beats = Beats(control_socket(settings.folder), settings.watchdog)
+    beats = Heartbeat(control_socket(settings.folder), settings.watchdog)
     if not await beats.begin(ending):
         return 0
     _, limit = beats.memory

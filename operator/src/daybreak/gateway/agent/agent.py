@@ -13,7 +13,7 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import at, text
 from daybreak.api.llmroute.resource import LLM_ROUTES
 from daybreak.api.schema.resource import Resource
-from daybreak.gateway.agent.beats import Beats
+from daybreak.gateway.agent.beats import Heartbeat
 from daybreak.gateway.agent.enforcement import EnforcementWatch
 from daybreak.gateway.agent.feed import LOOK_SECONDS, STALE_SECONDS, Feed
 from daybreak.gateway.agent.fullness import FullnessWatch
@@ -60,7 +60,7 @@ class KeepingCache(Cache):
 class Agent:
     """Agent of one gateway. HAProxy continues when the agent ends, and the next agent adopts it."""
 
-    def __init__(self, settings: Settings, api: Api, beats: Beats) -> None:
+    def __init__(self, settings: Settings, api: Api, beats: Heartbeat) -> None:
         self._settings = settings
         self._beats = beats
         self._processes = [SupervisedProcess(beats.socket, name) for name in ("hold", "router", "late")]
@@ -170,7 +170,7 @@ class Agent:
             return int(self._failed.is_set())
         except HaproxyHangs as error:
             log.error("HAProxy hung", error=str(error))
-            await self._say("give up", why=str(error))
+            await self._write("give up", why=str(error))
             return 1
         except (GatewayFailed, RuntimeApiError) as error:
             log.error("HAProxy is not running", error=str(error))
@@ -200,7 +200,7 @@ class Agent:
         self._finished = True
         return True
 
-    async def _say(self, what: str, **more: str) -> None:
+    async def _write(self, what: str, **more: str) -> None:
         """Send a message to the supervisor of the HAProxies, which may have ended."""
         with contextlib.suppress(GatewayFailed):
             await ask(self._beats.socket, {"do": what, **more})
@@ -241,7 +241,7 @@ class Agent:
             self.router.leave()
             await self.gateway.leave()
         if self._draining.is_set() and not self._failed.is_set():
-            await self._say("leave")
+            await self._write("leave")
 
     async def _drain(self) -> None:
         """Wait until no new requests arrive, and then until the current ones have finished."""
@@ -341,7 +341,7 @@ class Agent:
             try:
                 await self.router.look()
                 self.shared = await self.router.shares()
-                self.feed.tell(await self.router.tallies())
+                self.feed.notify(await self.router.tallies())
                 self._router_heard = time.monotonic()
             except RuntimeApiError as error:
                 log.warning("Router did not respond", error=str(error))

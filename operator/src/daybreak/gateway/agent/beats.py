@@ -21,7 +21,7 @@ State = Callable[[], tuple[str, str]]
 """Function that returns why the gateway is not ready and why it is not healthy; empty if it is."""
 
 
-class Beats:
+class Heartbeat:
     """Sender of heartbeats to keeper and supervisor.
 
     Args:

@@ -35,7 +35,7 @@ log = structlog.get_logger("daybreak.gateway")
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _SlotSnapshot:
     state: SlotState
     at: float
     """Time of the state on the monotonic clock."""
@@ -55,7 +55,7 @@ class Feed:
     def __init__(self, gateway: Gateway, clock: Callable[[], float] = time.monotonic) -> None:
         self._gateway = gateway
         self._clock = clock
-        self._observed: dict[str, _Seen] = {}
+        self._observed: dict[str, _SlotSnapshot] = {}
         """States by gate name, the latest changes last."""
         self._number = 0
         self._removed = 0
@@ -81,7 +81,7 @@ class Feed:
         """Latest state of every gate, by name."""
         return {name: observed.state for name, observed in self._observed.items()}
 
-    def tell(self, tallies: Tallies) -> None:
+    def notify(self, tallies: Tallies) -> None:
         """Update the counts of routes' backends. They are sent with the next line, at most once in a beat."""
         if tallies != self._tallies:
             self._tallies, self._tallied = tallies, self._tallied + 1
@@ -179,7 +179,7 @@ class Feed:
         )
         if news:
             self._observed.pop(state.name, None)
-            self._observed[state.name] = _Seen(state, self.received, self._number, last)
+            self._observed[state.name] = _SlotSnapshot(state, self.received, self._number, last)
         elif before is not None:
             self._observed[state.name] = replace(before, state=state, at=self.received)
         return news

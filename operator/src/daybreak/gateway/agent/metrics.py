@@ -146,7 +146,7 @@ class RouteMetrics(Collector):
     """Counts of requests by route and destination, as last read.
 
     Args:
-        seen: Function that returns requests by route and by `service/model`.
+        observed: Function that returns requests by route and by `service/model`.
     """
 
     def __init__(self, observed: Callable[[], Mapping[str, Mapping[str, int]]]) -> None:

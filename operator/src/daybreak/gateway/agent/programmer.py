@@ -36,7 +36,7 @@ log = structlog.get_logger("daybreak.gateway")
 
 
 @dataclass(slots=True)
-class _Told:
+class _Programmed:
     """Configuration of a service in HAProxy; missing parts were not or not completely applied."""
 
     uid: str
@@ -83,7 +83,7 @@ class Programmer:
         self._claims = Claims()
         self._proofs = Proofs(self._found_out)
         self._backends = ModelBackends(gateway.config.model_backends)
-        self._reported: dict[int, _Told] = {}
+        self._reported: dict[int, _Programmed] = {}
         self._names: set[str] = set()
         self._adopted: set[int] = set()
         """Slots of the previous agent that have not been checked yet."""
@@ -110,7 +110,7 @@ class Programmer:
         gates: dict[int, list[Known]] = {}
         for gate in known:
             slot = gate.port - self._gateway.config.first_port
-            reported = self._reported.setdefault(slot, _Told(gate.uid, gate.service))
+            reported = self._reported.setdefault(slot, _Programmed(gate.uid, gate.service))
             if gate.uid != reported.uid:
                 reported.uid = ""  # a mix of two services belongs to neither, so all of it is removed
             reported.touched.add(gate.backend)
@@ -156,7 +156,7 @@ class Programmer:
 
     async def _complete(self) -> None:
         try:
-            await self._gateway.told_all()
+            await self._gateway.notified_all()
         except RuntimeApiError as error:
             log.warning("Failed to report to HAProxy that its services are complete", error=str(error))
             self._names |= set(self._claims.names())
@@ -194,7 +194,7 @@ class Programmer:
                 with self._tolerant("Failed to free a backend", backend):
                     await self._let_go(reported, backend)
 
-    async def _let_go(self, reported: _Told, backend: str) -> None:
+    async def _let_go(self, reported: _Programmed, backend: str) -> None:
         """Remove a deleted model, once its last request has ended."""
         if await self._gateway.empty(backend):
             await self._gateway.unset_gate(backend)
@@ -294,7 +294,7 @@ class Programmer:
         if want is None:
             return
         if reported is None:
-            reported = self._reported[slot] = _Told(want.uid, want.name)
+            reported = self._reported[slot] = _Programmed(want.uid, want.name)
         given, gates = self._gates(slot, want)
         gates = {
             backend: with_guard(gate, self._proofs, reported.gates.get(backend))
@@ -303,18 +303,18 @@ class Programmer:
         # A request for a model that is not configured yet must not wait for all models.
         for backend in sorted(gates.keys() - reported.touched - {given.front or given.own}):
             gate = gates[backend].slot
-            await self._tell(reported, backend, replace(gate, gate=Gate.CLOSED, epoch=UNTOLD))
+            await self._notify(reported, backend, replace(gate, gate=Gate.CLOSED, epoch=UNTOLD))
         # Gates that close come first and gates that open come last, so that no gate is open for outdated
         # servers. The front admits requests to all models, so it is the first to close and the last to open.
         order = sorted(gates, key=lambda backend: backend != given.front)
         for backend in order:
             if gates[backend].slot.gate is not Gate.OPEN:
-                await self._tell(reported, backend, gates[backend].slot)
+                await self._notify(reported, backend, gates[backend].slot)
         for backend in order:
             await self._set_servers(reported, backend, gates[backend].servers)
         for backend in reversed(order):
             if gates[backend].slot.gate is Gate.OPEN:
-                await self._tell(reported, backend, gates[backend].slot)
+                await self._notify(reported, backend, gates[backend].slot)
         for backend in given.leaving.values():
             if backend not in reported.removed:
                 await self._remove(reported, backend)
@@ -340,7 +340,7 @@ class Programmer:
         alone = replace(only.slot, front=True, waits=prefix)
         return given, {backend: replace(only, slot=alone)}
 
-    async def _tell(self, reported: _Told, backend: str, slot: Slot) -> None:
+    async def _notify(self, reported: _Programmed, backend: str, slot: Slot) -> None:
         if reported.gates.get(backend) == slot:
             return
         reported.gates.pop(backend, None)
@@ -351,7 +351,7 @@ class Programmer:
         self._on_told(False)
         log.info("Set gate", service=slot.service, model=slot.model, gate=slot.gate.value, epoch=slot.epoch)
 
-    async def _set_servers(self, reported: _Told, backend: str, servers: tuple[Server, ...]) -> None:
+    async def _set_servers(self, reported: _Programmed, backend: str, servers: tuple[Server, ...]) -> None:
         if reported.servers.get(backend) == servers:
             return
         reported.servers.pop(backend, None)
@@ -360,7 +360,7 @@ class Programmer:
         await self._gateway.set_servers(backend, servers)
         reported.servers[backend] = servers
 
-    async def _remove(self, reported: _Told, backend: str) -> None:
+    async def _remove(self, reported: _Programmed, backend: str) -> None:
         """Remove the gate of a deleted model: no new requests arrive, and streams continue."""
         reported.gates.pop(backend, None)
         reported.servers.pop(backend, None)

@@ -140,7 +140,7 @@ class Gateway:
             await asyncio.wait([self._looking], timeout=_LAST_LOOK)
         await self._api.expect(f"daybreak set {backend} {slot.words()}", "ok")
 
-    async def told_all(self) -> None:
+    async def notified_all(self) -> None:
         """Mark all services as configured, so that no request waits for an unknown one. Raises
         RuntimeApiError."""
         await self._api.expect("daybreak ready", "ok")

@@ -72,7 +72,7 @@ def words(externals: Collection[External]) -> str:
     )
 
 
-async def tell(api: RuntimeApi, externals: Collection[External]) -> None:
+async def notify(api: RuntimeApi, externals: Collection[External]) -> None:
     """Send the external models to a HAProxy. Raises RuntimeApiError.
 
     Models whose certificates HAProxy rejects are omitted, and the others are sent anyway.

@@ -58,7 +58,7 @@ def _believed_here() -> tuple[str, ...]:
     return certificates(file.read_text()) if file.exists() else ()
 
 
-class Outside:
+class ExternalResolver:
     """Resolver of the external models of routes.
 
     Args:

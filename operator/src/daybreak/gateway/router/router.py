@@ -129,7 +129,7 @@ class Router:
     async def set_externals(self, externals: Collection[External]) -> None:
         """Set the models outside the cluster. Raises RuntimeApiError."""
         for each in self._both:
-            await external.tell(each.api, externals)
+            await external.notify(each.api, externals)
 
     async def shares(self) -> Mapping[str, Mapping[str, int]]:
         """Return the requests of each route to each of its models, as `service/model`, since HAProxy started.

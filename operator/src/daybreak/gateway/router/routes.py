@@ -19,7 +19,7 @@ from daybreak.gateway.desired.gates import Claims, DesiredService, Ports, desire
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router.external import External
-from daybreak.gateway.router.outside import Outside, Resolve, resolve
+from daybreak.gateway.router.outside import ExternalResolver, Resolve, resolve
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Share
 from daybreak.gateway.router.wanted_shares import digests, wanted_shares
@@ -97,7 +97,7 @@ class RouteKeeper:
         self._reported: tuple[Mapping[str, Route], Sequence[Share], Sequence[External]] | None = None
         self._warned: dict[str, tuple[str, ...]] = {}
         self._wake = asyncio.Event()
-        self._outside = Outside(keys, self._wake.set, resolve)
+        self._outside = ExternalResolver(keys, self._wake.set, resolve)
         cache.subscribe(self._changed)
 
     @property
@@ -112,7 +112,7 @@ class RouteKeeper:
                 self._wake.clear()
                 failed = False
                 try:
-                    await self._tell()
+                    await self._notify()
                 except RuntimeApiError as error:
                     log.warning("Failed to send the locations of models to the router", error=str(error))
                     failed = True
@@ -127,7 +127,7 @@ class RouteKeeper:
         finally:
             await self._outside.close()
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         if self._router.stopping:
             return
         services, now = list(self._services()), time.time()

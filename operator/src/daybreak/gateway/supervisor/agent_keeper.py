@@ -100,7 +100,7 @@ class AgentKeeper:
             ready, _, _ = select.select(sources, [], [], _LOOK)
             if self._woken in ready:
                 os.read(self._woken, 1)
-            if reading in ready and not self._hear(reading):
+            if reading in ready and not self._receive(reading):
                 # It has ended, or will shortly.
                 sources.remove(reading)
                 with suppress(subprocess.TimeoutExpired):
@@ -109,7 +109,7 @@ class AgentKeeper:
                 reported = True
                 agent.send_signal(signal.SIGTERM)
 
-    def _hear(self, reading: int) -> bool:
+    def _receive(self, reading: int) -> bool:
         """Read heartbeats of the agent. Returns False if it will send no more."""
         words = os.read(reading, 4096)
         if words:

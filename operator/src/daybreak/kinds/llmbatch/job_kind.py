@@ -16,7 +16,7 @@ from daybreak.kinds.llmbatch.objects.desired import desired
 from daybreak.kinds.llmbatch.observe.observed import Observed
 from daybreak.kinds.llmbatch.status.report import events, report
 from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import Whose
+from daybreak.manifests.owner import NameHolder
 from daybreak.manifests.resources import OF_BATCHES, RAY_JOBS, of
 from daybreak.platform import Platform
 from daybreak.problems.events import Event
@@ -52,9 +52,9 @@ class BatchKind:
         """Return the owned resources that the API server knows: without KubeRay there are no RayJobs."""
         return [each for each in OF_BATCHES if each is not RAY_JOBS or observed.kuberay_installed]
 
-    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
+    def stays(self, desired: Manifest, live: Manifest, whose: NameHolder) -> bool:
         """Return True for a running RayJob of another operator version: it stays unchanged to its end."""
-        if of(desired) is not RAY_JOBS or whose is not Whose.OURS:
+        if of(desired) is not RAY_JOBS or whose is not NameHolder.OURS:
             return False
         there, own = (
             at(each, "metadata", "annotations").get(names.RAY_CLUSTER_ANNOTATION) for each in (live, desired)

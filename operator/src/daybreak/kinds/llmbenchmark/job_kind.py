@@ -15,7 +15,7 @@ from daybreak.kinds.llmbenchmark.objects.report_map import fitting, report_map
 from daybreak.kinds.llmbenchmark.observe.observed import Observed
 from daybreak.kinds.llmbenchmark.status.report import events, report
 from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import Whose
+from daybreak.manifests.owner import NameHolder
 from daybreak.manifests.resources import JOBS, OF_BENCHMARKS, of
 from daybreak.platform import Platform
 from daybreak.problems.events import Event
@@ -55,7 +55,7 @@ class BenchmarkKind:
         """Return all owned resources: they are built into Kubernetes."""
         return OF_BENCHMARKS
 
-    def stays(self, desired: Manifest, live: Manifest, whose: Whose) -> bool:
+    def stays(self, desired: Manifest, live: Manifest, whose: NameHolder) -> bool:
         """Return True for a Job: its pod template is immutable, and a running Job stays to its end."""
         return of(desired) is JOBS
 

@@ -12,7 +12,7 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.api.llmservice.status import LLMServiceStatus
 from daybreak.api.schema.custom_object import InvalidSpec, known_status
 from daybreak.controller.again import Again
-from daybreak.controller.owner_kind import Reconciles
+from daybreak.controller.owner_kind import ObjectReconciler
 from daybreak.controller.writer import Writer
 from daybreak.kinds.llmbenchmark.decide.patch import (
     PatchDecision,
@@ -48,7 +48,7 @@ class Patcher:
 
     def __init__(
         self,
-        jobs: Reconciles,
+        jobs: ObjectReconciler,
         api: Api,
         cache: Cache,
         applier: Applier,
@@ -80,7 +80,7 @@ class Patcher:
             patch = await self._written(key, decision)
         before = observed.status
         after = report(before, patch, observed.now, observed.benchmark.generation)
-        reply = await self._writer.say(key, manifest, after, lambda *_: events(before, patch), observed.now)
+        reply = await self._writer.write(key, manifest, after, lambda *_: events(before, patch), observed.now)
         if not reply.gone and patch.state in UNDER_WAY:
             again.after(0.0 if patch.state is PatchState.WRITING else LOOK_SECONDS)
 

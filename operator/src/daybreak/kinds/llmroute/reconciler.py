@@ -64,7 +64,7 @@ class Reconciler:
         for each in (each for each in observed.routes if each.name not in unsure):
             later.after(*(wait for wait in [again(each, decisions[each.name], now)] if wait))
             try:
-                await self._say(each, decisions[each.name], now)
+                await self._write(each, decisions[each.name], now)
             except ApiError as error:
                 failed = error
         if failed is not None:
@@ -104,7 +104,7 @@ class Reconciler:
         there = [target for target in plan.targets if target.live is not None or not refusal]
         return replace(address, refusal=refusal, there=bool(there))
 
-    async def _say(self, each: SeenRoute, decision: Decision, now: datetime) -> None:
+    async def _write(self, each: SeenRoute, decision: Decision, now: datetime) -> None:
         """Write the status if it has changed, and post the events for its changes."""
         metadata = each.manifest["metadata"]
         before = each.manifest.get("status") or {}
@@ -113,4 +113,4 @@ class Reconciler:
         if before == plain:
             return
         if await self._writer.write_status(Key(metadata["namespace"], each.name), each.manifest, plain):
-            await self._writer.tell(each.manifest, events(before, after), now)
+            await self._writer.notify(each.manifest, events(before, after), now)

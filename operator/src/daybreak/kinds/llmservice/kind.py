@@ -4,7 +4,7 @@ from daybreak.api.llmservice.resource import LLM_SERVICES
 from daybreak.controller.asking.job_events import JobEvents
 from daybreak.controller.asking.model_client import ModelClient
 from daybreak.controller.asking.prober import Prober
-from daybreak.controller.owner_kind import Closes, OwnerKind
+from daybreak.controller.owner_kind import BackgroundTask, OwnerKind
 from daybreak.controller.parts import Parts
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmservice.observe import adapter_reports, copy_reports
@@ -33,5 +33,5 @@ def llm_services(
     observer = Observer(parts, gateways, ports)
     reconciler = Reconciler(parts, observer, prober, adapters, copies, events)
     owned = (*OWNED, RAY_CLUSTERS, PODS, NODES)
-    beside: list[Closes] = [prober, adapters, copies, events]
+    beside: list[BackgroundTask] = [prober, adapters, copies, events]
     return OwnerKind(LLM_SERVICES, parts.cache, owned, reconciler, beside, observer.concerned_by_nodes)

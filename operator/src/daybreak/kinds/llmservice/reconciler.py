@@ -10,9 +10,9 @@ from daybreak.controller.asking.job_events import JobEvents, waiting
 from daybreak.controller.asking.prober import Prober, Question
 from daybreak.controller.parts import Parts
 from daybreak.kinds.llmservice.decide.caches import caches
-from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, redundant_cluster
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
-from daybreak.kinds.llmservice.decide.plan import ServicePlan, led_past, make_plan, objects
+from daybreak.kinds.llmservice.decide.plan import ServicePlan, bypasses_gateway, make_plan, objects
 from daybreak.kinds.llmservice.decide.view import View
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, replicas
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
@@ -78,7 +78,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         again: list[float] = []
         if not plan.filling:
             again += await self._writer.set_bounds(observed.ray_clusters, cluster_bounds(observed))
-            pending = needless(observed)
+            pending = redundant_cluster(observed)
             if pending and observed.ray_service is not None:
                 again += await self._writer.call_off(observed.ray_service, pending)
         return again + await self._writer.delete_clusters(finished_clusters(observed))
@@ -103,6 +103,8 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
 
     def is_due(self, observed: Observed, decided: Decided, status: LLMServiceStatus) -> bool:
         """Return True if the address may bypass the gateway, or if a complete copy's Job may be deleted."""
-        leads_past = led_past(observed, decided.states) and not (observed.gateway and observed.gateway.past)
+        leads_past = bypasses_gateway(observed, decided.states) and not (
+            observed.gateway and observed.gateway.past
+        )
         copies = caches(observed, observed.subject) if observed.subject is not None else ()
         return leads_past or any(copy.complete and not copy.noted for copy in copies)

@@ -9,7 +9,7 @@ from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.decide.ray_clusters import (
     finished_clusters,
-    needless,
+    redundant_cluster,
     replaced_clusters,
 )
 from daybreak.kinds.serveapplication.decide.view import View
@@ -44,7 +44,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
         """Set the bounds of worker groups in the running RayCluster, and delete unneeded RayClusters."""
         view = view_of(observed)
         again = await self._writer.set_bounds(observed.ray_clusters, cluster_bounds(view))
-        if observed.ray_service is not None and (pending := needless(view)):
+        if observed.ray_service is not None and (pending := redundant_cluster(view)):
             again += await self._writer.call_off(observed.ray_service, pending)
         replaced, more = replaced_clusters(view)
         over = {each["metadata"]["name"]: each for each in (*replaced, *finished_clusters(view))}

@@ -141,7 +141,7 @@ class Cache:
             reported = self._writing.pop((resource, key))
             entry = self._entry(resource, key)
             if entry is None or entry.packed is None or entry.version != answered:
-                self._tell(resource, reported)
+                self._notify(resource, reported)
             else:
                 owner = entry.owner or OwnerKey(resource.kind, *key)
                 for follower in self._followers:
@@ -261,9 +261,9 @@ class Cache:
         if held is not None:
             held |= concerned
         else:
-            self._tell(resource, concerned)
+            self._notify(resource, concerned)
 
-    def _tell(self, resource: Resource, concerned: Iterable[OwnerKey]) -> None:
+    def _notify(self, resource: Resource, concerned: Iterable[OwnerKey]) -> None:
         for listener in self._listeners:
             for each in concerned:
                 listener(resource, each)

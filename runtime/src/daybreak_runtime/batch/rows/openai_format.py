@@ -195,7 +195,7 @@ def lost(params: Mapping[str, Any]) -> list[str]:
 def not_given(names: Iterable[str]) -> RowError:
     """Return the error of a row that requests fields without support."""
     return RowError(
-        f"the row asks for {', '.join(names)}: a batch with a model of its own gives one text or vector for "
+        f"the row asks for {', '.join(names)}: a batch with `spec.model` gives one text or vector for "
         "a row, and nothing beside it. Leave it out, or ask a service by serviceRef"
     )
 

@@ -24,7 +24,7 @@ import aiohttp
 
 from daybreak_runtime.benchmark.load.lengths import PlannedRequest, requests
 from daybreak_runtime.benchmark.order import Lengths, Load
-from daybreak_runtime.benchmark.outcome import Seen
+from daybreak_runtime.benchmark.outcome import FinishedRequest
 
 READY = "ready"
 REQUEST_SECONDS = 600.0
@@ -93,7 +93,7 @@ class Process:
         self._extra: dict[str, Any] = {"ignore_eos": True, "temperature": 0.0}
         key = os.environ[job.key] if job.key else ""
         self._headers = {"Authorization": f"Bearer {key}"} if key else None
-        self.observed: list[Seen] = []
+        self.observed: list[FinishedRequest] = []
 
     async def run(self) -> None:
         """Run the whole load. Clients that still wait at the end leave."""
@@ -120,7 +120,7 @@ class Process:
 
     async def _open(self, rate: float) -> None:
         desired = requests(self._job.load, self._job.number)
-        under_way: set[asyncio.Task[Seen]] = set()
+        under_way: set[asyncio.Task[FinishedRequest]] = set()
         for moment in arrivals(rate, self._job.load, self._job.number, self._job.begin):
             await asyncio.sleep(max(0.0, moment - time.monotonic()))
             if len(under_way) >= MOST_IN_FLIGHT:
@@ -129,7 +129,7 @@ class Process:
             under_way.add(task)
             task.add_done_callback(under_way.discard)
 
-    async def _ask(self, desired: PlannedRequest) -> Seen:
+    async def _ask(self, desired: PlannedRequest) -> FinishedRequest:
         requested = self._library.RequestFuncInput(
             prompt=desired.prompt,
             api_url=f"{self._job.url}/completions",
@@ -143,7 +143,7 @@ class Process:
         answer = await self._library.async_request_openai_completions(requested, self._session)
         error = "" if answer.success else _last_line(answer.error)
         latency = answer.latency if answer.success else time.monotonic() - sent
-        one = Seen(sent, answer.ttft, latency, answer.output_tokens or 0, error)
+        one = FinishedRequest(sent, answer.ttft, latency, answer.output_tokens or 0, error)
         self.observed.append(one)
         return one
 
@@ -155,7 +155,7 @@ def arrivals(rate: float, load: Load, number: int, begin: float) -> Iterator[flo
     return itertools.accumulate(pauses, initial=begin)
 
 
-async def run(job: Job, library: ModuleType) -> list[Seen]:
+async def run(job: Job, library: ModuleType) -> list[FinishedRequest]:
     """Run a job and return its requests."""
     limits = aiohttp.ClientTimeout(total=REQUEST_SECONDS, sock_connect=30)
     connector = aiohttp.TCPConnector(limit=0)

@@ -15,7 +15,7 @@ from functools import partial
 from daybreak_runtime.benchmark.load.clients import READY, Job
 from daybreak_runtime.benchmark.load.engine_metrics import Metrics, fetch, summary
 from daybreak_runtime.benchmark.order import Load, Objective
-from daybreak_runtime.benchmark.outcome import EngineSeen, Seen, Settings, Step, step
+from daybreak_runtime.benchmark.outcome import EngineSeen, FinishedRequest, Settings, Step, step
 
 CLIENTS_OF_A_PROCESS = 16
 REQUESTS_OF_A_PROCESS = 20.0
@@ -127,7 +127,9 @@ def _ready(running: Sequence["subprocess.Popen[str]"]) -> None:
             raise _failed(process.communicate()[1])
 
 
-def _run(running: Sequence["subprocess.Popen[str]"], desired: Sequence[Job], end: float) -> list[Seen]:
+def _run(
+    running: Sequence["subprocess.Popen[str]"], desired: Sequence[Job], end: float
+) -> list[FinishedRequest]:
     patience = max(0.0, end - time.monotonic()) + _LATE_SECONDS
     try:
         with ThreadPoolExecutor(len(running)) as threads:
@@ -143,7 +145,7 @@ def _run(running: Sequence["subprocess.Popen[str]"], desired: Sequence[Job], end
     for process, (_, errors) in zip(running, outputs, strict=True):
         if process.returncode:
             raise _failed(errors)
-    return [Seen(*one) for output, _ in outputs for one in json.loads(output)]
+    return [FinishedRequest(*one) for output, _ in outputs for one in json.loads(output)]
 
 
 def _failed(errors: str) -> LoadFailed:

@@ -111,4 +111,4 @@ def _beside(space: _Space, peak: Settings) -> Generator[Settings, Trial, str]:
             if tried.beats(settings, here):
                 break  # continue from there
         if peak == here:
-            return "nothing beside the best is better"
+            return "no neighbor of the best is better"

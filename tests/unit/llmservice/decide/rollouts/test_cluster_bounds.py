@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, needless
+from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, redundant_cluster
 from tests.unit.llmservice.decide.scenes.services import (
     CPU_MODEL,
     HEAD,
@@ -130,16 +130,16 @@ def test_a_second_cluster_for_a_change_that_was_taken_back_is_needless() -> None
     world.observed = replace(
         world.observed, ray_service=running(world, pending=NEW), ray_clusters=(first, second)
     )
-    assert needless(world.observed) == NEW
+    assert redundant_cluster(world.observed) == NEW
     world.observed = replace(world.observed, ray_service=running(world))
-    assert needless(world.observed) == ""
+    assert redundant_cluster(world.observed) == ""
     assert cluster_bounds(world.observed)[NEW] == NONE, "it has never served, so nothing of it is waited for"
     edited(world)
     world.observed = replace(world.observed, ray_clusters=(first, second))
-    assert needless(world.observed) == "", "that one is wanted"
+    assert redundant_cluster(world.observed) == "", "that one is wanted"
 
 
 def test_a_cluster_without_a_record_is_left_to_kuberay() -> None:
     world = up()
     world.observed = replace(world.observed, ray_service=running(world, pending=NEW), ray_clusters=CLUSTERS)
-    assert needless(world.observed) == ""
+    assert redundant_cluster(world.observed) == ""

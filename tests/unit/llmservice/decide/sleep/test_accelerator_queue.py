@@ -52,13 +52,13 @@ def in_the_queue(**sleep: str) -> World:
 def test_who_waits_and_has_no_clients_any_more_leaves_the_queue() -> None:
     world = in_the_queue()
     [claim] = claims(world.observed)
-    assert (claim.waits, claim.forsaken) == (True, False)
+    assert (claim.waits, claim.abandoned) == (True, False)
     left = idle(1, world)
     assert gate(left) == ("Waking", "Closed", None), "they may come again in a moment"
     assert left.requeue_after is not None
     assert left.requeue_after <= timedelta(seconds=1)
     [claim] = claims(world.observed)
-    assert claim.forsaken, "nobody gives way to it meanwhile"
+    assert claim.abandoned, "nobody gives way to it meanwhile"
     drains = idle(2, world)
     assert gate(drains) == ("Draining", "Closed", None)
     assert drains.requeue_after == timedelta(0), "its gate was closed before: no gateway tells of it"
@@ -81,11 +81,11 @@ def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
     world = in_the_queue()
     world.observed.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
     assert gate(idle(60, world)) == ("Waking", "Closed", None)
-    assert not claims(world.observed)[0].forsaken
+    assert not claims(world.observed)[0].abandoned
     # A service that has never slept starts without a request.
     first = waking()
     assert gate(idle(60, first, turns=COMES_AFTER)) == ("Waking", "Closed", None)
-    assert not claims(first.observed)[0].forsaken
+    assert not claims(first.observed)[0].abandoned
 
 
 def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -> None:

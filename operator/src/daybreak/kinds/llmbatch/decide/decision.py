@@ -47,7 +47,7 @@ def decide(observed: Observed) -> Decision:
         suspended=suspended,
         waits=bool(after) or (missing is not None and not stays(observed)),
         noun="batch",
-        anew="create a new LLMBatch with another output",
+        restart="create a new LLMBatch with another output",
     )
     final = found.verdict is not None and found.verdict.final
     return replace(found, after=() if final or suspended else after)

@@ -6,7 +6,7 @@ from daybreak.api.jobs.words import JobPhase
 from daybreak.api.llmbatch.spec import ServiceKind, ServiceRef
 from daybreak.api.llmbatch.status import BatchReason
 from daybreak.jobs.observed import Referred
-from daybreak.jobs.verdict import Verdict, choice, leads_nowhere
+from daybreak.jobs.verdict import Verdict, choice, missing_target
 from daybreak.kinds.llmbatch.observe.observed import Observed
 
 
@@ -15,7 +15,7 @@ def without_service(observed: Observed) -> Verdict | None:
     reference = observed.subject.spec.service_ref if observed.subject is not None else None
     if observed.subject is None or reference is None or observed.service is None:
         return None
-    message = leads_nowhere(observed.service) or _without_model(reference, observed.service)
+    message = missing_target(observed.service) or _without_model(reference, observed.service)
     if not message:
         return None
     if stays(observed):

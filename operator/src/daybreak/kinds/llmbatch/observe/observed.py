@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from daybreak.api.common.unstructured import Manifest, at, mapping, text, whole
 from daybreak.api.llmbatch.definition import LLMBatch
-from daybreak.jobs.observed import JobWords, Referred, SeenJob
+from daybreak.jobs.observed import JobWords, ObservedJob, Referred
 from daybreak.scheduling.claim import NO_MATTER, Turn
 
 
@@ -52,7 +52,7 @@ class JobView:
 
 
 @dataclass(frozen=True)
-class Observed(SeenJob[LLMBatch, Progress]):
+class Observed(ObservedJob[LLMBatch, Progress]):
     """Observation of a batch at one time."""
 
     kuberay_installed: bool = field(kw_only=True)

@@ -11,7 +11,7 @@ from daybreak.api.llmbenchmark.spec import Where
 from daybreak.api.llmbenchmark.status import BenchmarkReason, LLMBenchmarkStatus
 from daybreak.api.schema.custom_object import known_status
 from daybreak.jobs import decision, verdict
-from daybreak.jobs.verdict import Verdict, leads_nowhere
+from daybreak.jobs.verdict import Verdict, missing_target
 from daybreak.kinds.llmbenchmark.decide.schedule import Turn, turn
 from daybreak.kinds.llmbenchmark.decide.steps import words
 from daybreak.kinds.llmbenchmark.objects.job import job_digest
@@ -90,7 +90,7 @@ def _run(observed: Observed, when: Turn | None) -> Decision:
         suspended=suspended,
         waits=bool(missing),
         noun="benchmark",
-        anew="create a new LLMBenchmark" if when is None else "wait for the next run",
+        restart="create a new LLMBenchmark" if when is None else "wait for the next run",
     )
     if suspended and when is not None:
         # The suspension abandons the current run; the next run begins with the spec of that time.
@@ -102,7 +102,7 @@ def _run(observed: Observed, when: Turn | None) -> Decision:
 def _target(benchmark: LLMBenchmark, observed: Observed) -> tuple[Target | None, str]:
     """Return the measurement target, or None and the reason why it cannot be measured."""
     try:
-        why = leads_nowhere(observed.referred) if observed.referred is not None else ""
+        why = missing_target(observed.referred) if observed.referred is not None else ""
         return target(benchmark, observed.service, why), ""
     except TargetMissing as error:
         return None, str(error)

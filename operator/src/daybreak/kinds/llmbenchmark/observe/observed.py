@@ -7,7 +7,7 @@ from typing import Any
 from daybreak.api.common.unstructured import condition, mapping, text
 from daybreak.api.llmbenchmark.definition import LLMBenchmark
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.jobs.observed import JobWords, Referred, SeenJob
+from daybreak.jobs.observed import JobWords, ObservedJob, Referred
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Progress(JobWords):
 
 
 @dataclass(frozen=True)
-class Observed(SeenJob[LLMBenchmark, Progress]):
+class Observed(ObservedJob[LLMBenchmark, Progress]):
     """Observation of a benchmark at one time."""
 
     referred: Referred | None = None

@@ -22,7 +22,7 @@ from daybreak.protocol.tallies import Histogram, Tally
 
 
 @dataclass(frozen=True)
-class Seen:
+class CanaryObservation:
     """Observation by which a canary is judged."""
 
     canary: Tally
@@ -54,13 +54,13 @@ def canary_before(status: Manifest) -> CanaryStatus | None:
         return None
 
 
-def move(spec: Canary, before: CanaryStatus | None, observed: Seen, now: datetime) -> Move:
+def move(spec: Canary, before: CanaryStatus | None, observed: CanaryObservation, now: datetime) -> Move:
     """Return the new position of a canary.
 
     Args:
         spec: The canary in the route's spec.
         before: Previous position.
-        seen: Observation of the previous step.
+        observed: Observation of the previous step.
         now: The time.
     """
     if before is None or _which(before) != _which(spec):
@@ -120,7 +120,7 @@ def _passed(spec: Canary, status: CanaryStatus, now: datetime) -> bool:
     return now >= _until(spec, status, now)
 
 
-def _enough(spec: Canary, step: int, observed: Seen) -> bool:
+def _enough(spec: Canary, step: int, observed: CanaryObservation) -> bool:
     needed = spec.analysis.min_requests
     alone = spec.steps[step - 1].weight == 100
     return observed.canary.answered >= needed and (alone or observed.stable.answered >= needed)
@@ -147,7 +147,7 @@ def _baseline(stable: Tally) -> CanaryBaseline | None:
 
 
 def _enter(
-    spec: Canary, step: int, observed: Seen, now: datetime, before: CanaryStatus | None = None
+    spec: Canary, step: int, observed: CanaryObservation, now: datetime, before: CanaryStatus | None = None
 ) -> Move:
     """Begin a step; `before` is the status in an earlier step of the same run, or None in the first one."""
     weight = spec.steps[step - 1].weight
@@ -168,7 +168,7 @@ def _enter(
     return Move(staying.status, True, staying.due)
 
 
-def _stay(spec: Canary, status: CanaryStatus, observed: Seen, now: datetime) -> Move:
+def _stay(spec: Canary, status: CanaryStatus, observed: CanaryObservation, now: datetime) -> Move:
     """Return the same position, with a message that does not change with each request.
 
     A message that changed with each request would cause a status write for each one.

@@ -14,7 +14,7 @@ from daybreak.api.common import names
 from daybreak.api.common.unstructured import Manifest, mappings, parse_time, text, whole, written
 from daybreak.api.llmroute.counts import MOST_GONE, EndedCounts, RouteCounts
 from daybreak.api.llmroute.words import BackendKind
-from daybreak.protocol.tallies import Histogram, Tally, Told
+from daybreak.protocol.tallies import GatewayTally, Histogram, Tally
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def counts_before(status: Manifest) -> RouteCounts | None:
         return None
 
 
-def count(status: Manifest, backends: Collection[str], reported: Sequence[Told]) -> Counted | None:
+def count(status: Manifest, backends: Collection[str], reported: Sequence[GatewayTally]) -> Counted | None:
     """Return the sum of all gateways' counts since the time in the status, or None without that time.
 
     Args:
         status: The previous status.
         backends: Backends of the route, as `SERVICE/MODEL`. Other counts are ignored.
-        told: Report of each gateway.
+        reported: Report of each gateway.
     """
     before = counts_before(status)
     if before is None:

@@ -11,7 +11,7 @@ from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.matches import RouteBackend
 from daybreak.api.llmroute.status import BackendState, RouteReason
 from daybreak.api.llmroute.words import Asleep
-from daybreak.kinds.llmroute.decide.canary import Move, Seen, canary_before, move, weights
+from daybreak.kinds.llmroute.decide.canary import CanaryObservation, Move, canary_before, move, weights
 from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, together, weights_before
 from daybreak.kinds.llmroute.observe.observed import (
     Models,
@@ -124,7 +124,7 @@ def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], no
 
 def _canary_observation(
     route: LLMRoute, canary: Canary, states: Sequence[BackendState], counted: Counted | None
-) -> Seen:
+) -> CanaryObservation:
     totals = counted.totals if counted is not None else {}
     pairs = zip(route.spec.every(), states, strict=True)
     state = next(state for one, state in pairs if route.spec.is_canary(one))
@@ -132,7 +132,7 @@ def _canary_observation(
     # A model that only receives requests that others do not accept is no basis for a comparison.
     others = (one for one in route.spec.backends if one.weight > 0 and not route.spec.is_canary(one))
     stable = together(totals.get(one.counted_as, Tally()) for one in others)
-    return Seen(mine, stable, state, skipped=route.spec.sleeping_backends is Asleep.SKIP)
+    return CanaryObservation(mine, stable, state, skipped=route.spec.sleeping_backends is Asleep.SKIP)
 
 
 def _taken(route: LLMRoute, owners: Mapping[str, str]) -> Iterator[Problem]:

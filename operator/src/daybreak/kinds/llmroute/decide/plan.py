@@ -7,7 +7,7 @@ from daybreak.api.common import names
 from daybreak.api.common.owned import owned_metadata
 from daybreak.api.llmroute.definition import LLMRoute
 from daybreak.api.llmroute.resource import KIND
-from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.owner import NameHolder, Owner
 from daybreak.manifests.plan import Live, Plan, Target, named
 from daybreak.manifests.resources import OF_ROUTES
 from daybreak.ray import network
@@ -34,8 +34,8 @@ def make_plan(owner: Owner, desired: Sequence[dict[str, Any]], live_objects: Liv
     for each in desired:
         live = live_objects.find(each)
         whose = owner.whose(live) if live is not None else None
-        leaving |= whose is Whose.PREDECESSORS
-        if whose is Whose.FOREIGN:
+        leaving |= whose is NameHolder.PREDECESSORS
+        if whose is NameHolder.FOREIGN:
             foreign.append(named(each))
         targets.append(Target(each, live))
     surplus = live_objects.surplus(owner, OF_ROUTES, desired)

@@ -11,7 +11,7 @@ from daybreak.api.llmroute.references import ModelReference
 from daybreak.api.llmroute.status import BackendState
 from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
-from daybreak.protocol.tallies import Told
+from daybreak.protocol.tallies import GatewayTally
 
 _STATES = {
     GateState.OPEN: BackendState.OPEN,
@@ -68,7 +68,7 @@ class SeenRoute:
     """Parsed route. None if its spec is invalid."""
     problem: str = ""
     """Reason why the spec is invalid."""
-    reported: tuple[Told, ...] = ()
+    reported: tuple[GatewayTally, ...] = ()
     """Request counts of the route's backends, as reported by each gateway."""
     address: OwnAddress | None = None
     """Dedicated address. None if the route requests none."""
@@ -108,7 +108,7 @@ class Observed:
     """True if this installation has gateways."""
 
 
-def seen_route(manifest: Manifest, reported: tuple[Told, ...] = ()) -> SeenRoute:
+def seen_route(manifest: Manifest, reported: tuple[GatewayTally, ...] = ()) -> SeenRoute:
     """Parse an LLMRoute manifest."""
     try:
         return SeenRoute(manifest, LLMRoute.from_manifest(manifest), reported=reported)

@@ -24,7 +24,7 @@ from daybreak.kinds.llmroute.observe.observed import (
 )
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey
-from daybreak.protocol.tallies import Told
+from daybreak.protocol.tallies import GatewayTally
 
 SERVING = (LLM_SERVICES, MODEL_SERVERS, SERVE_APPLICATIONS)
 """Kinds whose models have names that lead to them. A route leads only to the first two kinds."""
@@ -35,7 +35,7 @@ class Observer:
 
     Args:
         cache: Cached objects of the cluster.
-        told: Return the reports of a namespace's gateways on a route.
+        reported: Return the reports of a namespace's gateways on a route.
         ports: Allocator of gateway ports for routes with a dedicated address.
         gateway: True if this installation has gateways.
     """
@@ -43,7 +43,7 @@ class Observer:
     def __init__(
         self,
         cache: Cache,
-        reported: Callable[[str, str], tuple[Told, ...]],
+        reported: Callable[[str, str], tuple[GatewayTally, ...]],
         ports: PortAllocator,
         *,
         gateway: bool,

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from daybreak.api.common import names
-from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.conditions import Reason, ShortCondition
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.problems import in_the_way
 from daybreak.kinds.llmservice.decide.snapshot import Snapshot
 
 
-def answers(snapshot: Snapshot, models: Sequence[ModelHealth]) -> Said:
+def answers(snapshot: Snapshot, models: Sequence[ModelHealth]) -> ShortCondition:
     """Return a condition value: whether every model answers, and the progress of the others."""
     silent = [model for model in models if not model.answering]
     if not silent:

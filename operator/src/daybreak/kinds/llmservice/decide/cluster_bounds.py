@@ -55,7 +55,7 @@ def cluster_bounds(observed: Observed) -> dict[str, Bounds]:
     return {name: desired for name, desired in found.items() if desired}
 
 
-def needless(observed: Observed) -> str:
+def redundant_cluster(observed: Observed) -> str:
     """Return the pending Ray cluster if the active one already matches the RayService; empty otherwise.
 
     A Ray cluster keeps the configuration that its RayService had when the cluster was created.

@@ -52,7 +52,7 @@ def choose(
     """Choose the RayService of a service that has one or needs one.
 
     Args:
-        seen: Observation of the service.
+        observed: Observation of the service.
         svc: The service, with the current desired number of replicas.
         platform: Settings of the installation.
         live: The existing RayService.
@@ -80,7 +80,7 @@ def choose(
     if was.same(own):
         record = replace(was, wishes=own.wishes, spec=own.spec, running=own.running)
         return Choice(_recorded(desired, record), own)
-    still = stands_still(observed)
+    still = is_stopped(observed)
     if still and not at(live, "status", "activeServiceStatus").get("rayClusterName"):
         # The RayService has never served. KubeRay would keep its pods for minutes, and they use accelerators
         # or trigger new nodes.
@@ -110,7 +110,7 @@ def change(observed: Observed, svc: LLMService, platform: Platform, live: Manife
     return Change(pods=pods, restarts=pods or was.configuration != record.configuration)
 
 
-def stands_still(observed: Observed) -> bool:
+def is_stopped(observed: Observed) -> bool:
     """Return True if no model runs until action is taken, so that other defaults can only help."""
     if condition(observed.status, ConditionType.STALLED).get("status") != "True":
         return False

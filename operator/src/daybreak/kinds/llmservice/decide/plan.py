@@ -20,7 +20,7 @@ from daybreak.kinds.llmservice.objects.revisions import built_of, controller_rev
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.manifests import compare
 from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.owner import NameHolder, Owner
 from daybreak.manifests.plan import Live, Plan, Target, named
 from daybreak.manifests.resources import OWNED, PERSISTENT_VOLUME_CLAIMS, RAY_SERVICES, of
 from daybreak.platform import Platform
@@ -60,7 +60,7 @@ def make_plan(
     """Return the plan for a service whose spec can be built.
 
     Args:
-        seen: Observation of the service.
+        observed: Observation of the service.
         platform: Settings of the installation.
         wanted_objects: Desired objects of the service.
         live_objects: Live objects of the service.
@@ -74,12 +74,12 @@ def make_plan(
     kept = _revisions(observed, service)
     for expected in wanted_objects:
         live = live_objects.find(expected)
-        whose = owner.whose(live) if live is not None else Whose.OURS
-        if whose is Whose.PREDECESSORS:
+        whose = owner.whose(live) if live is not None else NameHolder.OURS
+        if whose is NameHolder.PREDECESSORS:
             leaving = True
-        elif whose is Whose.FOREIGN:
+        elif whose is NameHolder.FOREIGN:
             foreign.append(named(expected))
-        elif whose is Whose.ORPHAN:
+        elif whose is NameHolder.ORPHAN:
             pass  # adopted in its desired form
         elif of(expected) is RAY_SERVICES and live is not None and _stays(observed):
             kept.append(expected)
@@ -130,7 +130,7 @@ def _objects(
 ) -> list[dict[str, Any]]:
     """Return the service's objects, after those that only the next revision needs."""
     past = observed.gateway is not None and (
-        observed.gateway.past or led_past(observed, observed.sleep_states)
+        observed.gateway.past or bypasses_gateway(observed, observed.sleep_states)
     )
     objects = desired(
         service,
@@ -179,7 +179,7 @@ def _equal(live: Manifest | None, desired: Manifest) -> bool:
     return live is not None and not compare.difference({"metadata": {}, "spec": desired["spec"]}, live)
 
 
-def led_past(observed: Observed, sleep_states: Mapping[str, SleepState]) -> bool:
+def bypasses_gateway(observed: Observed, sleep_states: Mapping[str, SleepState]) -> bool:
     """Return True if clients can reach the service without the departing gateway."""
     if not sleep_states or observed.gateway is None or not observed.gateway.leaving:
         return False

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from daybreak.api.common.conditions import Said
+from daybreak.api.common.conditions import ShortCondition
 from daybreak.api.llmservice.resource import KIND
 from daybreak.api.llmservice.status import ModelState
 from daybreak.gates.sleep_policy import told_to_clients
@@ -48,7 +48,7 @@ class View:
         """Return the problems that require action."""
         return to_act_on(self.snapshot, self.models, self.blocked)
 
-    def answers(self, gates: Collection[str]) -> Said:
+    def answers(self, gates: Collection[str]) -> ShortCondition:
         """Return a condition value: whether the models of these gates answer, regardless of the gateway."""
         return answers.answers(self.snapshot, [model for model in self.models if model.name in gates])
 

@@ -6,7 +6,7 @@ byte.
 
 from collections.abc import Mapping, Sequence
 
-from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.conditions import Reason, ShortCondition
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
@@ -15,13 +15,15 @@ from daybreak.problems.problem import Problem
 from daybreak.rollouts.strategy import Change
 
 
-def with_adapters(ready: Said, wrong: Sequence[str]) -> Said:
+def with_adapters(ready: ShortCondition, wrong: Sequence[str]) -> ShortCondition:
     """Return the condition `Ready` with the adapters that cannot be used: the models answer without them."""
     status, reason, message = ready
     return (status, reason, "; ".join([message, *wrong])) if status == "True" else ready
 
 
-def restarting(ready: Said, revision: str, built: str, changes: Mapping[str, Change]) -> Said:
+def restarting(
+    ready: ShortCondition, revision: str, built: str, changes: Mapping[str, Change]
+) -> ShortCondition:
     """Return the condition `Ready` for a status that adopts a revision which restarts engines in place.
 
     The RayService changes in the next reconcile. Until then the engines answer with the previous revision, so
@@ -39,7 +41,7 @@ def restarting(ready: Said, revision: str, built: str, changes: Mapping[str, Cha
     return "Unknown", Reason.UPDATING, "the engines restart with the new configuration"
 
 
-def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
+def taking_up(reconciling: ShortCondition, adapters: Sequence[str]) -> ShortCondition:
     """Return the condition `Reconciling` with the adapters being loaded, if nothing else is in progress."""
     if not adapters or reconciling[0] == "True" or reconciling[1] is not Reason.RECONCILED:
         return reconciling
@@ -48,7 +50,7 @@ def taking_up(reconciling: Said, adapters: Sequence[str]) -> Said:
 
 def active(
     notes: Sequence[str], models: Sequence[ModelHealth], held_back: Problem | None, *, waking: bool
-) -> Said:
+) -> ShortCondition:
     """Return the condition `Active`: True if accelerators are in use. `notes` end the message.
 
     A pod uses no accelerators before it is on a node.
@@ -78,7 +80,7 @@ def active(
     return "False", Reason.STARTING, f"{which}{reported}"
 
 
-def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> Said:
+def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: ShortCondition) -> ShortCondition:
     """Return the progress towards the spec, by the models and the Ray clusters."""
     ray = snapshot.ray
     if snapshot.asleep:
@@ -105,13 +107,15 @@ def progress(snapshot: Snapshot, models: Sequence[ModelHealth], ready: Said) -> 
     return "False", Reason.RECONCILED, "all objects match the spec"
 
 
-def _second_cluster(message: str, models: Sequence[ModelHealth], problems: Sequence[Problem]) -> Said:
+def _second_cluster(
+    message: str, models: Sequence[ModelHealth], problems: Sequence[Problem]
+) -> ShortCondition:
     waits = [f"model {model.name}: {model.problem.message}" for model in models if model.problem]
     waits += [problem.message for problem in problems]
     return "True", Reason.UPDATING, "; ".join([message, *dict.fromkeys(waits)])
 
 
-def filling(snapshot: Snapshot) -> Said:
+def filling(snapshot: Snapshot) -> ShortCondition:
     """Return the condition `Reconciling` while weights are copied into PVCs."""
     message = "; ".join(f"model {view.model}: {view.doing}" for view in snapshot.filling)
     return "True", Reason.FILLING_CACHE, message
@@ -120,7 +124,7 @@ def filling(snapshot: Snapshot) -> Said:
 def phase(
     snapshot: Snapshot,
     models: Sequence[ModelHealth],
-    ready: Said,
+    ready: ShortCondition,
     stalled: Sequence[Problem],
 ) -> Phase:
     """Return the phase of a service without a gateway."""

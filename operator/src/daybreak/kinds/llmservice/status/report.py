@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from daybreak.api.common import names
 from daybreak.api.common.condition_list import dated
-from daybreak.api.common.conditions import Reason, Said
+from daybreak.api.common.conditions import Reason, ShortCondition
 from daybreak.api.common.unstructured import mappings, whole, written
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import MAX_GATES, GateBackend, GateStatus, Phase
@@ -78,7 +78,7 @@ def as_before(observed: Observed, reason: Reason, message: str) -> LLMServiceSta
     return common.as_before(LLMServiceStatus, observed, reason, message, active=held)
 
 
-def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
+def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> ShortCondition:
     change = outcome.rolled
     ready = shared.ready(view, outcome.gates.states, outcome.moments)
     ready = conditions.with_adapters(ready, adapters.in_the_way(lora.values()))
@@ -88,7 +88,7 @@ def _ready(view: View, outcome: Outcome, lora: Mapping[str, Adapters]) -> Said:
     return conditions.restarting(ready, revision, built.name if built else revision, view.observed.changes)
 
 
-def _active(view: View, gates: Gates, defaulted: Sequence[str]) -> Said:
+def _active(view: View, gates: Gates, defaulted: Sequence[str]) -> ShortCondition:
     observed, snapshot = view.observed, view.snapshot
     held_back = view.blocked if not snapshot.ray.exists else None
     behind_gateway = observed.gateway is not None and not observed.gateway.leaving
@@ -98,8 +98,8 @@ def _active(view: View, gates: Gates, defaulted: Sequence[str]) -> Said:
 
 
 def _reconciling(
-    view: View, states: Mapping[str, SleepState], ready: Said, lora: Mapping[str, Adapters]
-) -> Said:
+    view: View, states: Mapping[str, SleepState], ready: ShortCondition, lora: Mapping[str, Adapters]
+) -> ShortCondition:
     snapshot = view.snapshot
     found = shared.reconciling(view, states, ready, conditions.progress(snapshot, view.models, ready))
     if snapshot.filling and not view.to_act_on:

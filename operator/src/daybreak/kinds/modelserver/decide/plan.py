@@ -13,7 +13,7 @@ from daybreak.kinds.modelserver.objects.deployment import configuration, listens
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
 from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.owner import NameHolder, Owner
 from daybreak.manifests.plan import Live, Plan, Target, named
 from daybreak.manifests.resources import DEPLOYMENTS, LEADER_WORKER_SETS, OF_SERVERS, of
 from daybreak.platform import Platform
@@ -52,11 +52,11 @@ def make_plan(view: View, objects: Sequence[dict[str, Any]], live_objects: Live)
     for expected in objects:
         live = live_objects.find(expected)
         whose = owner.whose(live) if live is not None else None
-        if whose is Whose.PREDECESSORS:
+        if whose is NameHolder.PREDECESSORS:
             leaving = True
-        elif whose is Whose.FOREIGN:
+        elif whose is NameHolder.FOREIGN:
             foreign.append(named(expected))
-        elif whose is Whose.OURS and live is not None and _stays(view, expected, live):
+        elif whose is NameHolder.OURS and live is not None and _stays(view, expected, live):
             with_pods_of(expected, live)
         targets.append(Target(expected, live))
     surplus = live_objects.surplus(owner, OF_SERVERS, [*kept, *objects])

@@ -8,7 +8,7 @@ from daybreak.api.modelserver.validation import ENGINE_CONTAINER
 from daybreak.api.ray.model import Model
 from daybreak.scheduling import fit, room
 from daybreak.scheduling.fit import Misfit, Question
-from daybreak.scheduling.nodes import Apart, Node, Terms
+from daybreak.scheduling.nodes import Node, Split, Terms
 
 
 def questions(server: ModelServer) -> list[Question]:
@@ -31,7 +31,7 @@ def _terms(server: ModelServer) -> Callable[[Model], Terms]:
     """Return the terms of messages, and the other ways to spread a replica over nodes."""
     total = server.spec.parallelism.tensor * server.spec.parallelism.pipeline
     more = range(server.spec.nodes + 1, total + 1) if server.profile.distributed is not None else ()
-    apart = tuple(Apart(total // each, f"set nodes: {each}") for each in more if total % each == 0)
+    apart = tuple(Split(total // each, f"set nodes: {each}") for each in more if total % each == 0)
 
     def terms(model: Model) -> Terms:
         own = fit.of_models(model)

@@ -11,7 +11,7 @@ from daybreak.kinds.serveapplication.decide.view import View
 from daybreak.kinds.serveapplication.objects.desired import desired
 from daybreak.kinds.serveapplication.objects.revisions import controller_revision, files_of
 from daybreak.manifests.keys import Key
-from daybreak.manifests.owner import Owner, Whose
+from daybreak.manifests.owner import NameHolder, Owner
 from daybreak.manifests.plan import Live, Plan, Target, named
 from daybreak.manifests.resources import CONTROLLER_REVISIONS, OF_APPLICATIONS, RAY_SERVICES, of
 from daybreak.platform import Platform
@@ -38,14 +38,14 @@ def make_plan(view: View, wanted_objects: Sequence[dict[str, Any]], live_objects
     for expected in wanted_objects:
         live = live_objects.find(expected)
         whose = owner.whose(live) if live is not None else None
-        if whose is Whose.PREDECESSORS or (live is not None and _goes(expected, live)):
+        if whose is NameHolder.PREDECESSORS or (live is not None and _goes(expected, live)):
             leaving = True
-        elif whose is Whose.OURS and live is not None and _is_made_anew(view, expected, live):
+        elif whose is NameHolder.OURS and live is not None and _is_made_anew(view, expected, live):
             kept.remove(expected)
             continue
-        elif whose is Whose.FOREIGN:
+        elif whose is NameHolder.FOREIGN:
             foreign.append(named(expected))
-        elif whose is Whose.OURS and live is not None and _stays(view, expected, live):
+        elif whose is NameHolder.OURS and live is not None and _stays(view, expected, live):
             expected["spec"]["rayClusterConfig"] = live["spec"]["rayClusterConfig"]
             configured = _annotation(live, names.RAY_CLUSTER_ANNOTATION)
             expected["metadata"]["annotations"][names.RAY_CLUSTER_ANNOTATION] = configured

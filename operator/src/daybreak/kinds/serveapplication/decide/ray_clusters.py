@@ -43,7 +43,7 @@ def finished_clusters(view: View) -> tuple[Manifest, ...]:
     return replaced(view.ray, view.observed.ray_clusters, used)
 
 
-def needless(view: View) -> str:
+def redundant_cluster(view: View) -> str:
     """Return the pending Ray cluster if the active one already matches the RayService; empty otherwise.
 
     A Ray cluster keeps the configuration that its RayService had when the cluster was created.

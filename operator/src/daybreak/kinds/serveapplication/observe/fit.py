@@ -14,7 +14,7 @@ from daybreak.api.serveapplication.deployment import Deployment, Strategy
 from daybreak.api.serveapplication.groups import Group, of_replica
 from daybreak.scheduling import fit, room
 from daybreak.scheduling.fit import Misfit, Question
-from daybreak.scheduling.nodes import Apart, Node, Terms
+from daybreak.scheduling.nodes import Node, Split, Terms
 
 _LISTED = 4
 """Maximum number of deployments of a group that a message names."""
@@ -101,26 +101,26 @@ def _who(deployments: Sequence[Deployment]) -> str:
     return f"a pod with {each_of} {listed}{rounded}"
 
 
-def _less(group: Group, own: str) -> tuple[Apart, ...]:
+def _less(group: Group, own: str) -> tuple[Split, ...]:
     """Return the advice to size a worker group's pod by its deployments, or none if it is not larger."""
     needed = max((_devices(of_replica(each).accelerators) for each in group.deployments), default=0)
     how = f"lower {own}.accelerators to {needed}, which is what its deployments need"
-    return (Apart(needed, how),) if needed < group.accelerators else ()
+    return (Split(needed, how),) if needed < group.accelerators else ()
 
 
-def _apart(group: Group) -> tuple[Apart, ...]:
+def _apart(group: Group) -> tuple[Split, ...]:
     """Return the ways to need smaller pods: fewer replicas in one pod, then fewer bundles."""
     found = []
     largest = max(_devices(of_replica(each).accelerators) for each in group.deployments)
     if largest < group.accelerators:
         how = f"give its deployments separate worker groups, of which the largest pod needs {largest}"
-        found.append(Apart(largest, how))
+        found.append(Split(largest, how))
     packed = [each.placement_group for each in group.deployments if each.placement_group is not None]
     bundles = [bundle for placed in packed if placed.strategy in _PACKED for bundle in placed.bundles]
     alone = len(group.deployments) == 1 and bundles
     if alone and (most := max(_devices(each.accelerators) for each in bundles)) < group.accelerators:
         how = f"set placementGroup.strategy: SPREAD, with which the largest pod needs {most}"
-        found.append(Apart(most, how))
+        found.append(Split(most, how))
     return tuple(found)
 
 
