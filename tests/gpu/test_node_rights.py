@@ -51,6 +51,7 @@ def blind(
     assert not process.errors, process.errors
 
 
+@pytest.mark.usefixtures("serve_by_pods")
 def test_it_goes_on_without_the_check(admin: Admin, blind: OperatorProcess) -> None:
     admin.create(service("fits", small()))
     admin.create(service("never", big()))
@@ -59,7 +60,7 @@ def test_it_goes_on_without_the_check(admin: Admin, blind: OperatorProcess) -> N
             admin, name, "Schedulable", "Unknown", "the operator may not read nodes", reason="NodesUnknown"
         )
     placed(admin, "fits", 1)
-    # What the check would have said beforehand, the scheduler says afterwards.
+    # The scheduler reports afterward what the fit check would have reported before.
     read_message(admin, "never", "Ready", "False", f"Insufficient {GPU}", reason="Unschedulable")
     [waiting] = pods(admin, "never")
     assert not node_of(waiting)
