@@ -226,6 +226,7 @@ def test_a_replica_on_one_gpu_and_its_token(admin: Admin, plane: ControlPlane, o
     assert token not in operator.log()
 
 
+@pytest.mark.usefixtures("serve_by_pods")
 def test_a_taint_that_the_cluster_should_tolerate_by_itself(admin: Admin) -> None:
     """The sample tolerates nothing, and these nodes bear the usual taint `nvidia.com/gpu`.
 
