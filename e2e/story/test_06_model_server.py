@@ -94,7 +94,7 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
         try:
             decided = eventually(
                 lambda: status(kubernetes).get("autoscaling") or {},
-                lambda message: message.get("replicas") == 2,
+                lambda message: message.get("currentReplicas") == 2,
                 minutes=4,
             )
             desired.set()
