@@ -24,6 +24,9 @@ SLOTS = 4
 OWN = 2
 MODELS = (("big", "org/small"), ("tiny", "tiny:7b"))
 MIB = 2**20
+# A hold may end this many seconds early: /proc/uptime, with which the gateway corrects HAProxy's time, has a
+# resolution of 10 ms, and HAProxy reads the time once per turn of its event loop.
+CLOCK_ERROR = 0.05
 
 
 class Town:
