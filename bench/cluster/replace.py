@@ -195,7 +195,7 @@ def _edit(admin: Admin, way: str, number: int) -> None:
 
 def _rolled_out(admin: Admin, number: int) -> bool:
     rollout = (admin.get("LLMService", MINE).get("status") or {}).get("rollout") or {}
-    return (rollout.get("number"), rollout.get("phase")) == (number, "Complete")
+    return (rollout.get("currentRevisionNumber"), rollout.get("phase")) == (number, "Complete")
 
 
 def _edit_by_hand(admin: Admin, value: str) -> None:

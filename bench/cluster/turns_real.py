@@ -136,7 +136,7 @@ def _manifest(name: str) -> dict[str, Any]:
         **manifest["spec"],
         "models": [{**tiny, **own, "name": model, "resources": resources} for model in SERVICES[name]],
         "runtime": {**manifest["spec"]["runtime"], "image": catalog.references()["ray-cpu"]},
-        "sleep": {"afterIdle": "1h", "minAwake": MIN_AWAKE, "yield": "Turn"},
+        "sleep": {"afterIdle": "1h", "minAwake": MIN_AWAKE, "yield": "Always"},
         "hold": {"timeout": "30m"},
     }
     return {**manifest, "metadata": {"name": name}, "spec": spec}
