@@ -21,8 +21,8 @@ from scripts.docs.application_api import application_api_md
 from scripts.docs.batch_api import batch_api_md
 from scripts.docs.benchmark_api import benchmark_api_md
 from scripts.docs.benchmarks import benchmarks_md
-from scripts.docs.comparison import comparison_md, readme_md
 from scripts.docs.decisions import decisions_md
+from scripts.docs.figures import PAGES, page_md
 from scripts.docs.gateway_variables import variables_md
 from scripts.docs.llmservice_api import api_md
 from scripts.docs.metrics import metrics_md
@@ -30,6 +30,7 @@ from scripts.docs.responses import responses_md
 from scripts.docs.route_api import route_api_md
 from scripts.docs.server_api import server_api_md
 from scripts.docs.versions import versions_md
+from scripts.docs.wrap import wrap_md
 from scripts.kinds import KINDS, Kind
 from scripts.manifests import argocd, kustomize_base
 from scripts.prose import check as prose
@@ -77,9 +78,8 @@ FILES: dict[str, Callable[[], str]] = {
     "docs/responses.md": responses_md,
     "operator/src/daybreak/gateway/variables.md": variables_md,
     "docs/benchmarks.md": benchmarks_md,
-    "docs/comparison.md": comparison_md,
     "docs/decisions/README.md": decisions_md,
-    "README.md": readme_md,
+    **{page: partial(page_md, page) for page in PAGES},
     # After the CRD, which is an input of helm.
     "manifests/base/crds.yaml": kustomize_base.crds_yaml,
     "manifests/base/operator.yaml": kustomize_base.operator_yaml,
@@ -94,6 +94,12 @@ RENDERED_BY_HELM = ("manifests/base/crds.yaml", "manifests/base/operator.yaml")
 """Files omitted from --check if helm is not built yet; a test in tests/chart compares them too."""
 
 
+def content(name: str) -> str:
+    """Return the text of a generated file, with the line length of the pages."""
+    text = FILES[name]()
+    return wrap_md(text) if name.endswith(".md") else text
+
+
 def main() -> int:
     """Write the files that differ; with --check, write nothing and fail if any differs."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -101,11 +107,11 @@ def main() -> int:
     check: bool = parser.parse_args().check
     helm = kustomize_base.BUILT_HELM.exists() or shutil.which("helm") is not None
     stale = []
-    for name, make in FILES.items():
+    for name in FILES:
         if check and not helm and name in RENDERED_BY_HELM:
             print(f"not checked without helm: {name}")
             continue
-        path, text = ROOT / name, make()
+        path, text = ROOT / name, content(name)
         if path.exists() and path.read_text() == text:
             continue
         stale.append(name)

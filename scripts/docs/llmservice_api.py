@@ -239,6 +239,7 @@ def _default(schema: Schema) -> str:
 
 
 def words(title: str, enumeration: type[enum.Enum]) -> str:
+    """Return the section of an enumeration: a table of its values."""
     lines = [f"### {title}", "| Value | Meaning |", "| --- | --- |"]
     meanings = docstrings.of_members(enumeration)
     lines += [f"| `{member.value}` | {meanings[member.name]} |" for member in enumeration]

@@ -8,8 +8,8 @@ _HEAD = """\
 # Error responses of the gateway
 
 This page lists every error response that the gateway generates itself. For the most frequent codes,
-[troubleshooting.md](troubleshooting.md#what-clients-see) has causes and fixes. Responses of a model that the
-gateway forwards are not listed.
+[troubleshooting.md](troubleshooting.md#responses-to-clients) has causes and fixes. Responses of a model are
+not listed, because the gateway only forwards them.
 
 The body has the format of OpenAI's errors. If a field of the request is invalid, `param` names it:
 

@@ -242,7 +242,7 @@ def test_invalid_name_or_unknown_key_is_refused() -> None:
 
 def test_troubleshooting_names_statuses_and_codes_of_the_table() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
-    text = page.split("## What clients see\n")[1].split("\n## ")[0]
+    text = page.split("## Responses to clients\n")[1].split("\n## ")[0]
     named = re.findall(r"\b([45]\d\d) (?:with )?`([a-z_]+)`", text)
     assert len(named) > 12
     known = {(str(each.status), each.code) for each in responses.table().values()}

@@ -1,4 +1,4 @@
-"""Pages docs/comparison.md and README.md with the latest results."""
+"""Measured figures in the pages, read from the latest results."""
 
 import json
 import re
@@ -8,20 +8,15 @@ from typing import Any
 from bench import report
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "comparison.md"
-README = ROOT / "README.md"
+PAGES = ("README.md", "docs/comparison.md", "docs/runtime.md")
+"""Pages with marked figures, by path from the repository's root."""
 FIGURE = re.compile(r"<!-- (?P<result>[\w-]+) (?P<measure>\w+)(?: (?P<clients>\d+))? -->[^<]*<!-- -->")
 """Pattern of a marked figure: the name of the result and the measure; on GPUs, the path and the clients."""
 
 
-def comparison_md() -> str:
-    """Return docs/comparison.md with every marked figure read from bench/results."""
-    return FIGURE.sub(_marked, PAGE.read_text())
-
-
-def readme_md() -> str:
-    """Return README.md with every marked figure read from bench/results."""
-    return FIGURE.sub(_marked, README.read_text())
+def page_md(name: str) -> str:
+    """Return a page with every marked figure read from bench/results."""
+    return FIGURE.sub(_marked, (ROOT / name).read_text())
 
 
 def _marked(found: re.Match[str]) -> str:
