@@ -206,6 +206,7 @@ def with_rays_class(text: str) -> str:
 
 
 def sample_manifest() -> dict[str, Any]:
+    """Return the manifest of the tiny sample."""
     sample: dict[str, Any] = yaml.safe_load(Path(install.SAMPLE).read_text())
     return sample
 
@@ -318,6 +319,7 @@ def _is_of(pod: Any, name: str) -> bool:
 
 
 def delete(admin: Admin, kind: str, name: str) -> None:
+    """Delete an object if it exists, and wait until it is gone."""
     if admin.get(kind, name) is not None:
         admin.delete(kind, name)
     eventually(f"{kind} {name} gone", lambda: admin.get(kind, name) is None, seconds=300)

@@ -148,6 +148,7 @@ def _buildah() -> list[str]:
 
 
 def uv() -> Path:
+    """Return the path of uv, which is installed in the Python environment or on the machine."""
     beside = Path(sys.executable).parent / "uv"
     found = beside if beside.exists() else shutil.which("uv")
     if found is None:

@@ -27,8 +27,7 @@ def rendered(helm: Helm) -> list[Manifest]:
 
 @pytest.fixture(scope="package")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """An API server that knows the kinds of KubeRay, Argo CD, LeaderWorkerSet and the Prometheus operator, as
-    a user's would.
+    """API server with the kinds of KubeRay, Argo CD, LeaderWorkerSet and the Prometheus operator.
 
     Tests that use it share it, so they belong in the xdist group `chart-plane`.
     """
@@ -41,8 +40,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def cluster_helm(plane: ControlPlane) -> Iterator[Helm]:
-    """Helm with the API server; what it has installed is removed afterwards, but for the CRDs: they are kept
-    for the next release of this name in this namespace."""
+    """Helm with the API server; installed objects are removed afterwards, except the CRDs.
+
+    The next release of this name in this namespace uses the CRDs again.
+    """
     make_namespace(plane, NAMESPACE)
     helm = Helm(plane.kubeconfig)
     yield helm

@@ -106,8 +106,9 @@ class Town:
 
 
 def insist(port: int, data: bytes, seconds: float = 60) -> bytes:
-    """Send a request that is answered before all of it has been read: the connection may break while it is
-    sent, and the answer arrives anyway. Returns all that comes back.
+    """Send a request that is answered before all of it has been read, and return the response.
+
+    The connection may break during the send, and the response arrives anyway.
     """
     pieces = []
     with socket.create_connection(("127.0.0.1", port), seconds) as connection:

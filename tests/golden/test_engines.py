@@ -38,8 +38,10 @@ KEPT = ("image", "command", "args", "env", "ports", "readinessProbe")
 
 
 def started(engine: str, model: dict[str, Any], **more: Any) -> str:
-    """Return the engine's container, with the fields that depend on the engine, its probes, and the workers'
-    container if a replica has several nodes."""
+    """Return the engine's container, with the fields that depend on the engine.
+
+    These are its probes, and the workers' container if a replica has several nodes.
+    """
     gpus = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}}
     image = {} if engine == "vllm" else {"image": f"registry.example.com/{engine}:1"}
     spec = {"engine": engine, "model": model, **image, **gpus, **SPEC.get(engine, {}), **more}

@@ -78,8 +78,11 @@ gaps = st.lists(st.sampled_from([5.0, 70.0, 300.0, 890.0, 1000.0, 3000.0, 20_000
 def test_whatever_comes_a_pause_costs_no_more_than_the_bound_and_a_wake(
     gaps: list[float], wake: float
 ) -> None:
-    """The worst that Auto can do, by an enemy who knows it: in each pause it holds for as long as its longest
-    idle time, where the fixed one sleeps, or wakes, where the fixed one does not."""
+    """Adversary that causes the worst results of Auto, because it knows the algorithm.
+
+    In each pause it holds for as long as its longest idle time, where the fixed one sleeps, or wakes, where
+    the fixed one does not.
+    """
     arrivals = [0.0]
     for gap in gaps:
         arrivals.append(arrivals[-1] + gap)

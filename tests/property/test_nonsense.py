@@ -1,5 +1,8 @@
-"""For any answers of a second Ray cluster, in any order of events: an open gate's cluster has answered, no
-held request is rejected, and a rollout that only fails is given up in time."""
+"""Rollouts with any answers of a second Ray cluster, in any order of events.
+
+The cluster of an open gate has answered, no held request is rejected, and a rollout that only fails ends in
+time.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta

@@ -1,5 +1,7 @@
-"""A ModelServer under any sequence of changes, with its Deployment's controller played: an answering pod is
-kept until another one has answered, and at the end the last working spec runs."""
+"""ModelServer under any sequence of changes, with a simulated controller of its Deployment.
+
+An answering pod is kept until another one has answered, and at the end the last working spec runs.
+"""
 
 from datetime import timedelta
 

@@ -24,8 +24,11 @@ def evict(admin: Admin, pod: str) -> bool:
 
 
 def becomes_ready(admin: Admin, cluster: str, *, first_stage: bool) -> bool:
-    """Return True if a worker pod becomes ready: KubeRay has it probe a Serve proxy, unless it has its own
-    probe. There is a proxy only on a pod with a replica's actor, which is so in the first stage."""
+    """Return True if a worker pod becomes ready.
+
+    KubeRay has it probe a Serve proxy, unless it has its own probe. There is a proxy only on a pod with a
+    replica's actor, which is so in the first stage.
+    """
     [group] = admin.get("RayCluster", cluster)["spec"]["workerGroupSpecs"]
     container = group["template"]["spec"]["containers"][0]
     return first_stage or "readinessProbe" in container

@@ -94,8 +94,11 @@ class Player:
         return group["minReplicas"], group["maxReplicas"]
 
     def goes(self, role: str = "") -> None:
-        """The garbage collector, or Ray's autoscaler, takes the pods of the Ray cluster, or those of a role:
-        no controller of this plane does."""
+        """Delete the pods of the Ray cluster, or those of a role.
+
+        The garbage collector or Ray's autoscaler does this in a real cluster; no controller of this plane
+        does.
+        """
         of_role = f",{names.RAY_NODE_TYPE_LABEL}={role}" if role else ""
         for pod in self.admin.list("Pod", labelSelector=names.owner_selector(OWNER) + of_role):
             self.admin.delete("Pod", pod["metadata"]["name"])

@@ -56,8 +56,10 @@ class PlayedGroups:
         return found
 
     def _ends(self, leader: dict[str, Any]) -> bool:
-        """RecreateGroupOnPodRestart: whether a leader goes, after its workers, since one of them has started
-        again."""
+        """Return True if a leader is deleted, after its workers, because one of them has restarted.
+
+        This is the restart policy RecreateGroupOnPodRestart.
+        """
         group = self._pods(f"{GROUP}={_index(leader)}")
         statuses = [each for pod in group for each in pod["status"].get("containerStatuses", ())]
         if not any(each["restartCount"] for each in statuses):

@@ -75,8 +75,7 @@ class Queue:
         return not self._ready and not self._running
 
     def oldest(self) -> float:
-        """Return the age in seconds of the oldest ready item or of the longest running one, if that is
-        older."""
+        """Return the age in seconds of the oldest ready item, or of the longest running one if older."""
         times = [*([self._since[self._ready[0]]] if self._ready else []), *self._running.values()]
         return time.monotonic() - min(times) if times else 0.0
 

@@ -26,8 +26,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def program(name: str, env: Environment) -> Callable[[], int]:
-    """Return the function that runs one of the programs until a signal and all requests end, or until it
-    fails.
+    """Return the function that runs one of the programs.
+
+    The function ends after a signal, once all requests have ended, or when the program fails.
 
     The function returns the exit status. Raises InvalidSettings.
     """

@@ -47,12 +47,16 @@ class Environment:
 
     @property
     def leave_seconds(self) -> int:
-        """GATEWAY_LEAVE_SECONDS: time for which the gateway still accepts requests at its end. Raises
-        InvalidSettings."""
+        """GATEWAY_LEAVE_SECONDS: time for which the gateway still accepts requests at its end.
+
+        Raises InvalidSettings.
+        """
         return self.number("GATEWAY_LEAVE_SECONDS", 5, 0, 3600)
 
     @property
     def drain_seconds(self) -> int:
-        """GATEWAY_DRAIN_SECONDS: time in which held and running requests may then finish. Raises
-        InvalidSettings."""
+        """GATEWAY_DRAIN_SECONDS: time in which held and running requests may then finish.
+
+        Raises InvalidSettings.
+        """
         return self.number("GATEWAY_DRAIN_SECONDS", 300, 0, 86400)

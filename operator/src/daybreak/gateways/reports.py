@@ -67,8 +67,7 @@ class GatewayReports:
         enforced."""
 
     def received(self, workload: OwnerKey) -> tuple[ModelReports | None, ...]:
-        """Return the report of each gateway in a workload's namespace, with None for a disconnected
-        gateway."""
+        """Return the report of each gateway in a workload's namespace; None for a disconnected gateway."""
         listeners = self._listeners.get(workload.namespace, {})
         return tuple(listener.observed(workload.label) for listener in listeners.values())
 

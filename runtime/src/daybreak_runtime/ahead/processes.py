@@ -48,8 +48,10 @@ def give_up() -> None:
 
 
 def _run(work: Callable[[], Any]) -> Any:
-    """Run work in another process, because it may begin to use CUDA. Raises RuntimeError as vLLM's own
-    does."""
+    """Run work in another process, because it may begin to use CUDA.
+
+    Raises RuntimeError as vLLM's own does.
+    """
     import cloudpickle
 
     reader, writer = _context.Pipe(duplex=False)

@@ -82,7 +82,7 @@ def import_all(modules: Sequence[str]) -> None:
 class Context(ForkServerContext):
     """Context of multiprocessing whose processes come from the server."""
 
-    def Process(  # type: ignore[override]
+    def Process(  # type: ignore[override]  # noqa: N802 - the name in multiprocessing
         self,
         *,
         target: Callable[..., object],
@@ -98,7 +98,7 @@ class Context(ForkServerContext):
 
 class _Process(ForkServerProcess):
     @staticmethod
-    def _Popen(process_object: Any) -> Any:
+    def _Popen(process_object: Any) -> Any:  # noqa: N802 - the name in multiprocessing
         changed = dict(_read_once(os.environ).items() - _started_with.items())
         reason = f"{', '.join(sorted(changed))} changed" if changed else ""
         if not reason and not _alive():

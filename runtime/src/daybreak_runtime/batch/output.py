@@ -76,8 +76,10 @@ class Output:
 
     @property
     def written(self) -> int:
-        """Number of written rows. Progress reports it, because it never decreases when a process is
-        killed."""
+        """Number of written rows.
+
+        Progress reports it, because it never decreases when a process is killed.
+        """
         return len(self.done) - len(self._waiting)
 
     def begin(self, files: Iterable[Entry]) -> None:

@@ -198,8 +198,10 @@ def ask(service: Service, request: Request, columns: Mapping[str, Any]) -> tuple
 
 
 def _read(content: bytes, path: str) -> dict[str, Any]:
-    """Return the content of a response of status 200. Raises UnreadableAnswer, or ValueError if it is not
-    JSON."""
+    """Return the content of a response of status 200.
+
+    Raises UnreadableAnswer, or ValueError if it is not JSON.
+    """
     try:
         message = json.loads(content)
         if not is_too_deep(message):

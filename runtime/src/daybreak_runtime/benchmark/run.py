@@ -166,8 +166,10 @@ class Run:
         return best is not None and (bool(steps[-1].exceeds) or self.noise.better(best, steps[-1]))
 
     def _over_budget(self) -> str:
-        """Return why the budget allows no further start, estimated from previous ones, or nothing if it
-        does."""
+        """Return why the budget allows no further start, or nothing if it does.
+
+        The cost of a start is estimated from previous ones.
+        """
         budget, trials = self._order.budget, self.course.trials
         if not trials:
             return ""

@@ -46,8 +46,10 @@ def methods(path: str) -> frozenset[str]:
 
 
 def asks_the_engine(path: str) -> bool:
-    """Return True if a request for the path is work for the engine, and so counts against the replica's
-    limit."""
+    """Return True if a request for the path is work for the engine.
+
+    Such requests count against the replica's limit.
+    """
     return path in _POST
 
 

@@ -1,4 +1,4 @@
-"""Text of JSON that UTF-8 cannot encode, and values that are nested too deeply.
+r"""Text of JSON that UTF-8 cannot encode, and values that are nested too deeply.
 
 JSON may escape half of a surrogate pair (`\\ud83d`): software that cuts text by UTF-16 units writes it.
 Python reads it into a string that no file, Arrow array or tokenizer accepts.

@@ -70,8 +70,9 @@ class ProgressPort:
         self.write(state=state)
 
     def end(self, reason: str = "", message: str = "") -> bool:
-        """Send the final report: success, or failure with a reason. Waits for a limited time for its
-        confirmation.
+        """Send the final report: success, or failure with a reason.
+
+        Waits for a limited time for its confirmation.
 
         Returns True if it was confirmed.
         """

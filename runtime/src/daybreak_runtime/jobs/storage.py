@@ -201,8 +201,10 @@ def copied(stream: Any) -> IO[bytes]:
 
 
 def _s3(fs: Any) -> Any:
-    """Return the S3 filesystem: pyarrow knows only AWS's own addresses by default, not others such as
-    MinIO's."""
+    """Return the S3 filesystem.
+
+    By default pyarrow knows only AWS's own addresses, not others such as MinIO's.
+    """
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     if not endpoint:
         return fs.S3FileSystem()

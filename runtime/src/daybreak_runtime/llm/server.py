@@ -56,8 +56,10 @@ class LLMServer(RayLLMServer):  # type: ignore[misc]  # Ray is only in the Ray i
         return VLLMEngine
 
     async def _start_engine(self) -> None:
-        """Start the engine. Ray's own method also reports the model to an actor, which it starts on the head
-        for that."""
+        """Start the engine.
+
+        Ray's own method also reports the model to an actor, which it starts on the head for that.
+        """
         await self.engine.start()
 
     def own_paths(self) -> OwnPaths:

@@ -20,8 +20,10 @@ def port() -> int:
 
 
 def max_ongoing_requests() -> int:
-    """Return the maximum number of concurrent requests. Serve changes it in place, so it is read each
-    time."""
+    """Return the maximum number of concurrent requests.
+
+    Serve changes it in place, so it is read each time.
+    """
     return int(_deployment().max_ongoing_requests)
 
 

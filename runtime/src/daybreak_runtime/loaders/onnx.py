@@ -21,8 +21,9 @@ _TYPES = {
 
 
 class Onnx(Model):
-    """Model with the inputs and outputs of the file: names, datatypes and shapes; a size without a number is
-    any.
+    """Model with the inputs and outputs of the file: names, datatypes and shapes.
+
+    A dimension without a number may have any size.
 
     `source` is the file, or a folder with a `model.onnx`. `settings.providers` are ONNX Runtime's execution
     providers.

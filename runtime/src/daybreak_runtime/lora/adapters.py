@@ -88,8 +88,10 @@ class Adapters:
         self._turned.set()
 
     async def settled(self, seconds: float) -> bool:
-        """Wait until each is loaded or rejected, or its first fetch has failed. Returns False after
-        `seconds`."""
+        """Wait until each is loaded or rejected, or its first fetch has failed.
+
+        Returns False after `seconds`.
+        """
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while any(adapter.state == LOADING for adapter in self._adapters.values()):
@@ -108,8 +110,7 @@ class Adapters:
         }
 
     def missing(self, name: str) -> tuple[str, str] | None:
-        """Return state and reason of a configured adapter that is currently unavailable, or None for all
-        others."""
+        """Return state and reason of a configured adapter that is unavailable, or None for all others."""
         adapter = self._adapters.get(name)
         if adapter is None or name in self._listed:
             return None

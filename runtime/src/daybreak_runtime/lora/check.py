@@ -68,8 +68,10 @@ def _features(config: Mapping[str, Any]) -> None:
 
 
 def _tensors(directory: Path) -> Mapping[str, tuple[int, ...]] | None:
-    """Return the shapes of the weights, or None for files in torch's own format, which only torch can
-    read."""
+    """Return the shapes of the weights, or None for files in torch's own format.
+
+    Only torch can read those.
+    """
     file = directory / "adapter_model.safetensors"
     if not file.is_file():
         if any((directory / name).is_file() for name in ("adapter_model.bin", "adapter_model.pt")):

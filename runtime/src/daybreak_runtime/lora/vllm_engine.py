@@ -48,8 +48,7 @@ class VllmEngine:
         return int(self._client.vllm_config.lora_config.max_lora_rank)
 
     async def add(self, name: str, path: str) -> None:
-        """Load the adapter in this directory, and list it as `name`, replacing an existing one of that
-        name."""
+        """Load the adapter in this directory as `name`, replacing an existing adapter of that name."""
         from vllm.lora.request import LoRARequest
 
         number = self._numbers[name] = self._numbers.get(name, 0) + 1

@@ -27,7 +27,7 @@ class _Strict(BaseModel):  # type: ignore[misc,unused-ignore]
 class Batch(_Strict):
     """Dynamic batching, by Serve's own `serve.batch`."""
 
-    maxSize: int = Field(gt=0, le=65536)
+    maxSize: int = Field(gt=0, le=65536)  # noqa: N815 - the name in the args
     """Maximum rows of all requests in one call of `predict`."""
     wait: Annotated[float, BeforeValidator(seconds)] = Field(default=0.005, ge=0, le=60)
     """Maximum wait of the first request for others, in seconds or as `5ms`."""
@@ -54,11 +54,13 @@ class Named(_Strict):
 
 
 class Multiplex(_Strict):
-    """Many small models on few replicas, by Serve's own multiplexing, which evicts the least recently
-    used."""
+    """Many small models on few replicas, by Serve's multiplexing.
+
+    It evicts the least recently used model.
+    """
 
     models: tuple[Named, ...] = Field(min_length=1)
-    maxPerReplica: int = Field(default=3, gt=0)
+    maxPerReplica: int = Field(default=3, gt=0)  # noqa: N815 - the name in the args
     """Maximum number of models that a replica has in memory."""
 
 
@@ -72,7 +74,7 @@ class Args(_Strict):
     batch: Batch | None = None
     versions: tuple[Version, ...] = ()
     multiplex: Multiplex | None = None
-    modelControl: bool = False
+    modelControl: bool = False  # noqa: N815 - the name in the args
     """True if clients may load and unload by the repository's paths."""
     settings: dict[str, Any] = Field(default_factory=dict)
     """Settings of the model: `self.settings`."""

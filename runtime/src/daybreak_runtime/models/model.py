@@ -9,8 +9,9 @@ from daybreak_runtime.v2.hints import Signature, signature
 
 
 class Model:
-    """One version of a model in a replica. `predict` is required, other hooks are optional; each is sync or
-    `async`.
+    """One version of a model in a replica.
+
+    `predict` is required, other hooks are optional; each is sync or `async`.
 
     A parameter of a hook is the input of that name, and its hint determines the type: `str`, `list[str]` (as
     many as the request has), `int`, `float`, `bool`, `bytes` and lists of them, or an array as
@@ -42,8 +43,10 @@ class Model:
     llms: Mapping[str, LLM]
 
     def load(self) -> Any:
-        """Load the weights: once, before the first request. An exception is the reason why the model is not
-        ready."""
+        """Load the weights: once, before the first request.
+
+        An exception is the reason why the model is not ready.
+        """
 
     def unload(self) -> Any:
         """Release the resources of `load`; no request follows."""

@@ -158,8 +158,10 @@ def _metadata(field: Field) -> dict[str, Any]:
 
 
 def _policy(body: bytes) -> set[str] | None:
-    """Return the versions of a load request in Triton's format, `config.version_policy.specific`, or None for
-    all."""
+    """Return the versions of a load request in Triton's format, or None for all.
+
+    The field is `config.version_policy.specific`.
+    """
     if not body.strip():
         return None
     try:

@@ -54,8 +54,9 @@ class Versions:
         ]
 
     def get(self, version: str | None) -> Loaded:
-        """Return the version that answers: the named one, or one by weight, the default, or the last loaded
-        one.
+        """Return the version that answers.
+
+        This is the named one, one by weight, the default, or the last loaded one.
 
         Raises:
             NotFound: There is no version of that name.

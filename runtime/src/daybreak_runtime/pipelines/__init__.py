@@ -1,5 +1,6 @@
-"""Components of pipelines: steps by handle, concurrent steps, other services through the gateway, chat
-models.
+"""Components of pipelines.
+
+Steps by handle, concurrent steps, other services through the gateway, and chat models.
 
 Only `chat_application` needs Ray.
 """

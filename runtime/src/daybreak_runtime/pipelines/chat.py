@@ -1,5 +1,7 @@
-"""Pipeline that is served as a model of OpenAI's chat API: messages as input, text as output, whole or in
-pieces."""
+"""Pipeline that is served as a model of OpenAI's chat API.
+
+Its input is messages, and its output is text, whole or in pieces.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field

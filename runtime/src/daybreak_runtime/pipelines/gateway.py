@@ -1,5 +1,7 @@
-"""Client of any service of the namespace through its gateway, which wakes it: `await gateway.chat("m",
-messages)`."""
+"""Client of any service of the namespace through its gateway, which wakes the service.
+
+Example: `await gateway.chat("m", messages)`.
+"""
 
 import asyncio
 import json
@@ -76,8 +78,10 @@ class Gateway:
     async def infer(
         self, model: str, *, version: str = "", path: str = "", **inputs: Any
     ) -> dict[str, Array]:
-        """Return outputs of a V2 model by name, for arrays or lists of texts or numbers; `path` precedes
-        /v2."""
+        """Return outputs of a V2 model by name, for arrays or lists of texts or numbers.
+
+        `path` precedes /v2.
+        """
         tensors = []
         for name, value in inputs.items():
             array = _array(value)

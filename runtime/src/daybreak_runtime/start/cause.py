@@ -46,8 +46,10 @@ def raise_cause() -> Iterator[None]:
 
 
 def cause(written: str, environment: Mapping[str, str]) -> str:
-    """Return the last exception in a log that is not a pointer to another one, without secrets, or
-    nothing."""
+    """Return the last exception in a log, without secrets, or nothing.
+
+    An exception that only points to another one does not count.
+    """
     found: list[list[str]] = []
     going_on: str | None = None
     for raw in written.splitlines():
@@ -68,8 +70,10 @@ def cause(written: str, environment: Mapping[str, str]) -> str:
 
 
 def _own_logs() -> list[Path]:
-    """Return the output files of this process and its children. vLLM's log goes to standard output; the last
-    messages of a process, to standard error."""
+    """Return the output files of this process and its children.
+
+    vLLM's log goes to standard output; the last messages of a process, to standard error.
+    """
     files = (Path(os.readlink(f"/proc/self/fd/{number}")) for number in (1, 2))
     return [path for path in dict.fromkeys(files) if path.is_file()]
 

@@ -16,8 +16,10 @@ _PATTERNS = (
 
 
 def redacted(text: str, environment: Mapping[str, str]) -> str:
-    """Return the text without the values of variables that name a secret, and without values that look like
-    one."""
+    """Return the text without secrets.
+
+    Values of variables that name a secret are removed, and values that look like one.
+    """
     secrets = {
         value for name, value in environment.items() if _SECRET_NAME.search(name) and len(value) >= _LEAST
     }

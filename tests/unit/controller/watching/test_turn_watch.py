@@ -207,8 +207,11 @@ class SomeNodes:
 
 
 class Taken:
-    """Pods of workloads hold seven GPUs of the last node: one of the idle model, and six of workloads without
-    a claim, such as a benchmark, a batch that Kueue admits, or a service whose spec became invalid."""
+    """Pods of workloads hold seven GPUs of the last node: one of the idle model, and six of other workloads.
+
+    The other workloads have no claim, such as a benchmark, a batch that Kueue admits, or a service whose spec
+    became invalid.
+    """
 
     def booked(self) -> Booked:
         return {"z": gpus(7)}

@@ -177,11 +177,11 @@ class Transformers:
         self._tokenizers, self._processors = tokenizers, processors
 
     @property
-    def AutoTokenizer(self) -> Any:
+    def AutoTokenizer(self) -> Any:  # noqa: N802 - the name in transformers
         return SimpleNamespace(from_pretrained=lambda *_, **__: self._found("tokenizer", self._tokenizers))
 
     @property
-    def AutoProcessor(self) -> Any:
+    def AutoProcessor(self) -> Any:  # noqa: N802 - the name in transformers
         return SimpleNamespace(from_pretrained=lambda *args, **more: self._processor(args, more))
 
     def _processor(self, args: tuple[Any, ...], more: dict[str, Any]) -> Any:

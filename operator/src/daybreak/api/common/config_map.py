@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Content:
-    """Known state of a ConfigMap's content. All fields keep their defaults if the operator may not read
-    it."""
+    """Known state of a ConfigMap's content.
+
+    All fields keep their defaults if the operator may not read it.
+    """
 
     digest: str = ""
     """Digest of the ConfigMap's files, without labels and annotations. Empty if unknown."""

@@ -1,5 +1,7 @@
-"""Names and labels of all objects that Daybreak creates. Names are built only here and, for volumes and their
-directories, in `volume_names.py`."""
+"""Names and labels of all objects that Daybreak creates.
+
+Names are built only here and, for volumes and their directories, in `volume_names.py`.
+"""
 
 import hashlib
 import re

@@ -49,7 +49,8 @@ class WakePhases(ApiModel):
     """Times of the steps of a wake, in whole seconds after `startTime`.
 
     The operator writes each step when it is done. A step that was done before the wake is 0; a step that left
-    no trace is absent."""
+    no trace is absent.
+    """
 
     objects: int | None = None
     """Creation of the head pod."""

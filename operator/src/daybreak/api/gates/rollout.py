@@ -36,8 +36,10 @@ class OnFailure(StrEnum):
 
 
 class Rollout(ApiModel):
-    """Rollout of changes to running pods. Replica numbers, request limits, `sleep` and `hold` always change
-    in place without a restart."""
+    """Rollout of changes to running pods.
+
+    Replica numbers, request limits, `sleep` and `hold` always change in place without a restart.
+    """
 
     strategy: RolloutStrategy = RolloutStrategy.AUTO
     """Strategy for changes that restart replicas. `InPlace`: Ray Serve replaces the replicas in their pods;
@@ -91,8 +93,10 @@ class RolloutPhase(StrEnum):
 
 
 class RolloutStatus(ApiModel):
-    """Last change of the running pods, and the revision that runs. A revision is a ControllerRevision with
-    the models, code and pods of a spec."""
+    """Last change of the running pods, and the revision that runs.
+
+    A revision is a ControllerRevision with the models, code and pods of a spec.
+    """
 
     phase: RolloutPhase
     """Progress of the rollout."""

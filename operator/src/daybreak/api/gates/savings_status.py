@@ -12,8 +12,10 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class SavingsStatus(ApiModel):
-    """Accelerator-seconds, updated when the number of accelerators changes. For a current sum, add the
-    current number multiplied by the seconds since `updateTime`."""
+    """Accelerator-seconds, updated when the number of accelerators changes.
+
+    For a current sum, add the current number multiplied by the seconds since `updateTime`.
+    """
 
     start_time: Annotated[str, Field(json_schema_extra={"format": "date-time"})]
     """Time at which the count began."""

@@ -33,8 +33,7 @@ class State(StrEnum):
 
 
 class Yield(StrEnum):
-    """Conditions in which an awake model yields its accelerators to another model that cannot be
-    scheduled."""
+    """Condition under which an awake model yields its accelerators to a queued model."""
 
     WHEN_IDLE = "WhenIdle"
     """The model yields only without requests."""
@@ -77,8 +76,10 @@ class AutoIdle(ApiModel):
 
 class HealthChecks(ApiModel):
     """Health checks of clients, which do not count as activity: they neither wake a model nor keep it awake.
+
     For a sleeping model, the gateway answers them with 200 and `{"status": "asleep"}`. A request with the
-    header `Daybreak-Health-Check` is always a health check."""
+    header `Daybreak-Health-Check` is always a health check.
+    """
 
     user_agents: Annotated[
         list[Annotated[str, Field(pattern=USER_AGENT, max_length=128)]], Field(max_length=16)

@@ -167,8 +167,11 @@ class Stages(ApiModel):
 
 
 class LLMBatchSpec(ApiModel):
-    """Table of prompts as input, and table of answers as output. After the start, only `suspend`,
-    `preemptible`, `minRunDuration`, `activeDeadline` and `ttlAfterFinished` may change."""
+    """Table of prompts as input, and table of answers as output.
+
+    After the start, only `suspend`, `preemptible`, `minRunDuration`, `activeDeadline` and `ttlAfterFinished`
+    may change.
+    """
 
     rules = (
         Rule(

@@ -79,8 +79,11 @@ class ConfigMapKey(ApiModel):
 
 
 class RecordedFrom(ApiModel):
-    """Table with the lengths of recorded requests, one request per row. The benchmark reads it when it
-    starts. A row without two whole numbers of tokens ends the benchmark, and the message names the row."""
+    """Table with the lengths of recorded requests, one request per row.
+
+    The benchmark reads it when it starts. A row without two whole numbers of tokens ends the benchmark, and
+    the message names the row.
+    """
 
     rules = (
         Rule(

@@ -100,8 +100,10 @@ class Stop(ApiModel):
 
 
 class Budget(ApiModel):
-    """Limits on the cost of a benchmark. The benchmark ends before the step that would exceed one of them,
-    with the best result so far."""
+    """Limits on the cost of a benchmark.
+
+    The benchmark ends before the step that would exceed one of them, with the best result so far.
+    """
 
     time: PositiveDuration | None = None
     """Maximum duration of the benchmark. If unset, there is no limit."""
@@ -132,9 +134,11 @@ class BenchmarkSchedule(ApiModel):
 
 
 class LLMBenchmarkSpec(ApiModel):
-    """Load on an engine, and the engine arguments that are tried under it. After the start, only `suspend`,
-    `schedule`, `applyMode` and `ttlAfterFinished` may change. With a `schedule`, all fields may change
-    between two runs."""
+    """Load on an engine, and the engine arguments that are tried under it.
+
+    After the start, only `suspend`, `schedule`, `applyMode` and `ttlAfterFinished` may change. With a
+    `schedule`, all fields may change between two runs.
+    """
 
     rules = (
         Rule(

@@ -31,8 +31,10 @@ class CanaryStep(ApiModel):
 
 
 class CanaryAnalysis(ApiModel):
-    """Limits on how much worse the canary may be than the other backends. If the canary exceeds a limit
-    beyond statistical noise, it receives no more requests."""
+    """Limits on how much worse the canary may be than the other backends.
+
+    If the canary exceeds a limit beyond statistical noise, it receives no more requests.
+    """
 
     rules = (
         Rule(
@@ -63,8 +65,10 @@ class CanaryAnalysis(ApiModel):
 
 
 class Canary(ModelReference):
-    """Backend whose share of the requests increases in steps. While `canary` is set, also after the last
-    step, the `weight` of this backend is ignored."""
+    """Backend whose share of the requests increases in steps.
+
+    While `canary` is set, also after the last step, the `weight` of this backend is ignored.
+    """
 
     rules = (
         Rule(
@@ -97,8 +101,10 @@ class CanaryPhase(StrEnum):
 
 
 class CanaryBaseline(ApiModel):
-    """Results of the other backends from before the current step. A canary at weight 100 is compared with
-    them."""
+    """Results of the other backends from before the current step.
+
+    A canary at weight 100 is compared with them.
+    """
 
     answered: int = 0
     """Number of requests that ended with a response."""

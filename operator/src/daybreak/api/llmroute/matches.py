@@ -65,8 +65,10 @@ class HeaderMatch(ApiModel):
 
 
 class RouteMatch(ApiModel):
-    """Requests that take other backends. All specified criteria must match. Of `apiKeys`, `paths` and
-    `users`, one entry must match."""
+    """Requests that take other backends.
+
+    All specified criteria must match. Of `apiKeys`, `paths` and `users`, one entry must match.
+    """
 
     rules = (
         Rule(

@@ -43,8 +43,9 @@ class Flags(StrEnum):
 
 
 class Distributed(ApiModel):
-    """Start of an engine in the pods of a multi-node replica: a leader, which receives the requests, and
-    workers.
+    """Start of an engine in the pods of a replica on several nodes.
+
+    The leader receives the requests, and the workers belong to it.
 
     Kubernetes replaces LeaderWorkerSet's variables in command and arguments: `$(LWS_LEADER_ADDRESS)` is the
     leader's address, `$(LWS_GROUP_SIZE)` the number of pods, and `$(LWS_WORKER_INDEX)` the index of the pod,

@@ -88,8 +88,11 @@ class Autoscaling(ApiModel):
 
 
 class ServerRollout(ApiModel):
-    """Rollout of changes to running pods. Fields that restart no pod (`replicas`, `autoscaling`,
-    `maxOngoingRequests`, `sleep`, `hold`, `access`) always take effect immediately."""
+    """Rollout of changes to running pods.
+
+    Fields that restart no pod (`replicas`, `autoscaling`, `maxOngoingRequests`, `sleep`, `hold`, `access`)
+    always take effect immediately.
+    """
 
     strategy: Literal[RolloutStrategy.AUTO, RolloutStrategy.BLUE_GREEN, RolloutStrategy.REPLACE] = (
         RolloutStrategy.AUTO

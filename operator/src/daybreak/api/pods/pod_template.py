@@ -127,8 +127,11 @@ class PodSpec(ApiModel):
 
 
 class PodTemplate(ApiModel):
-    """Additions to a pod that Daybreak creates. Maps are merged, and list entries are merged by their
-    names. Daybreak rejects a field that it must own, and names it."""
+    """Additions to a pod that Daybreak creates.
+
+    Maps are merged, and list entries are merged by their names. Daybreak rejects a field that it must own,
+    and names it.
+    """
 
     metadata: PodMetadata = Field(default_factory=PodMetadata)
     """Labels and annotations of the pod."""

@@ -25,7 +25,8 @@ class ModelCache(ApiModel):
     The operator creates no worker pod before the weights are complete. Each source and revision has its
     own directory in the PVC. The Job runs in the Ray image, with `runtime.env` and the Ray pods'
     ServiceAccount. It also has the ConfigMaps, Secrets and other inputs that `runtime.volumes` and the
-    model's `volumes` mount."""
+    model's `volumes` mount.
+    """
 
     rules = (
         Rule(

@@ -1,5 +1,7 @@
-"""LoRA adapters of a model. Each adapter has its own model name and is served by the base model's
-replicas."""
+"""LoRA adapters of a model.
+
+Each adapter has its own model name and is served by the base model's replicas.
+"""
 
 from typing import Annotated, Literal
 

@@ -9,8 +9,11 @@ from daybreak.api.schema.base import ApiModel, Rule
 
 
 class PrefixRouting(ApiModel):
-    """Settings of policy `Prefix`. All except `imbalancedThreshold` belong to Ray Serve LLM's
-    PrefixCacheAffinityRouter, and apply only with `runtime.directIngress: false`."""
+    """Settings of policy `Prefix`.
+
+    All except `imbalancedThreshold` belong to Ray Serve LLM's PrefixCacheAffinityRouter, and apply only with
+    `runtime.directIngress: false`.
+    """
 
     rules = (
         Rule(
@@ -49,9 +52,12 @@ class SessionRouting(ApiModel):
 
 
 class Routing(ApiModel):
-    """Choice of a model's replica for a request. The gateway chooses, because it knows all replicas; with
-    `runtime.directIngress: false`, Ray Serve chooses. A change restarts the replicas in the same pods,
-    because Serve's router lives as long as its application."""
+    """Choice of a model's replica for a request.
+
+    The gateway chooses, because it knows all replicas; with `runtime.directIngress: false`, Ray Serve
+    chooses. A change restarts the replicas in the same pods, because Serve's router lives as long as its
+    application.
+    """
 
     rules = (
         Rule(

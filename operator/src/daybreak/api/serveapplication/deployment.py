@@ -90,8 +90,10 @@ class Strategy(StrEnum):
 
 
 class PlacementGroup(ApiModel):
-    """Capacity for a replica that starts its own actors or tasks. The replica itself is in the first
-    bundle."""
+    """Capacity for a replica that starts its own actors or tasks.
+
+    The replica itself is in the first bundle.
+    """
 
     bundles: Annotated[list[Bundle], Field(min_length=1, max_length=64)]
     """Bundles of one replica."""

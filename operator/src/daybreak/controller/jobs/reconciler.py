@@ -33,8 +33,7 @@ class JobObserver(Protocol[ObservedT]):
     """Observer of the state of the cluster."""
 
     def observe(self, key: Key) -> ObservedT | None:
-        """Return the observation of an object, or None if the object does not exist and its records are
-        dropped."""
+        """Return the observation of an object, or None if it does not exist; its records are then dropped."""
         ...
 
     def again(self, key: Key, observed: ObservedT) -> ObservedT:

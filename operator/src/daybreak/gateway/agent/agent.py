@@ -50,8 +50,10 @@ log = structlog.get_logger("daybreak.gateway")
 
 
 class KeepingCache(Cache):
-    """Cache that keeps its content when a permission is revoked, because a gateway without services would
-    reject requests."""
+    """Cache that keeps its content when a permission is revoked.
+
+    A gateway without services would reject requests.
+    """
 
     def clear(self, resource: Resource, namespace: str | None = None) -> None:
         """Keep the content."""
@@ -138,8 +140,10 @@ class Agent:
         return time.monotonic() - max(received, self._started) > SILENT_SECONDS
 
     def drain(self, since: float = 0.0) -> None:
-        """End after the current requests. Call it when the HAProxies have begun to drain, `since` seconds
-        ago."""
+        """End after the current requests.
+
+        Call it when the HAProxies have begun to drain, `since` seconds ago.
+        """
         if not self._draining.is_set():
             log.info("Draining")
             self._draining_since = time.monotonic() - since
@@ -285,8 +289,7 @@ class Agent:
             log.warning("Ended before all requests had finished", seconds=self._settings.drain_seconds)
 
     async def _announce_end(self) -> None:
-        """Announce the end of the connection in all responses, so that clients send no further request on
-        it."""
+        """Announce the end of the connection in all responses, so that clients stop using it."""
         for part in (self.router, self.gateway):
             while not (part is self.router and self.router.stopping):
                 try:
@@ -297,8 +300,10 @@ class Agent:
                     await asyncio.sleep(ROUTER_LOOK_SECONDS)
 
     async def _clients_gone(self, until: float) -> None:
-        """Wait until no client is connected. The router stops during this, because it is a client of the
-        gateway."""
+        """Wait until no client is connected.
+
+        The router stops during this, because it is a client of the gateway.
+        """
         if not self.router.stopping:
             await self._no_client(self.router)
         await self._stop_router(until)
@@ -371,8 +376,10 @@ class Agent:
         self._tasks.append(task)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        """Handle the end of a part, which is a failure unless it was stopped: a restart is better than
-        continuing without it."""
+        """Handle the end of a part of the agent.
+
+        It is a failure unless the part was stopped: a restart is better than continuing without it.
+        """
         if task.cancelled() or (self._stopping and task.get_name() in STOPPED_PARTS):
             return
         log.error("Part of the gateway ended", part=task.get_name(), how=_how(task))

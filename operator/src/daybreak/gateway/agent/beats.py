@@ -54,8 +54,10 @@ class Heartbeat:
                 return True
 
     async def run(self, state: State, drain: Callable[[float], None]) -> None:
-        """Send heartbeats until canceled. `drain` is called with the seconds since the HAProxies began to
-        drain."""
+        """Send heartbeats until canceled.
+
+        `drain` is called with the seconds since the HAProxies began to drain.
+        """
         while True:
             try:
                 await self._beat(state)

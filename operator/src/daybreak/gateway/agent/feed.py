@@ -87,8 +87,7 @@ class Feed:
             self._tallies, self._tallied = tallies, self._tallied + 1
 
     def poke(self, taken_away: bool) -> None:
-        """Poll immediately after a configuration change, or poll all gates soon after the removal of a
-        service."""
+        """Poll at once after a configuration change, or poll all gates soon after a removed service."""
         if taken_away:
             self._whole_at = min(self._whole_at, self._clock() - WHOLE_SECONDS + REMOVAL_SECONDS)
         else:
@@ -151,8 +150,10 @@ class Feed:
             yield update
 
     def update(self, since: int) -> Update:
-        """Return the changes after a poll, or the full state if a service was removed, because only that
-        reports removals."""
+        """Return the changes after a poll, or the full state if a service was removed.
+
+        Only the full state reports removals.
+        """
         full = since < self._removed or since < 0
         now, services = self._clock(), {}
         for name, observed in reversed(self._observed.items()):

@@ -48,8 +48,10 @@ class Fullness:
 
     @property
     def part(self) -> float:
-        """Used part of the capacity, from 0 to 1. Counted memory has its own limit, which rejects
-        requests."""
+        """Used part of the capacity, from 0 to 1.
+
+        Counted memory has its own limit, which rejects requests.
+        """
         memory = self.memory / self.memory_limit if self.memory_limit else 0.0
         return max(self.connections_part, memory)
 

@@ -167,8 +167,10 @@ class RouteMetrics(Collector):
 
 
 def _buckets(bounds: Sequence[float], times: Times, more: int = 0) -> list[tuple[str, float]]:
-    """Return cumulative buckets for Prometheus, each including the lower ones. `more` requests took no
-    time."""
+    """Return cumulative buckets for Prometheus, each including the lower ones.
+
+    `more` requests took no time.
+    """
     counts = times.counts or (0,) * (len(bounds) + 1)
     names = [*map(str, bounds), "+Inf"]
     return [(name, more + below) for name, below in zip(names, accumulate(counts), strict=True)]

@@ -106,8 +106,9 @@ class Proofs:
 
 
 def with_guard(gate: WantedGate, proofs: Proofs, before: Slot | None) -> WantedGate:
-    """Return a gate that leaves bodies to its replicas if all of them check bodies; otherwise the unchanged
-    gate.
+    """Return a gate that leaves bodies to its replicas if all of them check bodies.
+
+    Otherwise the gate is unchanged.
 
     Serve's proxies do not check, so the gate then has none of them as servers: a request waits for a replica.
     That remains so until a replica reports that it does not check, also while there is none.
@@ -128,14 +129,15 @@ def with_guard(gate: WantedGate, proofs: Proofs, before: Slot | None) -> WantedG
 
 
 def _due(rounds: int) -> bool:
-    """Return True if the round needs a probe: the first, second, fourth, eighth, and then every `_SELDOM`
-    rounds."""
+    """Return True if the round needs a probe.
+
+    These are the first, second, fourth and eighth, and then every `_SELDOM` rounds.
+    """
     return rounds & (rounds - 1) == 0 or rounds % _SELDOM == 0
 
 
 def _may_be_guarded(slot: Slot) -> bool:
-    """Return True if the replicas may be those of the Ray images, which have one list of fields for all
-    services."""
+    """Return True if the replicas may run the Ray images, which have one list of request fields."""
     return slot.replicas_listen and not (slot.paths or slot.extra or slot.check)
 
 

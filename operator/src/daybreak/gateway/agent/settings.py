@@ -67,7 +67,6 @@ class Settings:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Self:
         """Read the environment. Raises InvalidSettings with the variable and its allowed values."""
-
         env = Environment(environment)
         namespace = env.text("POD_NAMESPACE")
         if not namespace:

@@ -157,8 +157,10 @@ def _probes(checks: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pods") -> WantedGate:
-    """Return the gate of an application: it takes any request to its port, or one with a name of its
-    models."""
+    """Return the gate of an application.
+
+    It takes any request to its port, or one with a name of its models.
+    """
     models = _texts(at(manifest, "spec").get("models")) if not gate.slot.paths else ()
     most = sum(map(_most_at_once, mappings(at(manifest, "spec").get("deployments"))))
     # Each request belongs to at least one deployment. The spec does not show which one is first.
@@ -215,8 +217,10 @@ def _model_gate(
 
 
 def _front(common: Slot, models: Sequence[Slot]) -> Slot:
-    """Return the gate of requests whose model is not known: they may be for any model, so they wait for
-    all."""
+    """Return the gate of requests whose model is not known.
+
+    They may be for any model, so they wait for all.
+    """
     reasons = dict.fromkeys(f"{slot.model}: {slot.reason}" for slot in models if slot.gate is Gate.FAILED)
     return replace(
         common,
@@ -236,8 +240,7 @@ def _together(gates: set[Gate]) -> Gate:
 
 
 class _Pods:
-    """Pods that receive requests, of Ray clusters or of a ModelServer, and their servers, in a fixed
-    order."""
+    """Pods of Ray clusters or of a ModelServer that receive requests, and their servers, in fixed order."""
 
     def __init__(self, pods: Iterable[Mapping[str, Any]], gate: Mapping[str, Any], ports: Ports) -> None:
         self._ports = ports
@@ -320,8 +323,10 @@ def _weight(backend: Mapping[str, Any]) -> int:
 
 
 def _choice(routing: Mapping[str, Any], most: int) -> Choice | None:
-    """Return the replica selection, or None for the least busy one, which PowerOfTwo equals if all loads are
-    known."""
+    """Return the replica selection, or None for the least busy replica.
+
+    PowerOfTwo equals the latter if all loads are known.
+    """
     match routing.get("policy"):
         case RoutingPolicy.SESSION:
             fallbacks = _count(at(routing, "session").get("fallbackReplicas"), FALLBACK_REPLICAS)

@@ -116,8 +116,10 @@ def rules(path: str) -> dict[str, str]:
 
 
 def shared() -> str:
-    """Return the rules of all paths as JSON, for replicas of the Ray images, which check bodies with them
-    too."""
+    """Return the rules of all paths as JSON.
+
+    Replicas of the Ray images check bodies with them too.
+    """
     by_path = {path: rules(path) for path in _generated()[1]}
     everywhere = dict.fromkeys(REFUSED, "refused")
     paths: dict[str, dict[str, list[str]]] = {path: {} for path in by_path}
@@ -162,8 +164,10 @@ def quick() -> dict[str, list[str]]:
 
 
 def _one_of(names: Iterable[str]) -> str:
-    """Return a regular expression of names, grouped by first letter: an engine without JIT tries them in
-    turn."""
+    """Return a regular expression of names, grouped by first letter.
+
+    An engine without JIT tries alternatives in turn.
+    """
     letters: dict[str, list[str]] = {}
     for name in sorted(names):
         letters.setdefault(name[0], []).append(re.escape(name[1:]))

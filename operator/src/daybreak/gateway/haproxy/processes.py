@@ -49,8 +49,10 @@ class Process(Protocol):
     """One HAProxy as a process, started by any program."""
 
     async def look(self) -> Status | None:
-        """Return the current state, or None if it has not been started. Raises GatewayFailed if it is
-        unknown."""
+        """Return the current state, or None if it has not been started.
+
+        Raises GatewayFailed if it is unknown.
+        """
 
     async def start(self, file: Path) -> None:
         """Start the process from a configuration. Raises GatewayFailed."""

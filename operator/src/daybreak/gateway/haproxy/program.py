@@ -84,8 +84,9 @@ class Haproxy:
         return await self._process.wait()
 
     async def stop(self, graceful: float, until: Callable[[], Awaitable[None]] | None = None) -> bool:
-        """Refuse new connections and let current requests finish for `graceful` seconds. Returns True if all
-        did.
+        """Refuse new connections and let current requests finish for `graceful` seconds.
+
+        Returns True if all did.
 
         `until` is awaited before `api` is closed. Raises RuntimeApiError if `api` cannot connect for it.
         """

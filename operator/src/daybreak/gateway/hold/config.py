@@ -51,14 +51,18 @@ class Maps:
 
     @property
     def fronts(self) -> Path:
-        """Backend of requests that name no model, by port, for services with several models or with prefix
-        routing. HAProxy waits for bodies there."""
+        """Backend of requests that name no model, by port.
+
+        Services with several models or with prefix routing have one. HAProxy waits for bodies there.
+        """
         return self.folder / "fronts.map"
 
     @property
     def adapters(self) -> Path:
-        """Models that are LoRA adapters, by port and name, as in `models`. Serve's proxy does not know
-        them."""
+        """Models that are LoRA adapters, by port and name, as in `models`.
+
+        Serve's proxy does not know them.
+        """
         return self.folder / "adapters.map"
 
     @property
@@ -78,8 +82,10 @@ class Maps:
 
     @property
     def guards(self) -> Path:
-        """Maximum body size in bytes, by backend, if the replicas check bodies themselves; also by port if a
-        service has one model."""
+        """Maximum body size in bytes by backend, for backends whose replicas check bodies themselves.
+
+        A service with one model also has an entry for its port.
+        """
         return self.folder / "guards.map"
 
     @property
@@ -94,14 +100,19 @@ class Maps:
 
     @property
     def probes(self) -> Path:
-        """Requests that do not count as activity, by port: `20000/agent/<beginning of a user agent>`,
-        `20000/key/<name>`, `20000/path/v1/embeddings`; and `20000:` if there are any."""
+        """Requests that do not count as activity, by port.
+
+        Examples: `20000/agent/<beginning of a user agent>`, `20000/key/<name>`, `20000/path/v1/embeddings`.
+        `20000:` marks a port with such requests.
+        """
         return self.folder / "probes.map"
 
     @property
     def access(self) -> Path:
         """Key requirement of a service, by its port: `open`, `keyed`, or `unread` while a key cannot be read.
-        A missing port has not been configured."""
+
+        A missing port has not been configured.
+        """
         return self.folder / "access.map"
 
     @property
@@ -269,14 +280,19 @@ class GatewayConfig:
 
     @property
     def descriptors(self) -> int:
-        """Number of file descriptors that HAProxy needs: two for each connection (one to the client, one to
-        the server), two for each service (its port and a health check), and some for HAProxy itself."""
+        """Number of file descriptors that HAProxy needs.
+
+        Each connection needs two (to the client and to the server), each service two (its port and a health
+        check), and HAProxy itself some.
+        """
         return 2 * self.max_connections + 2 * self.slots + _OWN_DESCRIPTORS
 
     @property
     def kept_bytes(self) -> int:
-        """Maximum memory for the body of one held request: buffers of the connection and of the request, and
-        kernel memory."""
+        """Maximum memory in bytes for the body of one held request.
+
+        It covers the buffers of the connection and of the request, and kernel memory.
+        """
         return 2 * self.buffer_bytes + 2 * self.body_kernel_bytes
 
     def connections(self, part: float) -> int:

@@ -34,8 +34,10 @@ Connection = tuple[str, str]
 
 @lru_cache(maxsize=10_000)
 def as_the_kernel_writes(address: str, file: Path) -> str:
-    """Return an address as the file has it: four-byte words in the byte order of the machine, in
-    hexadecimal."""
+    """Return an address in the format of the file.
+
+    Its four-byte words have the machine's byte order and are written in hexadecimal.
+    """
     found = ip_address(address)
     if file == TCP6 and isinstance(found, IPv4Address):
         found = IPv6Address(f"::ffff:{found}")

@@ -1,5 +1,7 @@
-"""Kernel query for the state of one connection (sock_diag over netlink): it reads no list and takes
-microseconds."""
+"""Kernel query for the state of one connection (sock_diag over netlink).
+
+The query reads no list and takes microseconds.
+"""
 
 import socket
 import struct

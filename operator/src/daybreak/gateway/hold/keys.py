@@ -53,8 +53,10 @@ class ApiKey:
 
 
 def _api_key(item: Mapping[str, Any], name: str, digest: str) -> ApiKey:
-    """Return a key from its entry in the spec. An unreadable limit is unlimited; an unreadable time has
-    expired."""
+    """Return a key from its entry in the spec.
+
+    An unreadable limit is unlimited; an unreadable time has expired.
+    """
     limits, until = at(item, "limits"), text(item.get("expires"))
     moment = parse_time(until) if until else None
     models, held = item.get("models"), limits.get("maxHeld")

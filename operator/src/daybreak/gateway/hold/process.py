@@ -141,8 +141,10 @@ class Gateway:
         await self._api.expect(f"daybreak set {backend} {slot.words()}", "ok")
 
     async def notified_all(self) -> None:
-        """Mark all services as configured, so that no request waits for an unknown one. Raises
-        RuntimeApiError."""
+        """Mark all services as configured, so that no request waits for an unknown one.
+
+        Raises RuntimeApiError.
+        """
         await self._api.expect("daybreak ready", "ok")
 
     async def remove_gate(self, backend: str) -> None:
@@ -153,8 +155,10 @@ class Gateway:
         await self._api.expect(f"daybreak remove {backend}", "ok")
 
     async def unset_gate(self, backend: str) -> None:
-        """Remove the gate of a deleted service; its held and new requests receive 404. Raises
-        RuntimeApiError."""
+        """Remove the gate of a deleted service; its held and new requests receive 404.
+
+        Raises RuntimeApiError.
+        """
         await self._api.expect(f"daybreak unset {backend}", "ok")
         await self._servers.set(backend, ())
 
@@ -180,8 +184,7 @@ class Gateway:
         return Snapshot.parse(await self._api.json("daybreak show"))
 
     async def changes(self, since: int) -> tuple[int, Snapshot]:
-        """Return the next sequence number and the gates that changed since a number or have requests in
-        flight.
+        """Return the next sequence number, and the gates that changed or have requests in flight.
 
         Gates whose requests go to other RayClusters than last reported are included. Zero requests all gates,
         as does a number from before HAProxy's last restart. A growing `idle_ms` is not a change. A gate that
@@ -226,8 +229,7 @@ class Gateway:
         return await self._haproxy.wait()
 
     async def stop(self, graceful: float) -> bool:
-        """Stop HAProxy: refuse new connections and let held and running requests finish for `graceful`
-        seconds.
+        """Stop HAProxy: refuse new connections, and let all requests finish for `graceful` seconds.
 
         The gates can be changed during that time. Returns True if all requests finished.
         """

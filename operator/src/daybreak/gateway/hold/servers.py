@@ -97,8 +97,9 @@ class Servers:
         return None if "" in found else tuple(sorted(found))
 
     async def read_back(self) -> Collection[str]:
-        """Read the servers of a HAProxy that a previous agent configured. Returns the backends that have
-        servers.
+        """Read the servers of a HAProxy that a previous agent configured.
+
+        Returns the backends that have servers.
 
         Raises RuntimeApiError.
         """
@@ -116,8 +117,10 @@ class Servers:
         return sorted(self._known)
 
     async def set(self, backend: str, servers: Collection[Server]) -> None:
-        """Replace the servers of a backend; streams of removed servers continue to their end. Raises
-        RuntimeApiError."""
+        """Replace the servers of a backend; streams of removed servers continue to their end.
+
+        Raises RuntimeApiError.
+        """
         before, known = self.clusters(backend), self._known.setdefault(backend, {})
         try:
             await self._set(backend, known, servers)
@@ -155,8 +158,10 @@ class Servers:
         known[server.name] = _Known(server, used=True)
 
     async def remove_left(self, backend: str) -> bool:
-        """Remove servers whose last stream has ended. Returns True if any removed server still has
-        streams."""
+        """Remove servers whose last stream has ended.
+
+        Returns True if any removed server still has streams.
+        """
         before, known = self.clusters(backend), self._known.get(backend, {})
         for name in [name for name, one in known.items() if not one.used]:
             answer = await self._api.command(f"del server {backend}/{name}")

@@ -59,8 +59,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Gate as the gateway must configure it: that of a model, or the front of a service with several
-    models."""
+    """Gate that the gateway must configure, of a model or of a service with several models."""
 
     service: str
     gate: Gate

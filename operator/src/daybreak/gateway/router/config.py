@@ -94,8 +94,7 @@ class RouterConfig:
 
     @property
     def models_map(self) -> Path:
-        """HAProxy's map of the ports of models by name, maintained by router.lua; it does not contain
-        routes."""
+        """HAProxy's map from model names to ports, maintained by router.lua, without routes."""
         return self.folder / "router-models.map"
 
     @property
@@ -115,8 +114,7 @@ class RouterConfig:
 
     @property
     def service_requests(self) -> int:
-        """Maximum number of requests of one service that go through the router; the rest is for other
-        services."""
+        """Maximum number of requests of one service in the router; the rest is for other services."""
         return max(1, int(self.service_share * self.max_connections))
 
     @property

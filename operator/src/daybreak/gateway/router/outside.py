@@ -32,8 +32,10 @@ log = structlog.get_logger("daybreak.gateway")
 
 
 def may_be_asked(address: str) -> bool:
-    """Return True if requests may go to an address: not to this machine, and not to a source of node
-    credentials."""
+    """Return True if requests may go to an address.
+
+    Addresses of this machine and of sources of node credentials are forbidden.
+    """
     found = ipaddress.ip_address(address)
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         found = found.ipv4_mapped
@@ -128,8 +130,10 @@ class ExternalResolver:
         )
 
     def _secret(self, report: Mapping[str, Any], field: str) -> str | None:
-        """Return the value of a Secret's key, or None if none is configured. Raises ValueError if it cannot
-        be read."""
+        """Return the value of a Secret's key, or None if none is configured.
+
+        Raises ValueError if it cannot be read.
+        """
         reference = mapping(report.get(field))
         if not reference:
             return None
@@ -140,8 +144,10 @@ class ExternalResolver:
         return value.decode("ascii", errors="replace")
 
     def _address(self, host: str, port: int) -> str:
-        """Return the last known address, or nothing if there is none. An expired address is resolved
-        again."""
+        """Return the last known address, or nothing if there is none.
+
+        An expired address is resolved again.
+        """
         where = host, port
         address, until = self._addresses.get(where, ("", 0.0))
         if time.monotonic() >= until and where not in self._lookups:

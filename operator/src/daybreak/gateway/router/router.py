@@ -145,8 +145,10 @@ class Router:
         return found
 
     async def tallies(self) -> Tallies:
-        """Return the counts of each route's backends since the start time in its status. Raises
-        RuntimeApiError."""
+        """Return the counts of each route's backends since the start time in its status.
+
+        Raises RuntimeApiError.
+        """
         found: dict[str, list[RouteTally]] = {}
         for each in self._both:
             for route, row in (await each.api.json("router tallies")).items():
@@ -171,8 +173,10 @@ class Router:
         return await info.connections(self._haproxy.api)
 
     async def set_short(self, short: bool, full: bool = False) -> None:
-        """Set whether the gateway is short of capacity, as in the HAProxy that holds. Raises
-        RuntimeApiError."""
+        """Set whether the gateway is short of capacity, as in the HAProxy that holds.
+
+        Raises RuntimeApiError.
+        """
         await info.set_flags(self._haproxy.api, self.config.short_map, *info.shortage(short, full))
 
     async def set_closing(self) -> None:
@@ -212,8 +216,10 @@ class Router:
         return await self._late.stop(graceful)
 
     def leave(self) -> None:
-        """Disconnect from both HAProxies, which continue to run if their processes are not children of this
-        program."""
+        """Disconnect from both HAProxies.
+
+        They continue to run if their processes are not children of this program.
+        """
         for each in self._both:
             each.api.close()
 

@@ -36,8 +36,10 @@ log = structlog.get_logger("daybreak.gateway")
 
 
 def served(services: Iterable[DesiredService], ports: range) -> list[DesiredService]:
-    """Return the services that own their ports, oldest first. Of two with the same port the older one owns
-    it."""
+    """Return the services that own their ports, oldest first.
+
+    Of two with the same port the older one owns it.
+    """
     claims = Claims()
     claimed = [service for service in services if service.port in ports]
     for service in claimed:

@@ -30,8 +30,10 @@ class Compared(StrEnum):
 
 @dataclass(frozen=True)
 class Match:
-    """Requests of a route with other destinations. All given conditions must hold; of keys, paths and users,
-    one each."""
+    """Requests of a route with other destinations.
+
+    All given conditions must hold; of keys, paths and users, one each.
+    """
 
     ways: tuple[Way, ...]
     headers: tuple[tuple[str, Compared, str], ...] = ()

@@ -24,8 +24,10 @@ _NOTHING = "$^"
 
 
 def digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
-    """Return digests of the keys that may use a model. If none of several keys may, the model is closed, not
-    open."""
+    """Return digests of the keys that may use a model.
+
+    If none of several keys may, the model is closed, not open.
+    """
     may = tuple(key.digest for key in keys if key.may_ask(model, now))
     return may or (NOBODY,) * bool(keys)
 
@@ -106,8 +108,10 @@ def _share(
 def _holders(
     status: Mapping[str, Any], services: Mapping[str, DesiredService]
 ) -> tuple[tuple[str, str], ...]:
-    """Return the keys of all services of a route, with their names. Of two names of one key the first is
-    used."""
+    """Return the keys of all services of a route, with their names.
+
+    Of two names of one key the first is used.
+    """
     owners = map(_owner, mappings(status.get("backends")))
     found: dict[str, str] = {}
     for service in (services[owner] for owner in owners if owner in services):
@@ -142,8 +146,7 @@ def _ways(
 
 
 def _owner(backend: Mapping[str, Any]) -> str:
-    """Return the owner label of the object that serves a model, or nothing if a route cannot lead to its
-    kind."""
+    """Return the owner label of the object that serves a model, or None if routes do not support its kind."""
     kind, name = text(backend.get("kind")) or BackendKind.LLM_SERVICE, text(backend.get("service"))
     owner = of_owner(kind, name)
     return owner if kind in set(BackendKind) and kind_and_name(owner) == (kind, name) else ""

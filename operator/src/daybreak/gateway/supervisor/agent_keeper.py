@@ -44,8 +44,10 @@ class AgentKeeper:
         """Pipe by which a signal handler wakes the wait for heartbeats."""
 
     def drain(self) -> None:
-        """End the agent when its current requests have finished, because the pod terminates. Safe in a signal
-        handler."""
+        """End the agent when its current requests have finished, because the pod terminates.
+
+        Safe in a signal handler.
+        """
         if self._draining is None:
             self._draining = time.monotonic()
             os.write(self._waking, b".")

@@ -12,6 +12,7 @@ class JsonLines(logging.Formatter):
     """Formatter of one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one line of JSON."""
         message = {name: value for name, value in vars(record).items() if name not in _OWN}
         at = datetime.fromtimestamp(record.created, UTC).isoformat().replace("+00:00", "Z")
         message |= {"event": record.getMessage(), "level": record.levelname.lower(), "logger": record.name}

@@ -6,8 +6,10 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def memory(folder: Path = CGROUP) -> tuple[int, int]:
-    """Return the used bytes and the limit of the container; zeros if there is no control group or no
-    limit."""
+    """Return the used bytes and the limit of the container.
+
+    Both are zero without a control group or a limit.
+    """
     for used, limit, forgettable in (
         ("memory.current", "memory.max", "inactive_file"),
         ("memory/memory.usage_in_bytes", "memory/memory.limit_in_bytes", "total_inactive_file"),

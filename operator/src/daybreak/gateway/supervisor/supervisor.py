@@ -65,8 +65,10 @@ class Supervisor:
             self._reported.set()
 
     async def run(self) -> int:
-        """Run until termination and the end of all requests, or until a HAProxy ends. Returns the exit
-        status."""
+        """Run until termination and the end of all requests, or until a HAProxy ends.
+
+        Returns the exit status.
+        """
         await self._control.start()
         await self._server.start()
         broken = asyncio.create_task(self._control.broken())

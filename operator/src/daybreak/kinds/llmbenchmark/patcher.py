@@ -60,8 +60,10 @@ class Patcher:
         self._writer = Writer(api, cache, applier, LLM_BENCHMARKS, may_act)
 
     async def reconcile(self, key: Key) -> float | None:
-        """Reconcile one benchmark, and return the seconds until its next reconcile, or None to wait for a
-        change."""
+        """Reconcile one benchmark, and return the seconds until its next reconcile.
+
+        None means to wait for a change.
+        """
         again = Again()
         seconds = await self._jobs.reconcile(key)
         if seconds is not None:

@@ -208,8 +208,7 @@ class Cache:
                 self._remove(resource, key, at)
 
     def clear(self, resource: Resource, namespace: str | None = None) -> None:
-        """Remove all objects of a kind, in one namespace or in all, if they are not served or not
-        readable."""
+        """Remove all objects of a kind that is not served or not readable, in one namespace or in all."""
         for key, _ in list(self._of(resource, namespace)):
             self.forget(resource, key)
             self._delete(resource, key)

@@ -109,4 +109,5 @@ def _write(path: Path, text: str) -> None:
 
 
 def gib(size: int) -> str:
+    """Return a number of bytes in GiB."""
     return f"{size / 2**30:.1f} GiB"

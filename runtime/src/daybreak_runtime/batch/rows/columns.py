@@ -1,5 +1,6 @@
-"""Columns that requests need: a column that no row of the input has fails each row, and is reported
-immediately.
+"""Columns that requests need.
+
+A column that no row of the input has fails each row, and is reported immediately.
 
 Only certain failures count. A template may check whether a row has a column, or use one in a branch that no
 row takes. Rows that lack a column that others have fail one by one.

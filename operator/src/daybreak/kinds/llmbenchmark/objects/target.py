@@ -34,8 +34,10 @@ def measured(target: Target) -> str:
 
 
 class TargetMissing(Exception):
-    """Raised if the service or its model does not exist or cannot be measured. The message gives the
-    reason."""
+    """Raised if the service or its model does not exist or cannot be measured.
+
+    The message gives the reason.
+    """
 
 
 def target(benchmark: LLMBenchmark, service: LLMService | None, why: str = "") -> Target:

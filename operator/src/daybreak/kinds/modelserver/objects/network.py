@@ -1,5 +1,7 @@
-"""Network access to the pods: the Service that clients use, and the NetworkPolicy that closes all other
-access."""
+"""Network access to the pods.
+
+The Service is for clients, and the NetworkPolicy closes all other access.
+"""
 
 from typing import Any
 

@@ -1,5 +1,7 @@
-"""Network access to the Ray pods: the Service that clients use, and the NetworkPolicy that closes the
-rest."""
+"""Network access to the Ray pods.
+
+The Service is for clients, and the NetworkPolicy closes all other access.
+"""
 
 from typing import Any
 
