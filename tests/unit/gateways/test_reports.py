@@ -211,9 +211,20 @@ async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
     await gateways.settle()
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
-    await gateways.settle()  # the gateway never reports: the wait still ends
+    waiting = asyncio.create_task(gateways.settle())
+    await asyncio.sleep(0.05)
+    assert not waiting.done()
     GatewayListener.made[url("10.0.0.1")].tried.set()
-    await gateways.settle()
+    await asyncio.wait_for(waiting, 10)
+
+
+async def test_wait_for_first_reports_ends_without_them(
+    gateways: GatewayReports, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SETTLE_SECONDS", 0.1)
+    cache.put(PODS, pod("one", "10.0.0.1"))
+    gateways.refresh("ns")
+    await asyncio.wait_for(gateways.settle(), 10)
 
 
 def test_what_stands_for_the_gateway_is_no_service() -> None:

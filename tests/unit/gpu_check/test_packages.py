@@ -28,4 +28,5 @@ def test_everything_it_imports_is_in_the_image(image: str) -> None:
     lock = (ROOT / "images" / image / "requirements.txt").read_text()
     there = set(re.findall(r"^([a-z0-9.-]+)==", lock, re.MULTILINE))
     imported = {re.sub(r"[-_.]+", "-", name).lower() for name in json.loads(done.stdout)}
+    assert {"pydantic", "pyyaml"} <= imported, "the check imports the operator's builders"
     assert imported <= there

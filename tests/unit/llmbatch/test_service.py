@@ -69,7 +69,8 @@ def test_what_is_not_there_is_told_with_what_is(found: Referred, spec: dict[str,
     assert words in message
     assert message.endswith("The batch continues automatically when it is available")
     assert decision.apply, "a service that comes finds the other objects"
-    assert [each.reason for each in events(report(at, decide(through(there()))), report(at, decision))]
+    posted = [each.reason for each in events(report(at, decide(through(there()))), report(at, decision))]
+    assert posted == ["ServiceNotFound"]
 
 
 def there() -> Referred:

@@ -1,5 +1,6 @@
 """Fields of a benchmark: valid values, and helpful messages for rejected ones."""
 
+import enum
 import re
 from pathlib import Path
 from textwrap import dedent
@@ -154,8 +155,10 @@ def test_the_crd_names_itself_and_shows_progress() -> None:
 
 
 @pytest.mark.parametrize("words", [BenchmarkConditionType, BenchmarkPhase, BenchmarkReason])
-def test_every_word_has_a_meaning(words: type) -> None:
-    assert all(docstrings.of_members(words).values())
+def test_every_word_has_a_meaning(words: type[enum.Enum]) -> None:
+    meanings = docstrings.of_members(words)
+    assert list(meanings) == list(words.__members__)
+    assert all(meanings.values())
 
 
 def test_every_field_has_a_meaning() -> None:
