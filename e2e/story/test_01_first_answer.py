@@ -7,7 +7,9 @@ from openai import OpenAI
 from story.objects.kubernetes import Kubernetes
 
 
-def test_chat_answers(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:
+def test_chat_completion_returns_tokens_of_requested_model(
+    client: OpenAI, tiny_manifest: dict[str, Any]
+) -> None:
     model = tiny_manifest["spec"]["models"][0]["name"]
     answer = client.chat.completions.create(
         model=model, messages=[{"role": "user", "content": "Good morning"}], max_tokens=8, temperature=0
@@ -17,7 +19,7 @@ def test_chat_answers(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:
     assert answer.usage.completion_tokens > 0
 
 
-def test_stream_brings_tokens_one_by_one(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:
+def test_stream_returns_tokens_in_several_chunks(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:
     model = tiny_manifest["spec"]["models"][0]["name"]
     chunks = list(
         client.chat.completions.create(
@@ -33,13 +35,13 @@ def test_stream_brings_tokens_one_by_one(client: OpenAI, tiny_manifest: dict[str
     assert chunks[-1].choices[0].finish_reason == "length"
 
 
-def test_models_lists_the_model(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:
+def test_models_endpoint_lists_models_of_service(client: OpenAI, tiny_manifest: dict[str, Any]) -> None:
     assert [model.id for model in client.models.list()] == [
         m["name"] for m in tiny_manifest["spec"]["models"]
     ]
 
 
-def test_get_reads_well(kubernetes: Kubernetes, tiny: str) -> None:
+def test_kubectl_get_shows_state_replicas_and_url(kubernetes: Kubernetes, tiny: str) -> None:
     heading, line = kubernetes.target.kubectl("get", "llm", tiny).splitlines()
     columns = dict(zip(heading.split(), line.split(), strict=True))
     assert columns["NAME"] == tiny
@@ -63,7 +65,7 @@ def test_status_follows_kstatus(kubernetes: Kubernetes, tiny: str) -> None:
     }
 
 
-def test_pods_run_restricted_and_without_rights(kubernetes: Kubernetes, tiny: str) -> None:
+def test_ray_pods_run_restricted_under_service_account_of_service(kubernetes: Kubernetes, tiny: str) -> None:
     pods = kubernetes.get("pods", "-l", f"daybreak.dev/owner-kind=LLMService,daybreak.dev/owner-name={tiny}")
     assert pods is not None
     assert {pod["metadata"]["labels"]["ray.io/node-type"] for pod in pods["items"]} == {"head", "worker"}
@@ -76,7 +78,7 @@ def test_pods_run_restricted_and_without_rights(kubernetes: Kubernetes, tiny: st
             assert security["capabilities"]["drop"] == ["ALL"]
 
 
-def test_ray_asks_for_a_token(kubernetes: Kubernetes, tiny: str) -> None:
+def test_ray_api_rejects_request_without_token(kubernetes: Kubernetes, tiny: str) -> None:
     """Ray's own API rejects requests without the token; an attacker with a foothold would try it first."""
     head = kubernetes.get(
         "pods",

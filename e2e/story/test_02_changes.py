@@ -67,7 +67,7 @@ def asked_all_the_time(client: OpenAI, model: str) -> Iterator[list[int]]:
         each.result()
 
 
-def test_a_deleted_front_service_comes_back(kubernetes: Kubernetes, tiny: str) -> None:
+def test_deleted_front_service_is_recreated(kubernetes: Kubernetes, tiny: str) -> None:
     before = kubernetes.get("service", tiny)
     assert before is not None
     kubernetes.delete("service", tiny)
@@ -77,7 +77,7 @@ def test_a_deleted_front_service_comes_back(kubernetes: Kubernetes, tiny: str) -
     assert after["spec"]["selector"] == before["spec"]["selector"]
 
 
-def test_kubectl_scale_up_and_down(
+def test_kubectl_scale_adds_and_removes_replica_without_failed_request(
     kubernetes: Kubernetes, tiny: str, client: OpenAI, tiny_manifest: dict[str, Any]
 ) -> None:
     model = tiny_manifest["spec"]["models"][0]["name"]
@@ -94,7 +94,7 @@ def test_kubectl_scale_up_and_down(
     assert ray_cluster(kubernetes, tiny) == cluster
 
 
-def test_changed_engine_arguments_arrive_in_place(
+def test_changed_engine_arguments_apply_in_same_ray_cluster(
     kubernetes: Kubernetes, tiny: str, client: OpenAI, tiny_manifest: dict[str, Any]
 ) -> None:
     model = tiny_manifest["spec"]["models"][0]

@@ -47,7 +47,7 @@ def replacing(kubernetes: Kubernetes, tiny: str) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("replacing")
-def test_pods_are_replaced_under_load(
+def test_replace_rollout_under_load_answers_every_request(
     kubernetes: Kubernetes, tiny: str, patient: OpenAI, tiny_manifest: dict[str, Any]
 ) -> None:
     first = ray_cluster(kubernetes, tiny)
@@ -93,7 +93,7 @@ def leave_no_room_for_answers(model: dict[str, Any]) -> dict[str, Any]:
         pytest.param(leave_no_room_for_answers, "nothing but errors", id="errors"),
     ],
 )
-def test_what_cannot_start_or_answer_goes_back_under_load(
+def test_failing_change_is_rolled_back_under_load(
     kubernetes: Kubernetes,
     tiny: str,
     patient: OpenAI,

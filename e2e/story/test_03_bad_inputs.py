@@ -107,7 +107,7 @@ def waits(
         pytest.param(spoil_secret, "Stalled", "ContainerConfigFailed", ["no-such-secret"], id="secret"),
     ],
 )
-def test_condition_says_why(
+def test_condition_states_cause_of_bad_input(
     kubernetes: Kubernetes,
     client: OpenAI,
     tiny_manifest: dict[str, Any],
@@ -133,7 +133,7 @@ def test_condition_says_why(
         kubernetes.delete("llm", "spoilt")
 
 
-def test_who_waits_for_a_model_that_cannot_start_hears_why(
+def test_held_request_gets_503_with_cause_when_model_cannot_start(
     kubernetes: Kubernetes, waits: Future[tuple[InternalServerError, datetime]]
 ) -> None:
     """The answer has the engine's message and comes once the cause is known, not after the hold timeout."""
@@ -148,7 +148,7 @@ def test_who_waits_for_a_model_that_cannot_start_hears_why(
     assert (received - datetime.fromisoformat(stalled["lastTransitionTime"])).total_seconds() < 10
 
 
-def test_the_api_server_refuses_what_no_operator_needs_to_see(
+def test_api_server_rejects_invalid_manifest(
     kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
 ) -> None:
     tensor = variant(tiny_manifest, "tensor-zero")

@@ -89,7 +89,7 @@ def cache(kubernetes: Kubernetes) -> dict[str, Any]:
     return found
 
 
-def test_a_place_without_weights_is_told(kubernetes: Kubernetes, kept: Path, endpoint: str) -> None:
+def test_missing_weights_set_stalled_condition(kubernetes: Kubernetes, kept: Path, endpoint: str) -> None:
     kubernetes.apply(service(endpoint, "models/no-such-model"))
     eventually(lambda: cache(kubernetes).get("phase"), lambda phase: phase == "Failed", minutes=4)
     stalled = kubernetes.condition(NAME, "Stalled")
@@ -97,7 +97,9 @@ def test_a_place_without_weights_is_told(kubernetes: Kubernetes, kept: Path, end
     assert f"there are no files below s3://{BUCKET}/models/no-such-model" in stalled["message"]
 
 
-def test_the_weights_are_copied_once(kubernetes: Kubernetes, kept: Path, endpoint: str, bucket: Path) -> None:
+def test_weights_are_copied_and_copy_job_is_deleted(
+    kubernetes: Kubernetes, kept: Path, endpoint: str, bucket: Path
+) -> None:
     kubernetes.apply(service(endpoint, "models/tiny-2"))
     found = eventually(
         lambda: cache(kubernetes), lambda observed: observed.get("phase") == "Complete", minutes=4
@@ -115,7 +117,7 @@ def test_the_weights_are_copied_once(kubernetes: Kubernetes, kept: Path, endpoin
     )
 
 
-def test_no_worker_was_made_for_it(kubernetes: Kubernetes, kept: Path) -> None:
+def test_copy_of_weights_creates_no_worker_pod(kubernetes: Kubernetes, kept: Path) -> None:
     workers = kubernetes.names(
         "pods",
         "-l",
@@ -124,7 +126,7 @@ def test_no_worker_was_made_for_it(kubernetes: Kubernetes, kept: Path) -> None:
     assert workers == []
 
 
-def test_delete_leaves_the_claim(kubernetes: Kubernetes, kept: Path) -> None:
+def test_service_deletion_keeps_pvc(kubernetes: Kubernetes, kept: Path) -> None:
     kubernetes.delete("llm", NAME)
     eventually(
         lambda: kubernetes.names(

@@ -25,7 +25,7 @@ def before_gpus(tiny_manifest: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def test_a_head_before_gpus_needs_no_cuda(
+def test_head_of_gpu_model_starts_from_cpu_image(
     kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
 ) -> None:
     kubernetes.apply(before_gpus(tiny_manifest))

@@ -224,7 +224,7 @@ def test_each_model_has_a_pod_of_its_own(kubernetes: Kubernetes, manifest: dict[
     assert volumes[FROM_BUCKET] == []
 
 
-def test_a_canary_that_does_as_well_gets_more_of_the_requests(
+def test_canary_without_errors_is_promoted(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     write(both, FROM_BUCKET)
@@ -239,7 +239,7 @@ def test_a_canary_that_does_as_well_gets_more_of_the_requests(
     assert [each["weight"] for each in observed["backends"]] == [40, 60]
 
 
-def test_a_model_that_nobody_asks_sleeps_alone(
+def test_idle_model_sleeps_while_other_model_stays_awake(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     from_image = write(both, FROM_IMAGE)
@@ -258,7 +258,7 @@ def test_a_model_that_nobody_asks_sleeps_alone(
     assert phases(kubernetes)[FROM_BUCKET] == "Asleep", "and that wakes nothing"
 
 
-def test_a_canary_that_answers_errors_returns(
+def test_canary_that_answers_errors_is_rolled_back(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     """The canary sleeps, and its hold is too short for a wake: requests to it receive 503."""
@@ -277,7 +277,9 @@ def test_a_canary_that_answers_errors_returns(
     kubernetes.patch(NAME, {"spec": {"hold": manifest["spec"]["hold"]}})
 
 
-def test_its_requests_have_woken_it(kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI) -> None:
+def test_canary_model_answers_after_rollback(
+    kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
+) -> None:
     """A request wakes the model even if it was not held long enough for an answer."""
     # A gateway that has not read the longer hold yet asks for a retry.
     patient = both.with_options(max_retries=5)
@@ -285,13 +287,15 @@ def test_its_requests_have_woken_it(kubernetes: Kubernetes, manifest: dict[str, 
     kubernetes.patch(NAME, {"spec": {"models": manifest["spec"]["models"]}})
 
 
-def test_base_and_adapter_are_listed_and_differ(kubernetes: Kubernetes, both: OpenAI) -> None:
+def test_base_model_and_adapter_are_listed_and_answer_differently(
+    kubernetes: Kubernetes, both: OpenAI
+) -> None:
     eventually(lambda: states(kubernetes), lambda observed: observed == {ONE: "Ready"})
     assert names(both) == {FROM_IMAGE, FROM_BUCKET, ONE}
     assert complete(both, FROM_IMAGE) != complete(both, ONE)
 
 
-def test_adapters_come_and_go_and_nothing_restarts(
+def test_adapters_are_added_and_removed_without_pod_restart(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     before, base, one = pods(kubernetes), complete(both, FROM_IMAGE), complete(both, ONE)
@@ -310,7 +314,7 @@ def test_adapters_come_and_go_and_nothing_restarts(
     assert pods(kubernetes) == before
 
 
-def test_one_with_too_high_a_rank_is_refused_and_the_base_stays_ready(
+def test_adapter_with_too_high_rank_is_rejected_and_base_stays_ready(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     have(kubernetes, manifest, adapter(TWO, "two"), adapter(LARGE, "rank-64"))
@@ -326,7 +330,7 @@ def test_one_with_too_high_a_rank_is_refused_and_the_base_stays_ready(
         complete(both, LARGE)
 
 
-def test_an_adapter_wakes_its_base_alone(
+def test_request_to_adapter_wakes_sleeping_base_model(
     kubernetes: Kubernetes, manifest: dict[str, Any], both: OpenAI
 ) -> None:
     two = complete(both, TWO)
@@ -338,7 +342,7 @@ def test_an_adapter_wakes_its_base_alone(
     kubernetes.patch(NAME, {"spec": {"models": manifest["spec"]["models"]}})
 
 
-def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
+def test_missing_weights_in_bucket_are_reported_for_affected_model(
     kubernetes: Kubernetes, manifest: dict[str, Any]
 ) -> None:
     """The pod still contains the weights of the previous source, which must not be loaded instead."""
@@ -357,7 +361,7 @@ def test_an_empty_place_in_the_bucket_is_told_of_the_right_model(
     assert FROM_IMAGE not in ready["message"]
 
 
-def test_delete_leaves_no_object_of_it(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
+def test_service_deletion_removes_its_objects(kubernetes: Kubernetes, manifest: dict[str, Any]) -> None:
     """The pods take a minute to end; test_05 checks that they are gone too."""
     kubernetes.delete("llm", NAME)
     kinds = "rayservices,rayclusters,services,serviceaccounts,networkpolicies,poddisruptionbudgets"

@@ -76,7 +76,7 @@ def measured(kubernetes: Kubernetes, name: str, depth: str) -> None:
     assert phases["engineStarted"] <= phases["firstToken"], phases
 
 
-def test_it_sleeps_without_a_ray_cluster_and_requests_wake_it(
+def test_requests_wake_service_that_sleeps_without_ray_cluster(
     kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
 ) -> None:
     model = tiny_manifest["spec"]["models"][0]["name"]
@@ -104,7 +104,7 @@ def test_it_sleeps_without_a_ray_cluster_and_requests_wake_it(
     )
 
 
-def test_a_storm_from_one_to_zero_to_one(
+def test_no_request_is_lost_during_sleep_and_wake_transitions(
     kubernetes: Kubernetes, tiny: str, tiny_manifest: dict[str, Any]
 ) -> None:
     """At least 1,000 requests sent through every transition: none is lost, and none reaches the model twice.

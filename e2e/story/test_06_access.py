@@ -61,7 +61,9 @@ def secret(kubernetes: Kubernetes) -> Iterator[str]:
     kubernetes.delete("secret", SECRET)
 
 
-def test_one_address_for_every_model(kubernetes: Kubernetes, tiny: str, model: str) -> None:
+def test_shared_address_serves_model_and_returns_404_for_unknown_model(
+    kubernetes: Kubernetes, tiny: str, model: str
+) -> None:
     with client(kubernetes, "llm", "none") as openai:
         assert model in [each.id for each in openai.models.list()]
         assert greet(openai, model)
@@ -69,7 +71,7 @@ def test_one_address_for_every_model(kubernetes: Kubernetes, tiny: str, model: s
             greet(openai, "nobody")
 
 
-def test_a_key_opens_the_service_and_nobody_is_lost_while_the_gateways_change(
+def test_client_with_valid_key_gets_no_error_while_gateways_are_replaced(
     kubernetes: Kubernetes, tiny: str, model: str, secret: str
 ) -> None:
     """A client with a valid key from the first moment sees no error, though both gateways are replaced."""

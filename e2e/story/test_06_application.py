@@ -62,7 +62,7 @@ def address(installed: Kubernetes) -> str:
     return base_url(installed, NAME).removesuffix("/v1")
 
 
-def test_it_answers_at_any_path(kubernetes: Kubernetes, address: str) -> None:
+def test_application_answers_at_any_path_except_private_paths(kubernetes: Kubernetes, address: str) -> None:
     assert ask(address, "/first", "What a fine day") == {"path": "/first", "length": 4, "mood": "good"}
     assert ask(address, "/any/other?path", "and night")["mood"] == "plain"
     for private in ("/-/routes", "/%2D/healthz"):
@@ -72,7 +72,7 @@ def test_it_answers_at_any_path(kubernetes: Kubernetes, address: str) -> None:
             assert answer.code == 404
 
 
-def test_it_sleeps_without_a_ray_cluster_and_one_request_wakes_it(
+def test_request_wakes_application_that_sleeps_without_ray_cluster(
     kubernetes: Kubernetes, address: str
 ) -> None:
     patch(kubernetes, {"sleep": {"afterIdle": "3s", "depth": "Cluster"}})
@@ -87,7 +87,7 @@ def test_it_sleeps_without_a_ray_cluster_and_one_request_wakes_it(
     eventually(lambda: status(kubernetes)["phase"], lambda observed: observed == "Asleep", minutes=3)
 
 
-def test_deleted_it_leaves_nothing(kubernetes: Kubernetes, address: str) -> None:
+def test_application_deletion_removes_its_objects(kubernetes: Kubernetes, address: str) -> None:
     kubernetes.delete("serveapplication", NAME)
     kubernetes.delete("configmap", CODE["metadata"]["name"])
     eventually(lambda: owned(kubernetes), lambda left: not left, minutes=3)

@@ -135,7 +135,9 @@ def is_asleep(kubernetes: Kubernetes, name: str) -> bool:
     return bool(((kubernetes.get("llm", name) or {}).get("status") or {}).get("sleepDepth"))
 
 
-def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
+def test_each_row_is_written_once_after_engine_and_head_are_killed(
+    kubernetes: Kubernetes, tiny: str, rows: Path
+) -> None:
     """A worker's engine is killed and then the head is deleted, each in the middle of the batch."""
     # The sample releases its memory during the batch, and is asleep for the batch that wakes it.
     kubernetes.patch(tiny, {"spec": {"sleep": {"afterIdle": "5s", "depth": "Cluster"}}})
@@ -176,7 +178,7 @@ def test_every_row_leaves_once_whatever_is_killed(kubernetes: Kubernetes, tiny: 
     assert complete["status"] == "True"
 
 
-def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
+def test_openai_batch_through_sleeping_service_resumes_after_suspension(
     kubernetes: Kubernetes, tiny: str, rows: Path
 ) -> None:
     eventually(lambda: is_asleep(kubernetes, tiny), bool, minutes=3)
@@ -239,7 +241,7 @@ def test_openais_files_through_a_service_that_sleeps_suspended_in_the_middle(
 
 
 @pytest.mark.long
-def test_embeddings(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
+def test_embedding_batch_writes_vector_for_each_row(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
     (rows / "texts.csv").write_text("text\n" + "".join(f"number {n}\n" for n in range(100)))
     desired = batch(
         "vectors",
@@ -257,7 +259,7 @@ def test_embeddings(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
     assert {len(row["response"]) for row in written} == {256}
 
 
-def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
+def test_missing_batch_input_sets_failed_condition(kubernetes: Kubernetes, tiny: str, rows: Path) -> None:
     """The job of a service needs only a head, so this is fast."""
     kubernetes.apply(lost(tiny))
     found = ended(kubernetes, "lost", minutes=4)
@@ -266,7 +268,7 @@ def test_bad_input_ends_in_a_clear_condition(kubernetes: Kubernetes, tiny: str, 
     assert f"pvc://{CLAIM}/absent.jsonl" in failed["message"]
 
 
-def test_the_pods_of_the_first_are_given_back(kubernetes: Kubernetes, rows: Path) -> None:
+def test_pods_of_finished_batch_are_deleted(kubernetes: Kubernetes, rows: Path) -> None:
     """Checked last: the pods take a while to end, and the other tests need not wait for that."""
     eventually(
         lambda: kubernetes.names(

@@ -55,7 +55,7 @@ def server(installed: Kubernetes) -> str:
     return base_url(installed, NAME)
 
 
-def test_it_answers_at_its_address_and_at_the_namespaces(kubernetes: Kubernetes, server: str) -> None:
+def test_model_server_answers_at_own_and_shared_address(kubernetes: Kubernetes, server: str) -> None:
     assert ask(server, MODEL, stream=False)
     assert ask(server, MODEL, stream=True)
     common = base_url(kubernetes, "llm")
@@ -64,7 +64,7 @@ def test_it_answers_at_its_address_and_at_the_namespaces(kubernetes: Kubernetes,
     assert ask(common, MODEL, stream=False)
 
 
-def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes, server: str) -> None:
+def test_model_server_scales_up_and_down_with_requests(kubernetes: Kubernetes, server: str) -> None:
     def autoscale(downscale_delay: str) -> None:
         rules = {"maxReplicas": 2, "targetOngoingRequests": 1, "upscaleDelay": "1s"}
         patch = {"spec": {"autoscaling": rules | {"downscaleDelay": downscale_delay}}}
@@ -111,7 +111,7 @@ def test_more_replicas_come_with_requests_and_go_without(kubernetes: Kubernetes,
     assert ask(server, MODEL, stream=False)
 
 
-def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes, server: str) -> None:
+def test_no_request_is_lost_while_model_server_sleeps_and_wakes(kubernetes: Kubernetes, server: str) -> None:
     """The server goes through every transition, like LLMService's storm (test_05_sleep): none is lost."""
     # With one replica: a second one would take cores from the first.
     patch = '{"spec": {"sleep": {"afterIdle": "4s"}, "autoscaling": null}}'
@@ -134,7 +134,7 @@ def test_it_sleeps_at_zero_pods_and_held_requests_wake_it(kubernetes: Kubernetes
     assert wake["phases"]["firstToken"] == wake["seconds"] > 0
 
 
-def test_deleted_it_leaves_nothing(kubernetes: Kubernetes, server: str) -> None:
+def test_model_server_deletion_removes_its_objects(kubernetes: Kubernetes, server: str) -> None:
     kubernetes.delete("modelserver", NAME)
     eventually(
         lambda: kubernetes.names(

@@ -109,7 +109,7 @@ def test_a_sweep_ends_by_its_rule_and_recommends_the_best_measured_step(
     assert (reports / "report" / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_service_itself_is_measured_where_that_is_allowed(
+def test_benchmark_in_service_mode_measures_existing_service(
     kubernetes: Kubernetes, tiny: str, reports: Path
 ) -> None:
     """The gateway wakes the service; figures are per number of clients, and no engine is started."""
@@ -143,7 +143,7 @@ def test_the_service_itself_is_measured_where_that_is_allowed(
 
 
 @pytest.mark.long
-def test_the_pod_of_the_sweep_is_given_back(kubernetes: Kubernetes, tiny: str, reports: Path) -> None:
+def test_pod_of_finished_sweep_is_deleted(kubernetes: Kubernetes, tiny: str, reports: Path) -> None:
     """Checked last: the pod takes a while to end, and the service need not wait for that."""
     eventually(
         lambda: kubernetes.names(

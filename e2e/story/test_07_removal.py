@@ -11,7 +11,7 @@ KINDS = (
 KUBERNETES_OWN = {"service/kubernetes", "serviceaccount/default", "configmap/kube-root-ca.crt"}
 
 
-def test_removal_as_documented(kubernetes: Kubernetes, tiny: str) -> None:
+def test_documented_removal_leaves_no_gateway(kubernetes: Kubernetes, tiny: str) -> None:
     """The commands run without pauses: the operator removes the gateway before it is removed itself."""
     kubectl, helm = kubernetes.target.kubectl, kubernetes.target.helm
     everywhere = "--all-namespaces"
@@ -21,11 +21,11 @@ def test_removal_as_documented(kubernetes: Kubernetes, tiny: str) -> None:
     assert kubernetes.names(GATEWAY_KINDS, "-l", GATEWAY_LABEL) == []
 
 
-def test_nothing_of_a_service_is_left(kubernetes: Kubernetes) -> None:
+def test_removal_leaves_no_objects_in_service_namespace(kubernetes: Kubernetes) -> None:
     eventually(lambda: set(kubernetes.names(KINDS)) - KUBERNETES_OWN, lambda left: not left, minutes=5)
 
 
-def test_only_the_crds_are_left_of_daybreak(kubernetes: Kubernetes) -> None:
+def test_removal_leaves_only_crds_of_daybreak(kubernetes: Kubernetes) -> None:
     eventually(
         lambda: set(kubernetes.names(f"{KINDS},leases", namespace=INSTALLED)) - KUBERNETES_OWN,
         lambda left: not left,

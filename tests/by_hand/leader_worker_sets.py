@@ -105,7 +105,7 @@ def generation(admin: Admin) -> int:
     return int(admin.get("LeaderWorkerSet", SET)["metadata"]["generation"])
 
 
-def test_a_group_has_labels_environment_and_a_name_for_its_leader(player: Player) -> None:
+def test_group_has_labels_environment_and_service_for_its_leader(player: Player) -> None:
     admin = player.admin
     awake(player)
     eventually("its group", there(admin, group(0)))
@@ -128,7 +128,7 @@ def test_a_group_has_labels_environment_and_a_name_for_its_leader(player: Player
     assert generation(admin) == 1, "it is as it was asked for"
 
 
-def test_it_sleeps_to_no_group_and_wakes(player: Player) -> None:
+def test_model_server_sleeps_without_groups_and_wakes(player: Player) -> None:
     admin = player.admin
     awake(player, sleep={"afterIdle": "1s"}, replicas=2)
     eventually("its groups", there(admin, group(0, 1)))
@@ -144,7 +144,9 @@ def test_it_sleeps_to_no_group_and_wakes(player: Player) -> None:
 
 
 @pytest.mark.parametrize("change", [{"image": "engine:2"}, {"nodes": 4, "image": "engine:2"}])
-def test_a_change_replaces_all_groups(player: Player, change: dict[str, Any]) -> None:
+def test_change_replaces_all_groups_after_requests_have_finished(
+    player: Player, change: dict[str, Any]
+) -> None:
     admin = player.admin
     awake(player, replicas=2)
     eventually("its groups", there(admin, group(0, 1)))
@@ -168,7 +170,7 @@ def test_a_change_replaces_all_groups(player: Player, change: dict[str, Any]) ->
     assert CHAT.status(admin)["rollout"]["strategy"] == "Replace"
 
 
-def test_what_cannot_start_goes_back(player: Player) -> None:
+def test_failed_change_is_rolled_back(player: Player) -> None:
     admin = player.admin
     awake(player)
     player.answers("no such model")
@@ -179,7 +181,7 @@ def test_what_cannot_start_goes_back(player: Player) -> None:
     eventually("its group of before", there(admin, group(0)))
 
 
-def test_changed_in_its_sleep_it_wakes_as_what_it_has_become(player: Player) -> None:
+def test_server_changed_during_sleep_wakes_with_new_image(player: Player) -> None:
     admin = player.admin
     awake(player, sleep={"afterIdle": "1s"})
     player.idle()
@@ -200,7 +202,7 @@ def test_changed_in_its_sleep_it_wakes_as_what_it_has_become(player: Player) -> 
     eventually("its group", there(admin, group(0), "engine:2"))
 
 
-def test_replicas_come_and_go_as_groups(player: Player) -> None:
+def test_replica_change_adds_and_removes_groups(player: Player) -> None:
     admin = player.admin
     awake(player)
     before = ids(admin)
@@ -214,7 +216,7 @@ def test_replicas_come_and_go_as_groups(player: Player) -> None:
 
 
 @pytest.mark.parametrize("which", group(0))
-def test_a_container_that_starts_again_makes_the_group_new(player: Player, which: str) -> None:
+def test_container_restart_replaces_whole_group(player: Player, which: str) -> None:
     admin = player.admin
     awake(player)
     before = ids(admin)
@@ -233,7 +235,7 @@ def test_a_container_that_starts_again_makes_the_group_new(player: Player, which
 
 
 @pytest.mark.parametrize("which", group(0))
-def test_a_pod_that_is_deleted(player: Player, which: str) -> None:
+def test_pod_deletion_replaces_whole_group(player: Player, which: str) -> None:
     admin = player.admin
     awake(player)
     before = ids(admin)
@@ -243,7 +245,7 @@ def test_a_pod_that_is_deleted(player: Player, which: str) -> None:
     player.reaches("Awake", "Open")
 
 
-def test_a_worker_that_has_failed(player: Player) -> None:
+def test_failed_worker_replaces_whole_group(player: Player) -> None:
     admin = player.admin
     awake(player)
     before = ids(admin)
@@ -254,7 +256,7 @@ def test_a_worker_that_has_failed(player: Player) -> None:
     eventually("its pods", there(admin, group(0)))
 
 
-def test_deleted_it_takes_all_with_it(player: Player) -> None:
+def test_model_server_deletion_removes_all_objects(player: Player) -> None:
     admin = player.admin
     awake(player, replicas=2)
     eventually("its groups", there(admin, group(0, 1)))
@@ -264,7 +266,7 @@ def test_deleted_it_takes_all_with_it(player: Player) -> None:
     eventually("nothing is left", lambda: not left(admin))
 
 
-def test_from_one_node_to_several_and_back(player: Player) -> None:
+def test_model_server_changes_from_one_node_to_two_and_back(player: Player) -> None:
     admin = player.admin
     awake(player, nodes=1)
     assert admin.get("Deployment", SET)

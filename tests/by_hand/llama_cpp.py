@@ -119,9 +119,7 @@ async def chat(bench: Bench, name: str, **more: Any) -> tuple[int, Mapping[str, 
         return answer.status, await answer.json()
 
 
-async def test_a_request_that_was_held_before_it_started_is_answered_by_it(
-    gateway: Bench, tmp_path: Path
-) -> None:
+async def test_request_held_before_engine_start_is_answered_by_engine(gateway: Bench, tmp_path: Path) -> None:
     async with engine(tmp_path) as one:
         await gate(gateway, Gate.CLOSED)
         asking = asyncio.create_task(chat(gateway, "held"))
@@ -142,7 +140,7 @@ async def test_a_request_that_was_held_before_it_started_is_answered_by_it(
             assert "llamacpp:requests_processing" in await answer.text()
 
 
-async def test_asked_to_end_it_ends(gateway: Bench, tmp_path: Path) -> None:
+async def test_engine_exits_after_sigterm(gateway: Bench, tmp_path: Path) -> None:
     """The test prints the outcome of a request in progress: 0.5 cuts it off after 30 s."""
     async with engine(tmp_path) as one:
         await one.start()
@@ -163,7 +161,7 @@ async def test_asked_to_end_it_ends(gateway: Bench, tmp_path: Path) -> None:
             assert await one.process.wait() in (0, -signal.SIGTERM)
 
 
-async def test_one_for_embeddings_answers_too(gateway: Bench, tmp_path: Path) -> None:
+async def test_embedding_engine_answers_embedding_request(gateway: Bench, tmp_path: Path) -> None:
     async with engine(tmp_path, embeddings=True, pooling="mean") as one:
         await one.start()
         assert await one.answers() == (True, "")

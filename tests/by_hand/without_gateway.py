@@ -28,7 +28,7 @@ def server(player: Player, admin: Admin) -> Iterator[Player]:
     eventually("no pods", lambda: not pods(admin))
 
 
-def test_both_replicas_stay_until_a_third_one_is_ready(server: Player) -> None:
+def test_rolling_update_keeps_two_replicas_ready(server: Player) -> None:
     admin = server.admin
     admin.merge("ModelServer", NAME, {"spec": {"image": "engine:2"}})
     fewest: list[int] = []

@@ -75,41 +75,41 @@ def somebody(policed: ControlPlane) -> Hands:
 
 
 @pytest.mark.parametrize("sample", services())
-def test_what_the_operator_writes_for_a_service_is_admitted(operator: Hands, sample: Manifest) -> None:
+def test_objects_of_service_are_admitted(operator: Hands, sample: Manifest) -> None:
     desired = objects(sample)
     operator.create(*desired)
     operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", batches())
-def test_what_the_operator_writes_for_a_batch_is_admitted(operator: Hands, sample: Manifest) -> None:
+def test_objects_of_batch_are_admitted(operator: Hands, sample: Manifest) -> None:
     desired = of_batch(sample, MODELS)
     operator.create(*desired)
     operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", benchmarks())
-def test_what_the_operator_writes_for_a_benchmark_is_admitted(operator: Hands, sample: Manifest) -> None:
+def test_objects_of_benchmark_are_admitted(operator: Hands, sample: Manifest) -> None:
     desired = [*of_benchmark(sample, MODELS), of_a_report(sample)]
     operator.create(*desired)
     operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", servers())
-def test_what_the_operator_writes_for_a_model_server_is_admitted(operator: Hands, sample: Manifest) -> None:
+def test_objects_of_model_server_are_admitted(operator: Hands, sample: Manifest) -> None:
     desired = of_server(sample, MODELS)
     operator.create(*desired)
     operator.apply(*desired)
 
 
 @pytest.mark.parametrize("sample", applications())
-def test_what_the_operator_writes_for_an_application_is_admitted(operator: Hands, sample: Manifest) -> None:
+def test_objects_of_application_are_admitted(operator: Hands, sample: Manifest) -> None:
     desired = of_application(sample, MODELS)
     operator.create(*desired)
     operator.apply(*desired)
 
 
-def test_the_own_address_of_a_route_is_admitted(operator: Hands) -> None:
+def test_only_service_of_route_with_dedicated_address_is_admitted(operator: Hands) -> None:
     operator.create(of_a_route())
     operator.apply(of_a_route())
     other = of_gateway("ServiceAccount") | {"metadata": of_a_route()["metadata"]}
@@ -127,7 +127,9 @@ def test_the_gateway_is_admitted(operator: Hands) -> None:
 
 @pytest.mark.parametrize("word", HOST)
 @pytest.mark.parametrize("kind", ["RayService", "RayJob", "Job", "Deployment"])
-def test_no_pod_reaches_its_node(operator: Hands, somebody: Hands, kind: str, word: str) -> None:
+def test_pod_with_host_access_is_denied_to_operator(
+    operator: Hands, somebody: Hands, kind: str, word: str
+) -> None:
     wrong = {"Deployment": of_gateway, "RayJob": of_the_batch}.get(kind, of_sample)(kind)
     HOST[word](wrong)
     with pytest.raises(Denied, match=rf"(?s){DENIED}.*{word}.*admissionPolicy\.allowHostAccess"):
@@ -136,7 +138,7 @@ def test_no_pod_reaches_its_node(operator: Hands, somebody: Hands, kind: str, wo
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_what_is_not_the_operators_is_refused(operator: Hands, somebody: Hands, what: str) -> None:
+def test_forbidden_object_is_denied_to_operator_only(operator: Hands, somebody: Hands, what: str) -> None:
     make, change, message = WRONG[what]
     right, wrong = make(), make()
     change(wrong)
@@ -179,7 +181,7 @@ def with_rights(policed: ControlPlane) -> Iterator[Callable[[str, str], str]]:
     [("list", "secrets"), ("create", "pods"), ("create", "jobs.batch"), ("create", "deployments.apps")],
 )
 @pytest.mark.parametrize("kind", ["RayService", "Job"])
-def test_no_pod_gets_an_account_with_rights(
+def test_pod_with_privileged_service_account_is_denied(
     operator: Hands, with_rights: Callable[[str, str], str], kind: str, verb: str, resource: str
 ) -> None:
     """By them it could become whatever a pod of the namespace can be."""
@@ -198,7 +200,7 @@ def test_no_pod_gets_an_account_with_rights(
         attempt()
 
 
-def test_the_operators_own_account_is_for_no_pod(operator: Hands) -> None:
+def test_pod_with_service_account_of_operator_is_denied(operator: Hands) -> None:
     wrong = of_sample("Job")
     wrong["metadata"]["namespace"] = NAMESPACE
     pod(wrong)["serviceAccountName"] = "daybreak"
@@ -226,7 +228,7 @@ def remove(hands: Hands, made: list[Manifest]) -> None:
         hands.delete(manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"])
 
 
-def test_objects_of_others_are_neither_changed_nor_deleted(
+def test_operator_may_not_change_or_delete_foreign_objects(
     operator: Hands, live: Callable[[Manifest], None]
 ) -> None:
     foreign = foreign_service()
@@ -240,7 +242,9 @@ def test_objects_of_others_are_neither_changed_nor_deleted(
         operator.delete("Service", MODELS, "foreign")
 
 
-def test_what_is_its_own_is_mended_and_deleted(operator: Hands, live: Callable[[Manifest], None]) -> None:
+def test_operator_may_repair_and_delete_its_own_objects(
+    operator: Hands, live: Callable[[Manifest], None]
+) -> None:
     """Whatever was done to its labels, as long as it has its owner; or the other way round."""
     ours = of_sample("Service")
     stripped = copy.deepcopy(ours)
@@ -258,7 +262,7 @@ def test_what_is_its_own_is_mended_and_deleted(operator: Hands, live: Callable[[
     operator.delete("NetworkPolicy", MODELS, "everything-ray")
 
 
-def test_a_gateway_of_before_is_brought_to_the_images_of_now(
+def test_operator_may_update_old_gateway_to_current_images_only(
     operator: Hands, live: Callable[[Manifest], None]
 ) -> None:
     """Before its first server-side apply the operator hands the fields over, with the pods as they are."""
@@ -281,7 +285,7 @@ def test_a_gateway_of_before_is_brought_to_the_images_of_now(
         operator.patch("Deployment", MODELS, name, {"op": "replace", "path": image, "value": "miner:1"})
 
 
-def test_a_ray_cluster_gets_bounds_and_nothing_else(
+def test_operator_may_change_only_bounds_of_ray_cluster(
     operator: Hands, somebody: Hands, live: Callable[[Manifest], None]
 ) -> None:
     service = of_sample("RayService")
@@ -318,7 +322,9 @@ def test_a_ray_cluster_gets_bounds_and_nothing_else(
     operator.delete("RayCluster", MODELS, name)
 
 
-def test_a_ray_cluster_of_somebody_is_not_deleted(operator: Hands, live: Callable[[Manifest], None]) -> None:
+def test_operator_may_not_delete_foreign_ray_cluster(
+    operator: Hands, live: Callable[[Manifest], None]
+) -> None:
     """Whatever label it bears: one that was replaced is a RayService's."""
     service = of_sample("RayService")
     metadata = {"name": "theirs", "namespace": MODELS, "labels": service["metadata"]["labels"]}
@@ -328,7 +334,9 @@ def test_a_ray_cluster_of_somebody_is_not_deleted(operator: Hands, live: Callabl
         operator.delete("RayCluster", MODELS, "theirs")
 
 
-def test_values_open_it(policed: ControlPlane, helm: Helm, rendered: list[Manifest], operator: Hands) -> None:
+def test_allow_host_access_value_admits_pod_with_host_access(
+    policed: ControlPlane, helm: Helm, rendered: list[Manifest], operator: Hands
+) -> None:
     wrong = of_sample("RayService")
     for change in HOST.values():
         change(wrong)
@@ -343,7 +351,7 @@ def test_values_open_it(policed: ControlPlane, helm: Helm, rendered: list[Manife
     until(True, attempt)
 
 
-def test_named_accounts_are_left_to_the_installation(
+def test_listed_service_account_is_admitted(
     policed: ControlPlane,
     helm: Helm,
     rendered: list[Manifest],

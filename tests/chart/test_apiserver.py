@@ -36,7 +36,7 @@ def test_every_object_is_accepted(plane: ControlPlane, helm: Helm, options: tupl
     assert len(report.splitlines()) == len(manifests)
 
 
-def test_a_field_that_does_not_exist_would_be_noticed(plane: ControlPlane, rendered: list[Manifest]) -> None:
+def test_api_server_rejects_unknown_field(plane: ControlPlane, rendered: list[Manifest]) -> None:
     wrong = copy.deepcopy(one(rendered, "Deployment"))
     wrong["spec"]["template"]["spec"]["containers"][0]["livenesProbe"] = {}
     make_namespace(plane, NAMESPACE)
@@ -72,7 +72,7 @@ def test_pod_runs_under_the_restricted_standard(
 
 
 @pytest.mark.usefixtures("without_crds")
-def test_base_applies_twice_and_goes_again(plane: ControlPlane) -> None:
+def test_kustomize_base_can_be_applied_twice_and_deleted(plane: ControlPlane) -> None:
     base = str(ROOT / "manifests" / "base")
     for _ in range(2):
         plane.kubectl("apply", "--server-side", "-k", base)
@@ -87,7 +87,7 @@ def test_base_applies_twice_and_goes_again(plane: ControlPlane) -> None:
     assert left == []
 
 
-def test_lease_can_be_made_by_apply_and_by_nothing_else(plane: ControlPlane, cluster_helm: Helm) -> None:
+def test_operator_can_create_lease_only_by_apply(plane: ControlPlane, cluster_helm: Helm) -> None:
     """Rights by name: applying names the object, creating does not."""
     cluster_helm("install", "daybreak", CHART, "--namespace", NAMESPACE, "--set", "lease.create=false")
     lease = {
@@ -139,7 +139,9 @@ class Action:
 
 
 @pytest.mark.parametrize("mode", ["cluster", "namespaced"])
-def test_what_the_operator_may_not_do(plane: ControlPlane, cluster_helm: Helm, mode: str) -> None:
+def test_operator_has_only_expected_rights_in_each_mode(
+    plane: ControlPlane, cluster_helm: Helm, mode: str
+) -> None:
     """Asked of the API server's own authorizer, in the operator's name."""
     namespaced = "true" if mode == "namespaced" else "false"
     cluster_helm(
@@ -185,7 +187,7 @@ def test_what_the_operator_may_not_do(plane: ControlPlane, cluster_helm: Helm, m
     assert dict(zip(expected, answers, strict=True)) == expected
 
 
-def test_argo_cds_own_crd_takes_the_applications(plane: ControlPlane) -> None:
+def test_argo_cd_crd_accepts_applications_and_rejects_unknown_field(plane: ControlPlane) -> None:
     make_namespace(plane, "argocd")
     manifests = [yaml.safe_load(file.read_text()) for file in sorted(ARGOCD.glob("*.yaml"))]
     message = would_accept(plane, manifests)
@@ -196,7 +198,7 @@ def test_argo_cds_own_crd_takes_the_applications(plane: ControlPlane) -> None:
         would_accept(plane, wrong)
 
 
-def test_health_checks_join_argo_cds_settings(plane: ControlPlane) -> None:
+def test_health_checks_are_added_to_existing_argo_cd_settings(plane: ControlPlane) -> None:
     """Applied as the pages say, onto a ConfigMap that has settings already: those stay."""
     make_namespace(plane, "argocd")
     config = {
@@ -249,7 +251,7 @@ QUANTITIES: Manifest = {
 }
 
 
-def test_quantities_stay_as_they_are_written(with_crd: ControlPlane) -> None:
+def test_quantities_are_stored_unchanged(with_crd: ControlPlane) -> None:
     """Argo CD would report a difference for ever if a quantity came back in another form."""
     manager = ("--server-side", "--field-manager=argocd-controller", "-f", "-")
     with_crd.kubectl("apply", *manager, stdin=dump([QUANTITIES]))

@@ -23,7 +23,9 @@ CRD = f"{LLM_SERVICES.plural}.{GROUP}"
 
 
 @pytest.mark.usefixtures("without_crds")
-def test_install_upgrade_uninstall_and_install_again(plane: ControlPlane, cluster_helm: Helm) -> None:
+def test_release_can_be_upgraded_uninstalled_and_installed_again(
+    plane: ControlPlane, cluster_helm: Helm
+) -> None:
     install = ("upgrade", "--install", "daybreak", CHART, "--namespace", NAMESPACE)
     notes = cluster_helm(*install)
     assert "KubeRay is there" in notes
@@ -46,7 +48,7 @@ def test_install_upgrade_uninstall_and_install_again(plane: ControlPlane, cluste
 
 
 @pytest.mark.usefixtures("without_crds")
-def test_uninstall_takes_the_crd_along_when_told_so(plane: ControlPlane, cluster_helm: Helm) -> None:
+def test_uninstall_deletes_crds_if_keep_is_false(plane: ControlPlane, cluster_helm: Helm) -> None:
     cluster_helm("install", "daybreak", CHART, "--namespace", NAMESPACE, "--set", "crds.keep=false")
     cluster_helm("uninstall", "daybreak", "--namespace", NAMESPACE)
     left = json.loads(plane.kubectl("get", "crd", "-o", "json"))["items"]
@@ -56,7 +58,7 @@ def test_uninstall_takes_the_crd_along_when_told_so(plane: ControlPlane, cluster
 
 
 @pytest.mark.usefixtures("without_crds")
-def test_upgrade_brings_a_new_crd(plane: ControlPlane, cluster_helm: Helm, tmp_path: Path) -> None:
+def test_upgrade_updates_crd(plane: ControlPlane, cluster_helm: Helm, tmp_path: Path) -> None:
     """Helm's own crds/ folder would not do this."""
     older = tmp_path / "daybreak"
     shutil.copytree(CHART, older)
@@ -71,7 +73,7 @@ def test_upgrade_brings_a_new_crd(plane: ControlPlane, cluster_helm: Helm, tmp_p
     assert newest in live["spec"]["versions"][0]["additionalPrinterColumns"]
 
 
-def test_a_second_release_beside_the_first_is_refused(plane: ControlPlane, cluster_helm: Helm) -> None:
+def test_second_release_is_rejected(plane: ControlPlane, cluster_helm: Helm) -> None:
     """Two operators over the same LLMServices: the names of the cluster's scope, or the Lease, say no."""
     cluster_helm("install", "daybreak", CHART, "--namespace", NAMESPACE)
     make_namespace(plane, "elsewhere")
@@ -135,7 +137,9 @@ def test_a_namespaced_release_needs_no_rights_beyond_its_namespace(
         ada("install", "daybreak", CHART, "--namespace", "models", "--set", "crds.enabled=false")
 
 
-def test_notes_work_when_pasted(plane: ControlPlane, cluster_helm: Helm, tmp_path: Path) -> None:
+def test_pasted_command_of_notes_creates_service(
+    plane: ControlPlane, cluster_helm: Helm, tmp_path: Path
+) -> None:
     notes = cluster_helm("install", "daybreak", CHART, "--namespace", NAMESPACE).partition("NOTES:")[2]
     plane.install_crds([CHART / "files" / "crds"])  # the same once more: waits until it is served
     make_namespace(plane, "default")
@@ -153,7 +157,7 @@ def test_notes_work_when_pasted(plane: ControlPlane, cluster_helm: Helm, tmp_pat
     plane.kubectl("delete", "llm", "qwen", "-n", "default")
 
 
-def test_notes_say_what_is_missing(helm: Helm) -> None:
+def test_notes_state_missing_kuberay_images_and_crds(helm: Helm) -> None:
     """Without a cluster there is no KubeRay either."""
     dry = ("install", "daybreak", CHART, "--namespace", "models", "--dry-run=client")
     notes = helm(*dry).partition("NOTES:")[2]
@@ -174,7 +178,7 @@ def test_notes_say_what_is_missing(helm: Helm) -> None:
 
 
 @pytest.mark.usefixtures("without_crds")
-def test_commands_of_the_installation_page_install(plane: ControlPlane, cluster_helm: Helm) -> None:
+def test_helm_commands_of_installation_page_succeed(plane: ControlPlane, cluster_helm: Helm) -> None:
     """Every helm command for our chart on the page is understood, with values that exist."""
     page = (ROOT / "docs" / "install.md").read_text().replace("\\\n", " ")
     commands = re.findall(r"helm upgrade --install daybreak charts/daybreak (.*)$", page, re.MULTILINE)

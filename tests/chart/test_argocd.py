@@ -86,7 +86,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("script", "manifest", "expected"), cases())
-def test_health(script: Path, manifest: Path, expected: dict[str, str]) -> None:
+def test_health_check_returns_expected_status(script: Path, manifest: Path, expected: dict[str, str]) -> None:
     assert expected["status"] in STATUSES
     assert health(script.read_text(), yaml.safe_load(manifest.read_text())) == expected
 
@@ -99,7 +99,7 @@ def test_every_health_check_and_every_file_has_a_case() -> None:
     assert {file for _, file in tested} == set(ARGOCD.glob("resource_customizations/*/*/testdata/*.yaml"))
 
 
-def test_cases_are_what_the_operator_can_write() -> None:
+def test_statuses_of_health_cases_match_api_schema() -> None:
     """Statuses and reasons of our kinds are those of the API, so that they do not drift from it."""
     for kind, (read, written, own) in READ.items():
         reasons = {reason.value for reason in own}
@@ -112,7 +112,7 @@ def test_cases_are_what_the_operator_can_write() -> None:
             assert {condition.reason for condition in status.conditions} <= reasons, file.name
 
 
-def test_every_line_of_a_health_check_decides_some_case() -> None:
+def test_each_return_of_health_check_is_reached_by_a_case() -> None:
     """Taking a `return` away changes what some case says: no case is there for show, no branch untested."""
     for script in sorted(ARGOCD.glob("resource_customizations/**/health.lua")):
         text = script.read_text()
@@ -128,7 +128,7 @@ def test_every_line_of_a_health_check_decides_some_case() -> None:
             ), f"{script}: no case reaches line {number + 1}"
 
 
-def test_config_map_is_made_from_the_lua_files() -> None:
+def test_config_map_equals_generated_health_checks() -> None:
     text = (ARGOCD / "argocd-cm.yaml").read_text()
     assert text == argocd.argocd_cm_yaml(), "run `make generate`"
     data = yaml.safe_load(text)["data"]
@@ -161,7 +161,7 @@ def installed(source: dict[str, Any], helm: Helm, folder: Path) -> list[Manifest
     return helm.template("--values", values)
 
 
-def test_every_application_applies_and_compares_on_the_server() -> None:
+def test_each_application_uses_server_side_apply_and_diff() -> None:
     assert len(applications()) == 4
     for application in applications():
         assert "ServerSideApply=true" in application["spec"]["syncPolicy"]["syncOptions"]
@@ -203,7 +203,7 @@ def test_every_image_comes_from_a_registry(helm: Helm, tmp_path: Path) -> None:
     assert [image for image in images if not re.match(r"[^/]+[.:][^/]*/", image)] == []
 
 
-def test_in_one_sync_models_come_after_crd_and_operator() -> None:
+def test_models_are_synced_after_crd_and_operator() -> None:
     """Argo CD dry-runs everything first, so the LLMService must say that its kind may be missing yet."""
     documents = list(yaml.safe_load_all((ARGOCD / "models" / "llama.yaml").read_text()))
     (model,) = (document for document in documents if document["kind"] == KIND)
@@ -212,7 +212,7 @@ def test_in_one_sync_models_come_after_crd_and_operator() -> None:
     assert annotations["argocd.argoproj.io/sync-options"] == "SkipDryRunOnMissingResource=true"
 
 
-def test_in_an_app_of_apps_the_order_is_kuberay_daybreak_models() -> None:
+def test_app_of_apps_syncs_kuberay_before_daybreak_before_models() -> None:
     waves = {
         application["metadata"]["name"]: int(
             application["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"]
@@ -223,7 +223,7 @@ def test_in_an_app_of_apps_the_order_is_kuberay_daybreak_models() -> None:
     assert waves["kuberay"] < waves["daybreak"] < waves["models"]
 
 
-def test_only_replicas_are_left_to_others() -> None:
+def test_only_replicas_are_ignored_in_differences() -> None:
     ignored = [
         entry for application in applications() for entry in application["spec"].get("ignoreDifferences", [])
     ]

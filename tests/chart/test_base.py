@@ -17,12 +17,12 @@ def kustomize(folder: str) -> list[Manifest]:
     return load(run(program("kubectl"), "kustomize", folder))
 
 
-def test_files_are_current() -> None:
+def test_base_files_equal_generated_files() -> None:
     assert (BASE / "crds.yaml").read_text() == kustomize_base.crds_yaml(), "run `make generate`"
     assert (BASE / "operator.yaml").read_text() == kustomize_base.operator_yaml(), "run `make generate`"
 
 
-def test_base_is_the_chart_but_for_two_labels(rendered: list[Manifest]) -> None:
+def test_base_equals_chart_except_helm_labels(rendered: list[Manifest]) -> None:
     """Compared object by object, so that a fault of the generator shows too."""
     rendered = copy.deepcopy(rendered)
     for manifest in rendered:
@@ -39,7 +39,7 @@ def test_base_is_the_chart_but_for_two_labels(rendered: list[Manifest]) -> None:
     assert sorted(others, key=identity) == sorted(rendered, key=identity)
 
 
-def test_the_kustomization_of_the_installation_page_works(tmp_path: Path) -> None:
+def test_documented_kustomization_replaces_only_images(tmp_path: Path) -> None:
     """Images and the Ray image are replaced, everything else stays."""
     page = (ROOT / "docs" / "install.md").read_text()
     (block,) = re.findall(r"^```yaml\n(# kustomization\.yaml\n.*?)^```$", page, re.MULTILINE | re.DOTALL)

@@ -34,7 +34,7 @@ def test_links_lead_to_files_and_headings(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_files_exist(page: str) -> None:
+def test_files_named_in_page_exist(page: str) -> None:
     text = (ROOT / page).read_text()
     named = set(re.findall(r"(?<![\w/.-])((?:manifests|charts|images|docs)/[\w./-]*[\w/])", text))
     assert named
@@ -44,14 +44,14 @@ def test_files_exist(page: str) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_services_are_those_of_the_samples(page: str) -> None:
+def test_services_named_in_page_exist_in_samples(page: str) -> None:
     files = (ROOT / "manifests" / "samples").glob("*.yaml")
     samples = [sample for path in files for sample in yaml.safe_load_all(path.read_text())]
     names = {sample["metadata"]["name"] for sample in samples if sample["kind"] == "LLMService"}
     assert set(re.findall(r"\bllm/([\w-]+)", (ROOT / page).read_text())) <= names
 
 
-def test_values_that_matter_exist() -> None:
+def test_values_named_in_installation_page_exist_in_chart() -> None:
     text = (ROOT / "docs" / "install.md").read_text()
     rows = re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
     named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
@@ -60,7 +60,7 @@ def test_values_that_matter_exist() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_who_installs_the_chart_names_the_images(page: str) -> None:
+def test_install_commands_set_all_required_images(page: str) -> None:
     """Required images of every installation: no image is published."""
     text = (ROOT / page).read_text().replace("\\\n", " ")
     for command in re.findall(r"^ {4}helm upgrade --install daybreak .*$", text, re.MULTILINE):
@@ -68,7 +68,7 @@ def test_who_installs_the_chart_names_the_images(page: str) -> None:
         assert named >= {"image.repository", "gateway.image", "rayImage"}
 
 
-def test_versions_are_those_of_the_code() -> None:
+def test_versions_in_installation_page_equal_versions_of_code() -> None:
     text = (ROOT / "docs" / "install.md").read_text()
     assert set(re.findall(r"--version (\S+)", text)) == {versions.KUBERAY}
     assert set(re.findall(r"ref=v([\d.]+)", text)) == {versions.KUBERAY}
@@ -77,7 +77,7 @@ def test_versions_are_those_of_the_code() -> None:
     assert f"Version {minor} or newer; {versions.KUBERAY} is what Daybreak is tested with" in text
 
 
-def test_argo_cd_of_the_pages_is_the_one_tested() -> None:
+def test_documented_argo_cd_major_version_is_tested() -> None:
     text = (ROOT / "docs" / "install.md").read_text()
     assert ARGO_CD.version.startswith("v3.")
     assert "Argo CD 3 " in text

@@ -29,19 +29,19 @@ def documents(file: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.glob("*.yaml")))
-def test_the_api_server_takes_them(plane: ControlPlane, file: str) -> None:
+def test_api_server_accepts_ingress_samples(plane: ControlPlane, file: str) -> None:
     output = plane.kubectl("apply", "--server-side", "--validate=strict", "-f", str(FOLDER / file))
     assert output.count("serverside-applied") == len(documents(file)) > 0
 
 
-def test_it_would_notice(plane: ControlPlane) -> None:
+def test_api_server_rejects_invalid_timeouts(plane: ControlPlane) -> None:
     route = of_kind(documents("httproute.yaml"), "HTTPRoute")[0]
     route["spec"]["rules"][0]["timeouts"] = {"request": "1s", "backendRequest": "2s"}
     with pytest.raises(Exception, match="backendRequest timeout cannot be longer than request timeout"):
         plane.kubectl("apply", "--server-side", "--validate=strict", "-f", "-", stdin=dump([route]))
 
 
-def test_they_lead_to_the_address_of_all_models() -> None:
+def test_samples_lead_to_shared_address_of_all_models() -> None:
     made = [each for each in gateway("models", [LLM_SERVICES], PLATFORM) if each["kind"] == "Service"]
     [port] = one(made, "Service")["spec"]["ports"]
     [path] = one(documents("ingress.yaml"), "Ingress")["spec"]["rules"][0]["http"]["paths"]
@@ -50,7 +50,7 @@ def test_they_lead_to_the_address_of_all_models() -> None:
     assert rule["backendRefs"] == [{"name": names.ROUTER, "port": port["port"]}]
 
 
-def test_routes_to_a_gateway_of_another_namespace_lead_to_what_daybreak_makes() -> None:
+def test_attached_routes_lead_to_services_created_by_daybreak() -> None:
     """To the address of all models, and to that of a route of the samples."""
     own = yaml.safe_load((ROOT / "manifests" / "samples" / "route-address.yaml").read_text())
     assert own["spec"]["address"] == "Dedicated"
@@ -65,7 +65,7 @@ def test_routes_to_a_gateway_of_another_namespace_lead_to_what_daybreak_makes() 
         )
 
 
-def test_both_speak_tls() -> None:
+def test_ingress_and_gateway_samples_use_tls() -> None:
     assert one(documents("ingress.yaml"), "Ingress")["spec"]["tls"]
     [listener] = one(documents("httproute.yaml"), "Gateway")["spec"]["listeners"]
     assert (listener["protocol"], listener["tls"]["mode"]) == ("HTTPS", "Terminate")

@@ -90,7 +90,7 @@ def kubeconform(schemas: Path, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("options", [(), ("--values", str(EVERYTHING))], ids=["default", "everything"])
-def test_chart(schemas: Path, helm: Helm, options: tuple[str, ...]) -> None:
+def test_kubeconform_accepts_chart(schemas: Path, helm: Helm, options: tuple[str, ...]) -> None:
     manifests = helm.template(*options)
     assert kubeconform(schemas, dump(manifests)) == {
         "valid": len(manifests),
@@ -101,7 +101,7 @@ def test_chart(schemas: Path, helm: Helm, options: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("folder", ["base", "argocd", "samples"])
-def test_manifests(schemas: Path, folder: str) -> None:
+def test_kubeconform_accepts_shipped_manifests(schemas: Path, folder: str) -> None:
     files = [
         file
         for file in sorted((ROOT / "manifests" / folder).rglob("*.yaml"))
@@ -125,7 +125,7 @@ def test_manifests(schemas: Path, folder: str) -> None:
         ({"apiVersion": "daybreak.dev/v1", "kind": "LLMService", "metadata": {"name": "x"}}, "schema"),
     ],
 )
-def test_it_would_notice(schemas: Path, wrong: dict[str, Any], message: str) -> None:
+def test_kubeconform_rejects_invalid_manifest(schemas: Path, wrong: dict[str, Any], message: str) -> None:
     """The schemas are not so loose that everything passes."""
     with pytest.raises(ToolFailed, match=message):
         kubeconform(schemas, json.dumps(wrong))

@@ -43,7 +43,7 @@ def loaded() -> set[str]:
     return each[0]
 
 
-def test_what_is_loaded_is_built() -> None:
+def test_loaded_images_are_built_by_documented_commands() -> None:
     builds = commands("docker build")
     built = [command[command.index("-t") + 1] for command in builds]
     files = [command[command.index("-f") + 1] for command in builds]
@@ -60,7 +60,7 @@ def test_what_is_loaded_is_built() -> None:
     assert sample["spec"]["models"][0]["source"] == f"file://{steps[3][-1]}"
 
 
-def test_the_pods_get_the_images_that_were_loaded(helm: Helm) -> None:
+def test_pods_use_loaded_images(helm: Helm) -> None:
     (command,) = commands("helm upgrade --install daybreak")
     rendered = helm.template(*values(command), namespace=command[command.index("--namespace") + 1])
     (operator,) = operator_pod(rendered)["containers"]
@@ -82,17 +82,17 @@ def test_the_pods_get_the_images_that_were_loaded(helm: Helm) -> None:
     assert f'"{platform.gateway_image}"' in policy["spec"]["variables"][0]["expression"]
 
 
-def test_kuberay_is_the_version_that_is_tested() -> None:
+def test_documented_kuberay_version_equals_tested_version() -> None:
     (command,) = commands("helm upgrade --install kuberay-operator")
     assert command[command.index("--version") + 1] == versions.KUBERAY
     assert command[command.index("--namespace") + 1] == "kuberay-system"
 
 
-def test_the_tags_are_those_of_this_version() -> None:
+def test_image_tags_equal_version_of_daybreak() -> None:
     assert set(re.findall(r"daybreak-[\w-]+:([\w.]+)", PAGE)) == {versions.DAYBREAK}
 
 
-def test_the_sleep_is_one_that_the_api_takes() -> None:
+def test_documented_sleep_patch_is_valid() -> None:
     (patch,) = commands("kubectl patch llm tiny")
     manifest = yaml.safe_load((ROOT / "manifests" / "samples" / "tiny-cpu.yaml").read_text())
     manifest["metadata"] |= {"namespace": "default", "uid": "0-0"}

@@ -17,7 +17,9 @@ from tests.chart.tools import Helm, of_kind, one
         ("watch.namespaces={one,two}", {"matchNames": ["one", "two"]}),
     ],
 )
-def test_engines_are_scraped_where_they_say(helm: Helm, watch: str, where: dict[str, Any]) -> None:
+def test_engine_monitor_uses_address_and_path_of_pod_annotations(
+    helm: Helm, watch: str, where: dict[str, Any]
+) -> None:
     values = ("metrics.engines.enabled=true", watch)
     monitor = one(helm.template(*(word for value in values for word in ("--set", value))), "PodMonitor")
     assert monitor["spec"]["namespaceSelector"] == where
@@ -47,7 +49,7 @@ def test_engines_are_scraped_where_they_say(helm: Helm, watch: str, where: dict[
         (("gateway.enabled=false",), {"daybreak", "daybreak-ray"}),
     ],
 )
-def test_one_value_has_operator_gateways_and_ray_pods_scraped(
+def test_pod_monitor_value_creates_expected_monitors(
     helm: Helm, options: tuple[str, ...], monitors: set[str]
 ) -> None:
     given = ("metrics.podMonitor.enabled=true", *options)
@@ -62,7 +64,7 @@ def test_one_value_has_operator_gateways_and_ray_pods_scraped(
         ("watch.namespaces={one,two}", {"matchNames": ["one", "two"]}),
     ],
 )
-def test_gateways_and_ray_pods_are_scraped_where_they_are(
+def test_monitors_select_gateways_and_ray_pods_of_watched_namespaces(
     helm: Helm, watch: str, where: dict[str, Any]
 ) -> None:
     # Here, so that the other tests do without the operator's libraries.

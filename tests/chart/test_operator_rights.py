@@ -131,7 +131,7 @@ def forbidden(admin: Admin) -> int:
     return sum(int(float(line.rpartition(" ")[2])) for line in counted)
 
 
-def test_the_operator_can_do_all_that_it_does(
+def test_operator_rights_are_sufficient_for_service(
     admin: Admin, operator: OperatorProcess, mode: str, answers: Path
 ) -> None:
     before = forbidden(admin)
@@ -191,7 +191,7 @@ def test_the_operator_can_do_all_that_it_does(
     admin.delete("LLMService", "tiny")
 
 
-def test_the_operator_can_do_all_that_a_batch_needs(admin: Admin, operator: OperatorProcess) -> None:
+def test_operator_rights_are_sufficient_for_batch(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
     desired = yaml.safe_load((ROOT / "manifests" / "samples" / "batch.yaml").read_text())
     name = desired["metadata"]["name"]
@@ -212,7 +212,7 @@ def test_the_operator_can_do_all_that_a_batch_needs(admin: Admin, operator: Oper
     admin.delete("LLMBatch", name)
 
 
-def test_the_operator_can_do_all_that_a_benchmark_needs(admin: Admin, operator: OperatorProcess) -> None:
+def test_operator_rights_are_sufficient_for_benchmark(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
     desired = yaml.safe_load((ROOT / "manifests" / "samples" / "load-test.yaml").read_text())
     name = desired["metadata"]["name"]
@@ -228,7 +228,7 @@ def test_the_operator_can_do_all_that_a_benchmark_needs(admin: Admin, operator: 
     admin.delete("LLMBenchmark", name)
 
 
-def test_the_operator_can_do_all_that_a_model_server_needs(
+def test_operator_rights_are_sufficient_for_model_server(
     admin: Admin, operator: OperatorProcess, answers: Path
 ) -> None:
     before = forbidden(admin)
@@ -252,7 +252,7 @@ def test_the_operator_can_do_all_that_a_model_server_needs(
     admin.delete("ModelServer", name)
 
 
-def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operator: OperatorProcess) -> None:
+def test_operator_rights_are_sufficient_for_application(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
     sample = (ROOT / "manifests" / "samples" / "application.yaml").read_text()
     code, desired = yaml.safe_load_all(sample)
@@ -275,7 +275,7 @@ def test_the_operator_can_do_all_that_an_application_needs(admin: Admin, operato
     admin.delete("ConfigMap", code["metadata"]["name"])
 
 
-def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: OperatorProcess) -> None:
+def test_operator_rights_are_sufficient_for_route(admin: Admin, operator: OperatorProcess) -> None:
     before = forbidden(admin)
     desired = yaml.safe_load((ROOT / "manifests" / "samples" / "route.yaml").read_text())
     name = desired["metadata"]["name"]
@@ -287,7 +287,7 @@ def test_the_operator_can_do_all_that_a_route_needs(admin: Admin, operator: Oper
     admin.delete("LLMRoute", name)
 
 
-def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorProcess, mode: str) -> None:
+def test_operator_serves_only_watched_namespaces(admin: Admin, operator: OperatorProcess, mode: str) -> None:
     """In another namespace: made by the cluster-wide operator, left alone by one that does not watch it."""
     other = Admin.within(admin, "rights-elsewhere")
     if other.get("Namespace", "rights-elsewhere") is None:
@@ -317,7 +317,7 @@ def test_outside_of_its_rights_nothing_happens(admin: Admin, operator: OperatorP
 
 
 @pytest.mark.parametrize("mode", ["cluster"], indirect=True)
-def test_a_refusal_by_the_admission_policy_is_told(admin: Admin, operator: OperatorProcess) -> None:
+def test_denial_by_admission_policy_is_reported_in_condition(admin: Admin, operator: OperatorProcess) -> None:
     """Reported as any other rejection, with the chart's value that would allow it.
 
     The last of its mode: the operator's log reports it in the words that the other tests look for.

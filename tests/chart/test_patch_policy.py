@@ -61,7 +61,7 @@ def args(model: str, **values: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("model", ["big", "small"])
-def test_engine_arguments_may_be_changed(operator: Hands, model: str) -> None:
+def test_operator_may_change_engine_arguments_of_service(operator: Hands, model: str) -> None:
     operator.apply(service_with(spec=args(model, max_num_seqs=128)))
 
 
@@ -77,18 +77,18 @@ def test_engine_arguments_may_be_changed(operator: Hands, model: str) -> None:
         {"metadata": {"annotations": {"daybreak.dev/rollout-paused": "true"}}},
     ],
 )
-def test_nothing_else_of_a_service_may(operator: Hands, parts: dict[str, Any]) -> None:
+def test_operator_may_not_change_other_fields_of_service(operator: Hands, parts: dict[str, Any]) -> None:
     with pytest.raises(Denied, match=DENIED):
         operator.apply(service_with(**parts))
 
 
-def test_none_is_made(operator: Hands) -> None:
+def test_operator_may_not_create_service(operator: Hands) -> None:
     other = {**SERVICE, "metadata": {"name": "other", "namespace": MODELS}}
     with pytest.raises(Denied, match=r"(?i)denied|forbidden"):
         operator.apply(other)
 
 
-def test_right_and_policy_come_together_and_only_when_wanted(helm: Helm) -> None:
+def test_patch_right_and_policies_are_rendered_only_if_enabled(helm: Helm) -> None:
     def may_patch(*options: str) -> bool:
         roles = of_kind(helm.template(*options), "ClusterRole")
         rules = [rule for role in roles if role["metadata"]["name"] == "daybreak" for rule in role["rules"]]

@@ -13,7 +13,7 @@ def pulling(helm: Helm, *options: str) -> dict[str, Any]:
     return spec
 
 
-def test_images_are_pulled_ahead_only_where_it_is_wanted(helm: Helm, rendered: list[Manifest]) -> None:
+def test_pre_pull_daemon_set_is_rendered_only_if_enabled(helm: Helm, rendered: list[Manifest]) -> None:
     assert not of_kind(rendered, "DaemonSet")
     pod = pulling(helm)
     assert [container["image"] for container in pod["containers"]] == [f"daybreak-ray:{versions.DAYBREAK}"]
@@ -21,7 +21,7 @@ def test_images_are_pulled_ahead_only_where_it_is_wanted(helm: Helm, rendered: l
     assert pod["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
 
 
-def test_what_pulls_holds_no_device_and_no_rights(helm: Helm) -> None:
+def test_pre_pull_pod_gets_no_device_and_no_token(helm: Helm) -> None:
     pod = pulling(helm, "--set", "prePull.images[0]=r.example/x:1")
     assert pod["automountServiceAccountToken"] is False
     assert len(pod["containers"]) == 2
@@ -30,14 +30,14 @@ def test_what_pulls_holds_no_device_and_no_rights(helm: Helm) -> None:
         assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
 
 
-def test_what_pulls_names_no_user_where_the_platform_assigns_them(helm: Helm) -> None:
+def test_pre_pull_pod_sets_no_user_if_platform_assigns_users(helm: Helm) -> None:
     assert pulling(helm)["securityContext"]["runAsUser"] == 65532
     context = pulling(helm, "--set", "platformAssignedUsers=true")["securityContext"]
     assert not {"runAsUser", "runAsGroup"} & context.keys()
     assert context["runAsNonRoot"] is True
 
 
-def test_a_selector_of_ones_own_takes_the_place_of_the_default(helm: Helm) -> None:
+def test_node_selector_value_replaces_default(helm: Helm) -> None:
     assert pulling(helm, "--set", "prePull.nodeSelector.pool=gpu")["nodeSelector"] == {"pool": "gpu"}
 
 

@@ -34,7 +34,7 @@ def _place(manifest: Manifest) -> tuple[str | None, ...]:
     return manifest["kind"], metadata["name"], metadata.get("namespace")
 
 
-def test_a_listed_namespace_gets_the_rights_of_a_namespaced_release(helm: Helm) -> None:
+def test_listed_namespace_gets_rights_of_namespaced_release(helm: Helm) -> None:
     """And nothing more: of the cluster it reads nodes and PriorityClasses alone, or not even those."""
 
     def rules(*options: str) -> dict[tuple[str | None, ...], Any]:
@@ -61,7 +61,7 @@ def test_a_listed_namespace_gets_the_rights_of_a_namespaced_release(helm: Helm) 
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_rights_are_the_golden_ones(helm: Helm, mode: str) -> None:
+def test_rights_equal_golden_file(helm: Helm, mode: str) -> None:
     """A change of rights is a change of this file, visible to its reviewer.
 
     When it is wanted: copy the text of the failure into the golden file.
@@ -71,7 +71,7 @@ def test_rights_are_the_golden_ones(helm: Helm, mode: str) -> None:
 
 
 @pytest.mark.parametrize("options", ALL_OPTIONS)
-def test_no_wildcards_no_secrets_nothing_in_pods(helm: Helm, options: tuple[str, ...]) -> None:
+def test_roles_grant_no_wildcards_secrets_or_pod_access(helm: Helm, options: tuple[str, ...]) -> None:
     roles = [m for m in helm.template(*options) if m["kind"] in {"Role", "ClusterRole"}]
     assert roles
     for rule in (rule for role in roles for rule in role["rules"]):
@@ -97,7 +97,7 @@ def test_no_wildcards_no_secrets_nothing_in_pods(helm: Helm, options: tuple[str,
             ], rule
 
 
-def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:
+def test_operator_has_read_only_access_to_nodes_pods_and_own_kinds(helm: Helm) -> None:
     """Nodes, pods and Daybreak's kinds are read; of the latter, the operator writes only the status."""
     (role,) = (
         m for m in helm.template() if m["kind"] == "ClusterRole" and m["metadata"]["name"] == "daybreak"
@@ -120,7 +120,7 @@ def test_the_operator_changes_only_what_it_makes(helm: Helm) -> None:
 
 
 @pytest.mark.parametrize("options", ALL_OPTIONS)
-def test_rights_go_to_the_operators_account_only(helm: Helm, options: tuple[str, ...]) -> None:
+def test_rights_are_bound_only_to_service_account_of_operator(helm: Helm, options: tuple[str, ...]) -> None:
     manifests = helm.template(*options)
     (deployment,) = (m for m in manifests if m["kind"] == "Deployment")
     account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
@@ -134,7 +134,7 @@ def test_rights_go_to_the_operators_account_only(helm: Helm, options: tuple[str,
         assert role in {(m["kind"], m["metadata"]["name"]) for m in manifests}
 
 
-def test_without_an_account_of_its_own_it_takes_the_one_named(helm: Helm) -> None:
+def test_default_service_account_is_bound_if_none_is_created(helm: Helm) -> None:
     manifests = helm.template("--set", "serviceAccount.create=false")
     assert not [m for m in manifests if m["kind"] == "ServiceAccount"]
     (binding,) = (m for m in manifests if m["kind"] == "ClusterRoleBinding")

@@ -16,19 +16,19 @@ from tests.chart.rendered import OPERATOR_LABELS, environment, operator_pod
 from tests.chart.tools import CHART, EVERYTHING, ROOT, Helm, Manifest, load, of_kind, one
 
 
-def test_lint_has_nothing_to_say(helm: Helm) -> None:
+def test_helm_lint_reports_no_warning(helm: Helm) -> None:
     report = helm("lint", "--strict", CHART, "--values", EVERYTHING)
     assert not re.search(r"\[(WARNING|ERROR)\]", report), report
 
 
-def test_versions_are_those_of_the_code() -> None:
+def test_chart_versions_equal_versions_of_code() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     project = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]
     assert chart["version"] == chart["appVersion"] == versions.DAYBREAK == project["version"]
     assert chart["annotations"]["daybreak.dev/kuberay-version"] == versions.KUBERAY
 
 
-def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
+def test_default_values_render_expected_objects(rendered: list[Manifest]) -> None:
     assert sorted(f"{m['kind']}/{m['metadata']['name']}" for m in rendered) == [
         "ClusterRole/daybreak",
         "ClusterRole/daybreak-edit",
@@ -53,7 +53,7 @@ def test_defaults_render_these_objects(rendered: list[Manifest]) -> None:
     ]
 
 
-def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
+def test_default_values_set_expected_operator_environment(rendered: list[Manifest]) -> None:
     assert environment(rendered) == {
         "DAYBREAK_NAMESPACE": "",
         "DAYBREAK_WATCH_NODES": "true",
@@ -89,12 +89,12 @@ def test_operator_settings_by_default(rendered: list[Manifest]) -> None:
     }
 
 
-def test_heads_have_the_cpu_image_where_it_is_named(helm: Helm) -> None:
+def test_named_cpu_image_is_used_for_heads(helm: Helm) -> None:
     rendered = helm.template("--set", "rayImage=r.example/ray:1,rayCpuImage=r.example/cpu:1")
     assert environment(rendered)["DAYBREAK_RAY_HEAD_IMAGE"] == "r.example/cpu:1"
 
 
-def test_operator_settings_from_values(helm: Helm) -> None:
+def test_given_values_set_expected_operator_environment(helm: Helm) -> None:
     assert environment(helm.template("--values", EVERYTHING)) == {
         "DAYBREAK_NAMESPACE": "research,serving",
         "DAYBREAK_WATCH_NODES": "false",
@@ -137,7 +137,7 @@ def test_operator_settings_from_values(helm: Helm) -> None:
     }
 
 
-def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> None:
+def test_each_environment_variable_sets_one_operator_setting(rendered: list[Manifest]) -> None:
     """The names and forms are those that the operator reads: its own reader takes them.
 
     Each variable sets one thing, and there is a variable for everything that can be set.
@@ -177,7 +177,7 @@ def test_the_operator_understands_its_environment(rendered: list[Manifest]) -> N
     assert sorted(changed) == sorted([field] for field in usual)
 
 
-def test_image_by_tag_by_digest_and_by_default(helm: Helm) -> None:
+def test_image_is_set_by_tag_digest_or_default(helm: Helm) -> None:
     def image(*options: str) -> str:
         text: str = operator_pod(helm.template(*options))["containers"][0]["image"]
         return text
@@ -188,7 +188,7 @@ def test_image_by_tag_by_digest_and_by_default(helm: Helm) -> None:
     assert image("--set", f"image.tag=v7,image.digest={digest}") == f"daybreak-operator@{digest}"
 
 
-def test_crds_can_be_left_out_and_kept_or_not(helm: Helm, rendered: list[Manifest]) -> None:
+def test_crd_values_control_rendering_and_keep_annotation(helm: Helm, rendered: list[Manifest]) -> None:
     crds = of_kind(rendered, "CustomResourceDefinition")
     assert len(crds) == len(KINDS)
     for kept in crds:
@@ -201,7 +201,7 @@ def test_crds_can_be_left_out_and_kept_or_not(helm: Helm, rendered: list[Manifes
     assert not of_kind(helm.template("--set", "crds.enabled=false"), "CustomResourceDefinition")
 
 
-def test_crds_are_the_generated_ones(rendered: list[Manifest]) -> None:
+def test_rendered_crds_equal_generated_crds(rendered: list[Manifest]) -> None:
     """Through the template come labels and the annotation, and nothing is lost (numbers included)."""
     files = sorted((CHART / "files" / "crds").glob("*.yaml"))
     made = {
@@ -211,26 +211,26 @@ def test_crds_are_the_generated_ones(rendered: list[Manifest]) -> None:
     assert made == {found["metadata"]["name"]: found["spec"] for found in written}
 
 
-def test_one_operator_at_a_time(rendered: list[Manifest]) -> None:
+def test_deployment_runs_one_operator_with_recreate_strategy(rendered: list[Manifest]) -> None:
     spec = one(rendered, "Deployment")["spec"]
     assert spec["replicas"] == 1
     assert spec["strategy"] == {"type": "Recreate"}
 
 
-def test_no_command_stands_before_the_images_entrypoint(rendered: list[Manifest]) -> None:
+def test_operator_container_keeps_entrypoint_of_image(rendered: list[Manifest]) -> None:
     """The entrypoint's first process receives signals before Python does."""
     (container,) = operator_pod(rendered)["containers"]
     assert "command" not in container
 
 
-def test_probes_ask_the_operators_own_server(rendered: list[Manifest]) -> None:
+def test_probes_request_http_server_of_operator(rendered: list[Manifest]) -> None:
     (container,) = operator_pod(rendered)["containers"]
     assert container["ports"] == [{"name": "http", "containerPort": 8080, "protocol": "TCP"}]
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "http"}
 
 
-def test_the_operators_policy_lets_it_reach_all_that_it_asks(helm: Helm) -> None:
+def test_network_policy_allows_all_connections_of_operator(helm: Helm) -> None:
     options = ("operatorNetworkPolicy.enabled=true", "networkPolicy.egress.apiServerPorts={7443}")
     manifests = helm.template(*(each for option in options for each in ("--set", option)))
     rules = one(manifests, "NetworkPolicy")["spec"]["egress"]
@@ -255,7 +255,7 @@ def test_the_operators_policy_lets_it_reach_all_that_it_asks(helm: Helm) -> None
 
 
 @pytest.mark.parametrize("options", [(), ("--values", EVERYTHING), ("--set", "nameOverride=night")])
-def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> None:
+def test_operator_labels_match_all_selectors(helm: Helm, options: tuple[str, ...]) -> None:
     """By these labels policies and selectors of other people find the operator, whatever its name is."""
     manifests = helm.template(*options)
     pod_labels = one(manifests, "Deployment")["spec"]["template"]["metadata"]["labels"]
@@ -284,12 +284,14 @@ def test_labels_that_others_rely_on(helm: Helm, options: tuple[str, ...]) -> Non
         ("watch.nodes=false", "", "false"),
     ],
 )
-def test_what_is_watched(helm: Helm, options: str, namespaces: str, nodes: str) -> None:
+def test_watch_values_set_namespaces_and_node_watch(
+    helm: Helm, options: str, namespaces: str, nodes: str
+) -> None:
     settings = environment(helm.template("--set", options))
     assert (settings["DAYBREAK_NAMESPACE"], settings["DAYBREAK_WATCH_NODES"]) == (namespaces, nodes)
 
 
-def test_namespaced_mode_has_nothing_of_the_clusters_scope(helm: Helm) -> None:
+def test_namespaced_mode_renders_no_cluster_scoped_objects(helm: Helm) -> None:
     manifests = helm.template("--set", "watch.namespaced=true,crds.enabled=false", namespace="models")
     for manifest in manifests:
         assert manifest["metadata"].get("namespace") == "models", f"{manifest['kind']} has another scope"

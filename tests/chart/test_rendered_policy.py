@@ -7,7 +7,7 @@ from tests.chart.policy import policies
 from tests.chart.tools import NAMESPACE, Helm, Manifest, of_kind
 
 
-def test_it_is_there_by_default_and_can_be_left_out(helm: Helm) -> None:
+def test_policy_is_rendered_unless_disabled_or_namespaced(helm: Helm) -> None:
     assert len(policies(helm)) == 4
     assert not policies(helm, "--set", "admissionPolicy.enabled=false")
     assert len(policies(helm, "--set", "watch.namespaces={one,two}")) == 4
@@ -15,7 +15,7 @@ def test_it_is_there_by_default_and_can_be_left_out(helm: Helm) -> None:
     assert not policies(helm, "--set", "watch.namespaced=true,watch.namespaces={one,two}")
 
 
-def test_a_cluster_that_does_not_serve_it_gets_none(helm: Helm) -> None:
+def test_policy_is_omitted_if_cluster_does_not_serve_its_kind(helm: Helm) -> None:
     """The kinds that a cluster serves are known with it; without a cluster only its version is known."""
     served = ("--api-versions", "v1/Pod")
     kind = "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy"
@@ -23,7 +23,7 @@ def test_a_cluster_that_does_not_serve_it_gets_none(helm: Helm) -> None:
     assert len(policies(helm, *served, "--api-versions", kind)) == 4
 
 
-def test_it_is_about_the_operators_account_alone(helm: Helm) -> None:
+def test_policy_applies_only_to_service_account_of_operator(helm: Helm) -> None:
     found = policies(helm, "--set", "serviceAccount.name=mine")
     for policy in of_kind(found, "ValidatingAdmissionPolicy"):
         assert policy["spec"]["failurePolicy"] == "Fail"
@@ -35,7 +35,7 @@ def test_it_is_about_the_operators_account_alone(helm: Helm) -> None:
         assert binding["spec"]["validationActions"] == ["Deny"]
 
 
-def test_the_gateways_images_are_those_of_the_values(helm: Helm) -> None:
+def test_gateway_images_of_policy_equal_images_of_values(helm: Helm) -> None:
     more = {"containers": [{"name": "logs", "image": "r.example/logs:1"}, {"name": "gateway"}]}
     more["initContainers"] = [{"name": "first", "image": "r.example/first:1"}]
     set_json = f"gateway.podTemplate={json.dumps({'spec': more})}"
@@ -45,7 +45,7 @@ def test_the_gateways_images_are_those_of_the_values(helm: Helm) -> None:
     assert json.loads(images["expression"]) == ["r.example/g:1", "r.example/logs:1", "r.example/first:1"]
 
 
-def test_it_covers_all_that_the_operator_may_write(rendered: list[Manifest]) -> None:
+def test_policy_covers_all_objects_that_operator_may_write(rendered: list[Manifest]) -> None:
     """Except the objects that RBAC alone bounds: a status, events, token reviews and the operator's Lease."""
     (role,) = (m for m in of_kind(rendered, "ClusterRole") if m["metadata"]["name"] == "daybreak")
     writes = {"create", "update", "patch"}

@@ -28,7 +28,7 @@ def defaults() -> dict[str, Any]:
     return values
 
 
-def test_the_schema_of_engines_is_the_operators() -> None:
+def test_engine_schema_equals_engine_profile_of_operator() -> None:
     from pydantic import TypeAdapter
 
     from daybreak.api.gates.protocol import Protocol
@@ -61,7 +61,7 @@ TEMPLATES = (
 )
 
 
-def test_templates_that_the_schema_takes_are_those_that_the_operator_takes() -> None:
+def test_schema_and_operator_accept_same_engine_templates() -> None:
     from daybreak.api.modelserver.profiles import OF_PATHS, VALUES, unknown
 
     schema = json.loads((CHART / "values.schema.json").read_text())
@@ -74,7 +74,7 @@ def test_templates_that_the_schema_takes_are_those_that_the_operator_takes() -> 
         assert {"{weight}", "{", "{model}"} - taken == {"{weight}"}
 
 
-def test_everything_differs_from_the_defaults() -> None:
+def test_values_everything_sets_each_value_to_non_default() -> None:
     """The file is complete: it has each value of values.yaml, with a value other than the default."""
     everything = yaml.safe_load(EVERYTHING.read_text())
     usual = dict(leaves(defaults()))
@@ -132,7 +132,7 @@ def test_every_value_has_an_effect(helm: Helm) -> None:
         assert after != before, f"{value.name} has no effect"
 
 
-def test_values_have_comments_and_the_schema_knows_them_all() -> None:
+def test_documented_values_are_unique_and_known_to_schema() -> None:
     documented = [value.name for value in values_table.values()]
     assert len(documented) == len(set(documented))
     schema = json.loads((CHART / "values.schema.json").read_text())
@@ -181,7 +181,7 @@ def test_readme_table_is_current() -> None:
         "turns.wait=1m",
     ],
 )
-def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:
+def test_invalid_value_is_rejected(helm: Helm, option: str) -> None:
     with pytest.raises(ToolFailed, match="values don't meet the specifications of the schema"):
         helm.template("--set", option)
 
@@ -195,23 +195,23 @@ def test_a_wrong_value_is_refused(helm: Helm, option: str) -> None:
         ("probePath=/{model}", "probePath=/{port}"),
     ],
 )
-def test_a_template_without_a_value_is_refused(helm: Helm, right: str, wrong: str) -> None:
+def test_unknown_placeholder_in_engine_template_is_rejected(helm: Helm, right: str, wrong: str) -> None:
     whole = "engines.own.flagStyle=none,engines.own.port=1,engines.own.readinessPath=/,engines.own."
     assert helm.template("--set", whole + right)
     with pytest.raises(ToolFailed, match="values don't meet the specifications of the schema"):
         helm.template("--set", whole + wrong)
 
 
-def test_a_chart_above_may_hand_down_globals(helm: Helm) -> None:
+def test_global_values_of_parent_chart_are_accepted(helm: Helm) -> None:
     assert helm.template("--set", "global.region=north")
 
 
 @pytest.mark.parametrize("name", ["DAYBREAK_LOG_LEVEL", "POD_NAME"])
-def test_a_variable_of_the_chart_is_not_set_twice(helm: Helm, name: str) -> None:
+def test_extra_variable_already_set_by_chart_is_rejected(helm: Helm, name: str) -> None:
     with pytest.raises(ToolFailed, match=f"extraEnv: {name} is set by the chart already"):
         helm.template("--set", f"extraEnv[0].name={name}", "--set", "extraEnv[0].value=x")
 
 
-def test_a_variable_of_ones_own_is_not_set_twice(helm: Helm) -> None:
+def test_duplicate_extra_variable_is_rejected(helm: Helm) -> None:
     with pytest.raises(ToolFailed, match="extraEnv: A is set by the chart already or named twice"):
         helm.template("--set", "extraEnv[0].name=A", "--set", "extraEnv[1].name=A")

@@ -51,25 +51,25 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield running
 
 
-def test_definitions_are_served_when_it_has_started(plane: ControlPlane) -> None:
+def test_crds_are_served_after_start(plane: ControlPlane) -> None:
     assert plane.kubectl("get", "things", "--all-namespaces").strip() == ""
 
 
-def test_a_namespace_goes_with_what_is_in_it(plane: ControlPlane) -> None:
+def test_namespace_with_objects_can_be_deleted(plane: ControlPlane) -> None:
     plane.kubectl("create", "namespace", "short")
     plane.kubectl("create", "configmap", "x", "-n", "short")
     plane.kubectl("delete", "namespace", "short", timeout=60)
     assert plane.kubectl("get", "namespace", "short", "--ignore-not-found") == ""
 
 
-def test_pods_go_to_the_fake_node_that_has_their_gpus(plane: ControlPlane) -> None:
+def test_pod_is_scheduled_on_fake_node_with_enough_gpus(plane: ControlPlane) -> None:
     tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
     plane.apply(pod("fits", 8, tolerations=tolerations))
     plane.kubectl("wait", "--for=condition=Ready", "pod/fits", "--timeout=60s")
     assert plane.kubectl("get", "pod", "fits", "-o", "jsonpath={.spec.nodeName}") == "big"
 
 
-def test_a_pod_that_does_not_tolerate_the_taint_or_needs_too_much_waits(plane: ControlPlane) -> None:
+def test_pod_without_toleration_or_fitting_node_is_not_scheduled(plane: ControlPlane) -> None:
     plane.apply(pod("intolerant", 8))
     plane.kubectl("wait", "--for=condition=PodScheduled=false", "pod/intolerant", "--timeout=60s")
     path = 'jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}'
@@ -78,7 +78,7 @@ def test_a_pod_that_does_not_tolerate_the_taint_or_needs_too_much_waits(plane: C
     assert "Insufficient nvidia.com/gpu" in message
 
 
-def test_the_reader_of_the_story_sees_what_kubectl_sees(plane: ControlPlane) -> None:
+def test_reader_returns_same_objects_as_kubectl(plane: ControlPlane) -> None:
     reader = Reader(plane.kubeconfig)
     thing = {"apiVersion": "test.example/v1", "kind": "Thing", "metadata": {"name": "one"}}
     plane.apply(json.dumps({**thing, "metadata": {"name": "one", "labels": {"a": "b"}}}))
@@ -100,7 +100,7 @@ def test_the_reader_of_the_story_sees_what_kubectl_sees(plane: ControlPlane) -> 
         reader.names("default", "nothings")
 
 
-def test_an_outage_of_the_api_server_ends_at_the_same_address_with_all_objects(plane: ControlPlane) -> None:
+def test_restarted_api_server_keeps_address_and_objects(plane: ControlPlane) -> None:
     plane.kubectl("create", "configmap", "survivor")
     server = plane.server
     plane.stop_apiserver()
@@ -128,7 +128,9 @@ def test_a_user_has_only_the_rights_that_were_given(plane: ControlPlane, tmp_pat
             time.sleep(0.2)
 
 
-def test_two_run_side_by_side_and_leave_nothing(plane: ControlPlane, tmp_path: Path) -> None:
+def test_second_control_plane_runs_beside_first_and_leaves_nothing(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
     other = ControlPlane(tmp_path / "other")
     with other:
         assert other.server != plane.server
@@ -142,7 +144,7 @@ def test_two_run_side_by_side_and_leave_nothing(plane: ControlPlane, tmp_path: P
         urllib.request.urlopen(server, context=anybody, timeout=5)  # noqa: S310 -- an https address
 
 
-def test_it_is_started_again_with_its_objects(tmp_path: Path) -> None:
+def test_control_plane_restarts_with_its_objects(tmp_path: Path) -> None:
     first = ControlPlane(tmp_path / "plane")
     try:
         first.start().kubectl("create", "configmap", "kept")
@@ -155,7 +157,7 @@ def test_it_is_started_again_with_its_objects(tmp_path: Path) -> None:
         first.remove()
 
 
-def test_files_of_others_in_the_directory_are_left_alone(tmp_path: Path) -> None:
+def test_removal_keeps_foreign_files_in_directory(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("mine")
     plane = ControlPlane(tmp_path)
     plane.prepare()

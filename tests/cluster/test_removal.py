@@ -53,11 +53,11 @@ def gateways(plane: ControlPlane) -> list[str]:
     return plane.kubectl("get", "deployments", "-o", "name").split()
 
 
-def test_where_there_never_was_a_gateway(target: Target) -> None:
+def test_removal_succeeds_if_no_gateway_exists(target: Target) -> None:
     removal.remove(target, Report())
 
 
-def test_the_gateway_is_waited_for(plane: ControlPlane, target: Target) -> None:
+def test_removal_waits_for_gateway_deletion(plane: ControlPlane, target: Target) -> None:
     plane.apply(json.dumps(GATEWAY))
 
     def operator() -> None:
@@ -71,7 +71,7 @@ def test_the_gateway_is_waited_for(plane: ControlPlane, target: Target) -> None:
     thread.join()
 
 
-def test_a_gateway_without_an_operator(
+def test_removal_fails_with_working_command_if_gateway_remains(
     plane: ControlPlane, target: Target, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(removal, "GATEWAY_SECONDS", 1)
@@ -84,7 +84,7 @@ def test_a_gateway_without_an_operator(
     assert gateways(plane) == []
 
 
-def test_the_gateway_of_another_service_stays(
+def test_removal_keeps_gateway_of_another_service(
     plane: ControlPlane, target: Target, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plane.apply(json.dumps(SERVICE))
@@ -94,7 +94,7 @@ def test_the_gateway_of_another_service_stays(
     assert "kept: default/other: " in capsys.readouterr().out
 
 
-def test_the_documented_commands(plane: ControlPlane, target: Target) -> None:
+def test_documented_wait_fails_only_while_gateway_exists(plane: ControlPlane, target: Target) -> None:
     """With and without a gateway: `kubectl wait` for nothing is no error."""
     wait = ("wait", "--for=delete", "deployment", "--all-namespaces", "-l", removal.GATEWAY_LABEL)
     plane.apply(json.dumps(SERVICE))

@@ -61,20 +61,20 @@ def started(engine: str, model: dict[str, Any], **more: Any) -> str:
 
 
 @pytest.mark.parametrize("engine", sorted(name for name, each in profiles().items() if each.distributed))
-def test_on_several_nodes(engine: str, snapshot: SnapshotAssertion) -> None:
+def test_start_command_on_several_nodes_matches_snapshot(engine: str, snapshot: SnapshotAssertion) -> None:
     model = {"name": "chat", "source": "pvc://weights/deep"}
     more = {"parallelism": {"tensor": 8, "pipeline": 2}, "nodes": 2}
     assert started(engine, model, **more) == snapshot(extension_class=Manifests)
 
 
 @pytest.mark.parametrize("engine", sorted(profiles()))
-def test_of_a_path(engine: str, snapshot: SnapshotAssertion) -> None:
+def test_start_command_for_path_matches_snapshot(engine: str, snapshot: SnapshotAssertion) -> None:
     model = {"name": "chat", "source": "pvc://weights/deep"}
     assert started(engine, model) == snapshot(extension_class=Manifests)
 
 
 @pytest.mark.parametrize("engine", sorted(name for name, profile in profiles().items() if profile.hub))
-def test_of_the_hub(engine: str, snapshot: SnapshotAssertion) -> None:
+def test_start_command_for_hub_model_matches_snapshot(engine: str, snapshot: SnapshotAssertion) -> None:
     profile = profiles()[engine]
     model: dict[str, Any] = {"name": "chat", "source": "hf://owner/name"}
     if profile.knows_revisions:

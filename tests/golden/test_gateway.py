@@ -52,7 +52,9 @@ EVERYTHING = replace(
         pytest.param(EVERYTHING, {"team-keys", "more-keys"}, id="everything"),
     ],
 )
-def test_gateway(platform: Platform, secrets: set[str], snapshot: SnapshotAssertion) -> None:
+def test_gateway_objects_match_snapshot(
+    platform: Platform, secrets: set[str], snapshot: SnapshotAssertion
+) -> None:
     assert as_text(gateway("default", WORKLOADS, platform, secrets, [LLM_ROUTES])) == snapshot(
         extension_class=Manifests
     )

@@ -133,7 +133,7 @@ def applied(manifest: dict[str, Any], platform: Platform) -> str:
 
 
 @pytest.mark.parametrize("manifest", services())
-def test_sample(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+def test_service_objects_match_snapshot(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert applied(manifest, PLATFORM) == snapshot(extension_class=Manifests)
 
 
@@ -144,7 +144,7 @@ def of_batch(manifest: dict[str, Any], namespace: str = "default") -> list[dict[
 
 
 @pytest.mark.parametrize("manifest", batches())
-def test_batch(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+def test_batch_objects_match_snapshot(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert as_text(of_batch(manifest)) == snapshot(extension_class=Manifests)
 
 
@@ -167,7 +167,7 @@ def of_benchmark(manifest: dict[str, Any], namespace: str = "default") -> list[d
 
 
 @pytest.mark.parametrize("manifest", benchmarks())
-def test_benchmark(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+def test_benchmark_objects_match_snapshot(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert as_text(of_benchmark(manifest)) == snapshot(extension_class=Manifests)
 
 
@@ -180,7 +180,7 @@ def of_server(manifest: dict[str, Any], namespace: str = "default") -> list[dict
 
 
 @pytest.mark.parametrize("manifest", servers())
-def test_model_server(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+def test_model_server_objects_match_snapshot(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert as_text(of_server(manifest)) == snapshot(extension_class=Manifests)
 
 
@@ -194,11 +194,11 @@ def of_application(manifest: dict[str, Any], namespace: str = "default") -> list
 
 
 @pytest.mark.parametrize("manifest", applications())
-def test_application(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
+def test_application_objects_match_snapshot(manifest: dict[str, Any], snapshot: SnapshotAssertion) -> None:
     assert as_text(of_application(manifest)) == snapshot(extension_class=Manifests)
 
 
-def test_sample_without_a_gateway(snapshot: SnapshotAssertion) -> None:
+def test_service_objects_without_gateway_match_snapshot(snapshot: SnapshotAssertion) -> None:
     manifest = yaml.safe_load(WITHOUT_GATEWAY.read_text())
     assert applied(manifest, replace(PLATFORM, gateway_image="")) == snapshot(extension_class=Manifests)
 
@@ -214,7 +214,7 @@ def parts(value: Any) -> Iterator[ApiModel]:
             yield from parts(each)
 
 
-def test_everything_sets_every_field() -> None:
+def test_everything_yaml_sets_every_field_except_listed_ones() -> None:
     found = list(parts(LLMServiceSpec.model_validate(yaml.safe_load(EVERYTHING.read_text())["spec"])))
     never_set = {
         f"{type(part).__name__}.{field}"
@@ -225,7 +225,7 @@ def test_everything_sets_every_field() -> None:
     assert never_set == LEFT_OUT
 
 
-def test_there_are_samples() -> None:
+def test_samples_exist_for_services_batches_benchmarks_and_servers() -> None:
     assert len(services()) > 1
     assert batches()
     assert benchmarks()

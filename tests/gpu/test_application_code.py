@@ -48,7 +48,7 @@ def rolled_out(admin: Admin, phase: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("code")
-def test_what_cannot_be_imported_leaves_the_cluster_that_serves(admin: Admin) -> None:
+def test_import_error_rolls_back_to_serving_cluster(admin: Admin) -> None:
     admin.create(APPLICATION)
     first = rolled_out(admin, "Complete")["rayCluster"]
     env = [{"name": "OTHER", "value": "pods"}]
@@ -71,7 +71,7 @@ def test_what_cannot_be_imported_leaves_the_cluster_that_serves(admin: Admin) ->
 
 
 @pytest.mark.usefixtures("code")
-def test_other_code_takes_over_from_a_second_cluster(admin: Admin) -> None:
+def test_changed_code_is_served_by_second_cluster(admin: Admin) -> None:
     admin.create(APPLICATION)
     read_message(admin, "pipeline", "Ready", "True", of=KIND)
     first = admin.get(KIND, "pipeline")["status"]["rayCluster"]

@@ -46,7 +46,7 @@ def placed(admin: Admin) -> list[Any]:
     return eventually("its worker pods on nodes", look)
 
 
-def test_two_shares_that_no_node_has_devices_for(admin: Admin, nodes: Nodes) -> None:
+def test_application_waits_until_node_has_enough_devices(admin: Admin, nodes: Nodes) -> None:
     nodes.add(FakeNode("big-0", gpus=1, labels=BIG, taints=()))
     admin.create(application())
     numbers = ("Mood (0.75 accelerators) and Length (0.75)", f"needs 2 {GPU} on one node", "has 1 (big-0)")
@@ -63,7 +63,7 @@ def test_two_shares_that_no_node_has_devices_for(admin: Admin, nodes: Nodes) -> 
     read_message(admin, "pipeline", "Stalled", "False", of=KIND)
 
 
-def test_the_fix_that_is_named_is_one(admin: Admin, nodes: Nodes) -> None:
+def test_suggested_fix_makes_application_schedulable(admin: Admin, nodes: Nodes) -> None:
     nodes.add(*(FakeNode(f"big-{number}", gpus=1, labels=BIG, taints=()) for number in range(2)))
     admin.create(application())
     fix = "give its deployments separate worker groups, of which the largest pod needs 1"

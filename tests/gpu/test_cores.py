@@ -46,7 +46,7 @@ def node(name: str, cores: int) -> FakeNode:
     return FakeNode(name, gpus=0, cpus=cores, labels={CORES: "yes"}, taints=(f"{CORES}=yes:NoSchedule",))
 
 
-def test_an_idle_service_gives_its_cores_to_one_that_is_asked(
+def test_idle_service_yields_cores_to_service_with_held_request(
     both: tuple[OnCores, OnCores], nodes: Nodes
 ) -> None:
     nodes.add(node("cores", 4))
@@ -65,7 +65,7 @@ def test_an_idle_service_gives_its_cores_to_one_that_is_asked(
     placed(two.admin, two.name, 1)
 
 
-def test_nobody_sleeps_for_one_that_finds_no_room_all_the_same(
+def test_service_does_not_yield_if_waiting_service_would_not_fit(
     both: tuple[OnCores, OnCores], nodes: Nodes, admin: Admin
 ) -> None:
     """The capacity that is missing is used by another owner's pod."""

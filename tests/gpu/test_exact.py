@@ -29,7 +29,7 @@ def other(exact: Exact, answers: Path, traffic: Path) -> Exact:
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
 @pytest.mark.parametrize("moment", ["asleep", "waking", "updating"])
-def test_a_change_with_no_gpu_to_spare(exact: Exact, moment: str, depth: str) -> None:
+def test_change_is_rolled_out_without_spare_gpu(exact: Exact, moment: str, depth: str) -> None:
     exact.create(depth)
     [before] = placed(exact.admin, NAME, 1)
     assert image_of(before) == OLD
@@ -71,7 +71,9 @@ def urgent(exact: Exact) -> Iterator[str]:
     exact.admin.delete("PriorityClass", name)
 
 
-def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other: Exact, urgent: str) -> None:
+def test_idle_service_yields_gpu_to_service_with_held_request(
+    exact: Exact, other: Exact, urgent: str
+) -> None:
     exact.make(PATIENT)
     exact.opens()
     other.make(PATIENT, podTemplate={"spec": {"priorityClassName": urgent}})
@@ -103,7 +105,7 @@ def test_an_idle_service_gives_its_gpu_to_one_that_is_asked(exact: Exact, other:
     assert overbooked(exact.admin) == []
 
 
-def test_two_services_that_are_always_asked_take_turns(exact: Exact, other: Exact) -> None:
+def test_services_with_yield_always_alternate_on_one_gpu(exact: Exact, other: Exact) -> None:
     both = (exact, other)
     for each in both:
         each.make(PATIENT | {"yield": "Always"})
@@ -117,7 +119,7 @@ def test_two_services_that_are_always_asked_take_turns(exact: Exact, other: Exac
     assert overbooked(exact.admin) == []
 
 
-def test_a_service_that_never_gives_way_keeps_its_gpu(exact: Exact, other: Exact) -> None:
+def test_service_with_yield_never_keeps_its_gpu(exact: Exact, other: Exact) -> None:
     exact.make(PATIENT | {"yield": "Never"})
     exact.opens()
     exact.gateways(idle=60)
@@ -128,7 +130,7 @@ def test_a_service_that_never_gives_way_keeps_its_gpu(exact: Exact, other: Exact
     assert exact.is_open
 
 
-def test_two_services_do_not_wait_for_each_other_with_half_of_what_each_needs(
+def test_services_do_not_deadlock_with_half_of_their_gpus_each(
     exact: Exact, other: Exact, nodes: Nodes
 ) -> None:
     nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))
@@ -145,7 +147,7 @@ def test_two_services_do_not_wait_for_each_other_with_half_of_what_each_needs(
     assert overbooked(exact.admin) == []
 
 
-def test_one_that_is_awake_and_loses_a_pod_is_not_left_with_half_of_what_it_needs(
+def test_awake_service_regains_gpu_after_loss_of_pod(
     exact: Exact, other: Exact, nodes: Nodes, urgent: str
 ) -> None:
     """The other one waits already, and the scheduler gives it the GPU that comes free."""
@@ -203,9 +205,7 @@ def night(exact: Exact) -> Iterator[str]:
     exact.admin.delete("LLMBatch", "night")
 
 
-def test_a_batch_gives_its_gpu_to_a_service_that_wakes_and_goes_on_afterwards(
-    exact: Exact, night: str
-) -> None:
+def test_batch_yields_gpu_to_waking_service_and_resumes_afterwards(exact: Exact, night: str) -> None:
     placed(exact.admin, night, 1)
     before = exact.admin.get("RayJob", "night")["metadata"]["uid"]
     exact.make(PATIENT)

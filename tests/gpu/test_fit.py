@@ -29,7 +29,7 @@ def waits(admin: Admin, name: str) -> bool:
     return bool(found) and len(found) == len(pods(admin, name))
 
 
-def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
+def test_eight_gpu_model_is_unschedulable_until_larger_node_is_added(admin: Admin, nodes: Nodes) -> None:
     admin.create(service("neighbour", small(nodeSelector={PRODUCT: L4})))
     placed(admin, "neighbour", 1)
     before = undisturbed(admin, "neighbour")
@@ -53,7 +53,7 @@ def test_eight_gpus_on_nodes_of_four(admin: Admin, nodes: Nodes) -> None:
     assert undisturbed(admin, "neighbour") == before
 
 
-def test_the_fix_that_is_named_is_one(admin: Admin) -> None:
+def test_pods_are_placed_after_reported_fix_is_applied(admin: Admin) -> None:
     admin.create(service("one", big()))
     read_message(admin, "one", "Schedulable", "False", "pipeline: 2 with tensor: 4")
     fixed = big(parallelism={"pipeline": 2, "tensor": 4})
@@ -63,7 +63,7 @@ def test_the_fix_that_is_named_is_one(admin: Admin) -> None:
     assert len({node_of(pod) for pod in stages}) == 2
 
 
-def test_a_label_that_no_node_has(admin: Admin) -> None:
+def test_unmatched_node_selector_is_reported_with_labels_of_nodes(admin: Admin) -> None:
     selector = {PRODUCT: "NVIDIA-H100-80GB-HBM2"}
     admin.create(service("one", small(nodeSelector=selector, tolerations=TOLERATED)))
     message = read_message(
@@ -79,7 +79,7 @@ def test_a_label_that_no_node_has(admin: Admin) -> None:
     assert node_of(worker).startswith("h100-")
 
 
-def test_a_taint_that_is_not_tolerated(admin: Admin, nodes: Nodes) -> None:
+def test_untolerated_taint_is_reported_with_toleration_to_add(admin: Admin, nodes: Nodes) -> None:
     labels = {"pool": "research"}
     nodes.add(FakeNode("reserved-0", gpus=1, labels=labels, taints=("team=research:NoSchedule",)))
     admin.create(service("one", small(nodeSelector=labels)))
@@ -99,7 +99,7 @@ def test_a_taint_that_is_not_tolerated(admin: Admin, nodes: Nodes) -> None:
     assert node_of(worker) == "reserved-0"
 
 
-def test_the_check_can_be_turned_off_where_nodes_come_on_demand(admin: Admin, nodes: Nodes) -> None:
+def test_annotation_disables_fit_check_for_nodes_created_on_demand(admin: Admin, nodes: Nodes) -> None:
     manifest = service("one", big())
     admin.create(manifest)
     message = read_message(admin, "one", "Schedulable", "False")

@@ -52,7 +52,9 @@ def blind(
 
 
 @pytest.mark.usefixtures("serve_by_pods")
-def test_it_goes_on_without_the_check(admin: Admin, blind: OperatorProcess) -> None:
+def test_operator_without_node_access_continues_without_fit_check(
+    admin: Admin, blind: OperatorProcess
+) -> None:
     admin.create(service("fits", small()))
     admin.create(service("never", big()))
     for name in ("fits", "never"):

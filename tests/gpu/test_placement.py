@@ -77,7 +77,7 @@ def bounds(admin: Admin, name: str) -> dict[str, tuple[int, int]]:
     return {group: (spec["minReplicas"], spec["maxReplicas"]) for group, spec in groups(admin, name).items()}
 
 
-def test_a_tensor_parallel_replica_stands_whole_on_one_node(
+def test_tensor_parallel_replica_is_placed_on_one_node(
     admin: Admin, plane: ControlPlane, nodes: Nodes, answers: Path
 ) -> None:
     (answers / f"{admin.namespace}.llama-70b").write_text("")
@@ -203,7 +203,9 @@ def everything(plane: ControlPlane, namespace: str) -> list[str]:
     return plane.kubectl("get", lasting, "-n", namespace, "-o", "name").split()
 
 
-def test_a_replica_on_one_gpu_and_its_token(admin: Admin, plane: ControlPlane, operator: Any) -> None:
+def test_single_gpu_replica_references_token_and_never_exposes_value(
+    admin: Admin, plane: ControlPlane, operator: Any
+) -> None:
     token = "hf_never_to_be_seen"  # noqa: S105 -- nobody's
     plane.kubectl(
         "create", "secret", "generic", "hugging-face", f"--from-literal=token={token}", "-n", admin.namespace
@@ -227,7 +229,7 @@ def test_a_replica_on_one_gpu_and_its_token(admin: Admin, plane: ControlPlane, o
 
 
 @pytest.mark.usefixtures("serve_by_pods")
-def test_a_taint_that_the_cluster_should_tolerate_by_itself(admin: Admin) -> None:
+def test_pod_on_tainted_node_waits_until_toleration_is_added(admin: Admin) -> None:
     """The sample tolerates nothing, and these nodes bear the usual taint `nvidia.com/gpu`.
 
     In most managed clusters the admission plugin ExtendedResourceToleration adds the toleration, so the fit
@@ -249,7 +251,7 @@ def test_a_taint_that_the_cluster_should_tolerate_by_itself(admin: Admin) -> Non
     eventually("a pod on an H100", on_the_node)
 
 
-def test_weights_from_an_image_a_claim_and_a_bucket(admin: Admin, plane: ControlPlane) -> None:
+def test_image_and_claim_are_mounted_and_bucket_uses_cache_folder(admin: Admin, plane: ControlPlane) -> None:
     # What the sample says that it needs: the account that may read the bucket, and the claim.
     admin.create({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "model-reader"}})
     claim(plane, admin.namespace, "models")

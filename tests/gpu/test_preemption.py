@@ -43,7 +43,7 @@ def urgently(priority_class: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("sleep", [PATIENT, PATIENT | {"yield": "Never"}, None])
-def test_what_runs_is_finished_before_pods_of_a_higher_priority_come(
+def test_running_requests_finish_before_higher_priority_pods_are_created(
     exact: Exact, other: Exact, preempting: str, sleep: dict[str, str] | None
 ) -> None:
     exact.make(sleep)
@@ -69,7 +69,7 @@ def test_what_runs_is_finished_before_pods_of_a_higher_priority_come(
     assert overbooked(exact.admin) == []
 
 
-def test_who_has_room_beside_it_takes_nothing_from_anybody(
+def test_higher_priority_pod_preempts_no_pod_if_another_gpu_is_free(
     exact: Exact, other: Exact, preempting: str, nodes: Nodes
 ) -> None:
     nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))

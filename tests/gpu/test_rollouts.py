@@ -68,7 +68,7 @@ def stranger(exact: Exact, nodes: Nodes) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("stranger")
-def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -> None:
+def test_service_without_spare_gpu_is_replaced_while_requests_are_held(exact: Exact) -> None:
     up(exact)
     exact.gateways(held=3)
     edit(exact, runtime={"image": NEW})
@@ -82,7 +82,7 @@ def test_an_awake_service_is_replaced_while_its_clients_are_held(exact: Exact) -
     assert len(exact.admin.list("RayCluster")) == 1
 
 
-def test_where_nodes_do_not_tell_a_second_cluster_without_room_gives_way_to_a_replacement(
+def test_rollout_without_fit_check_replaces_if_second_cluster_has_no_room(
     exact: Exact,
 ) -> None:
     up(exact)
@@ -96,7 +96,7 @@ def test_where_nodes_do_not_tell_a_second_cluster_without_room_gives_way_to_a_re
     assert len(exact.admin.list("RayCluster")) == 1
 
 
-def test_requests_in_progress_end_first(exact: Exact) -> None:
+def test_replacement_waits_for_requests_in_progress(exact: Exact) -> None:
     up(exact)
     exact.gateways(in_flight=1)
     edit(exact, runtime={"image": NEW})
@@ -108,7 +108,7 @@ def test_requests_in_progress_end_first(exact: Exact) -> None:
     exact.eventually("the new one runs", runs(exact, NEW))
 
 
-def test_what_cannot_start_goes_back_on_the_same_gpu(exact: Exact) -> None:
+def test_revision_that_cannot_start_is_rolled_back_on_same_gpu(exact: Exact) -> None:
     up(exact)
     exact.silent()
     edit(exact, runtime={"image": NEW}, rollout={"deadline": "12s"})
@@ -128,7 +128,7 @@ def test_what_cannot_start_goes_back_on_the_same_gpu(exact: Exact) -> None:
     assert reaches(exact, "Complete")["currentRevisionNumber"] == 3
 
 
-def test_with_room_a_second_cluster_comes_first(exact: Exact, nodes: Nodes) -> None:
+def test_rollout_is_blue_green_if_second_gpu_is_free(exact: Exact, nodes: Nodes) -> None:
     nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))
     up(exact)
     edit(exact, runtime={"image": NEW})
@@ -140,7 +140,7 @@ def test_with_room_a_second_cluster_comes_first(exact: Exact, nodes: Nodes) -> N
     reaches(exact, "Complete")
 
 
-def test_a_second_cluster_that_cannot_start_is_given_up(exact: Exact, nodes: Nodes) -> None:
+def test_second_cluster_that_cannot_start_is_rolled_back(exact: Exact, nodes: Nodes) -> None:
     nodes.add(h100("h100-exact-2", 1, **{NAME: "yes"}))
     up(exact)
     before = exact.admin.list("RayCluster")[0]["metadata"]["name"]
@@ -215,7 +215,7 @@ def serves(exact: Exact, first: str, status: dict[str, Any]) -> None:
         pytest.param((500, '{"error": "no CUDA"}'), "answered 500: no CUDA", id="errors"),
     ],
 )
-def test_what_starts_and_does_not_answer_gets_no_request_and_goes_back(
+def test_revision_that_answers_errors_gets_no_requests_and_is_rolled_back(
     exact: Exact,
     nodes: Nodes,
     serve: PlayedServe,
@@ -261,7 +261,7 @@ def _of(exact: Exact, cluster: str) -> list[Any]:
     return [pod for pod in labelled if pod["metadata"]["labels"][names.RAY_CLUSTER_LABEL] == cluster]
 
 
-def test_a_correction_takes_the_place_of_what_does_not_answer(
+def test_correction_of_failed_revision_is_rolled_out_blue_green(
     exact: Exact, nodes: Nodes, serve: PlayedServe, by_image: dict[str, tuple[int, str]]
 ) -> None:
     first = beside(exact, nodes, serve)
@@ -307,7 +307,7 @@ def test_a_correction_without_room_for_a_third_cluster_is_a_replacement(
     assert overbooked(exact.admin) == []
 
 
-def test_on_one_gpu_what_does_not_answer_goes_back_while_clients_are_held(
+def test_failing_revision_on_single_gpu_is_rolled_back_with_held_requests(
     exact: Exact, serve: PlayedServe, by_image: dict[str, tuple[int, str]]
 ) -> None:
     up(exact)
@@ -323,7 +323,7 @@ def test_on_one_gpu_what_does_not_answer_goes_back_while_clients_are_held(
     assert overbooked(exact.admin) == []
 
 
-def test_history_and_undo(exact: Exact) -> None:
+def test_annotations_restore_old_revision_and_pause_rollout(exact: Exact) -> None:
     up(exact)
     edit(exact, runtime={"image": NEW})
     exact.eventually("the new one runs", runs(exact, NEW))

@@ -60,7 +60,7 @@ def twice(admin: Admin, answers: Path, traffic: Path) -> Twice:
     return Twice(admin, traffic)
 
 
-def test_the_first_one_lives_as_long_as_it_has_requests(twice: Twice) -> None:
+def test_first_cluster_remains_until_its_requests_end(twice: Twice) -> None:
     twice.up()
     assert twice.admin.get("RayService", "one")["spec"]["rayClusterDeletionDelaySeconds"] == 3600
     time.sleep(5)
@@ -71,7 +71,7 @@ def test_the_first_one_lives_as_long_as_it_has_requests(twice: Twice) -> None:
     read_message(twice.admin, "one", "Ready", "True")
 
 
-def test_the_spec_says_for_how_long_at_most(twice: Twice) -> None:
+def test_first_cluster_with_requests_is_deleted_after_drain_timeout(twice: Twice) -> None:
     twice.up(drainTimeout="20s")
     time.sleep(5)
     assert twice.first in twice.names()
@@ -89,7 +89,7 @@ def running(admin: Admin, cluster: str) -> int:
     return sum(pod["status"].get("phase") == "Running" for pod in found)
 
 
-def test_it_starts_with_as_many_replicas_as_run(admin: Admin, answers: Any) -> None:
+def test_second_cluster_starts_with_current_number_of_replicas(admin: Admin, answers: Any) -> None:
     model = small(nodeSelector={PRODUCT: L4}) | {"replicas": {"max": 3}}
     (answers / f"{admin.namespace}.one").write_text("")
     admin.create(service("one", model))

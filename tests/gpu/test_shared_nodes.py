@@ -85,7 +85,7 @@ def test_an_idle_model_yields_on_a_node_that_notebooks_fill(
     assert overbooked(admin) == []
 
 
-def test_nobody_yields_on_the_node_where_that_is_not_enough(
+def test_idle_model_stays_awake_if_its_yield_frees_too_few_gpus(
     both: tuple[Exact, Exact], nodes: Nodes, notebooks: Callable[[str, int], None], admin: Admin
 ) -> None:
     """A model of four GPUs, and an idle one of one GPU next to a notebook."""
@@ -106,7 +106,7 @@ def test_nobody_yields_on_the_node_where_that_is_not_enough(
     assert one.is_open, "enough is free beside it"
 
 
-def test_an_idle_model_yields_for_cores_that_a_model_with_a_gpu_lacks(
+def test_idle_model_yields_if_waiting_model_lacks_cpu_cores(
     both: tuple[Exact, Exact], nodes: Nodes, admin: Admin
 ) -> None:
     nodes.add(shared("shared"))

@@ -54,7 +54,7 @@ def loads(library: Path) -> set[str]:
     return set(re.findall(r"\(NEEDED\).*\[(.+)\]", run("readelf", "--wide", "--dynamic", library)))
 
 
-def test_the_compiler_is_of_the_cuda_that_the_documents_name(home: Path) -> None:
+def test_nvcc_release_equals_declared_cuda_version(home: Path) -> None:
     assert f"release {versions.CUDA}," in run(home / "bin" / "nvcc", "--version")
 
 

@@ -48,7 +48,9 @@ TAKEN_OVER: list[tuple[str, int, list[int]]] = [
 @hypothesis.given(
     steps=st.lists(STEPS, max_size=40), kind=st.sampled_from(["JSONL", "OpenAI"]), bad=st.integers(0, 5)
 )
-def test_each_row_leaves_once(steps: list[tuple[str, int, list[int]]], kind: str, bad: int) -> None:
+def test_each_batch_row_is_written_once_for_any_order_of_takeovers(
+    steps: list[tuple[str, int, list[int]]], kind: str, bad: int
+) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         order = Order("u", Place("file:///in", "Auto"), Place(f"file://{folder}", kind), Request())

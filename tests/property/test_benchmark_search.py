@@ -32,7 +32,7 @@ def value(found: Trial) -> float:
 
 
 @given(st.lists(VALUES, min_size=1, max_size=14), VALUES, st.integers(1, 4))
-def test_one_argument_with_any_curve(
+def test_search_of_one_argument_repeats_no_settings_for_any_curve(
     curve: list[float | None], baseline: float | None, patience: int
 ) -> None:
     values = [2**n for n in range(len(curve))]
@@ -46,7 +46,7 @@ def test_one_argument_with_any_curve(
 
 
 @given(st.integers(0, 12), st.integers(2, 13), st.floats(1.1, 3.0))
-def test_a_curve_with_one_peak_is_climbed_to_it(peak: int, size: int, slope: float) -> None:
+def test_search_finds_peak_of_any_curve_with_single_peak(peak: int, size: int, slope: float) -> None:
     """Each rung is beyond noise from the next, so nothing but the peak will do."""
     peak = min(peak, size - 1)
     by_value = {2**n: 100 / slope ** abs(n - peak) for n in range(size)}
@@ -61,7 +61,7 @@ def test_a_curve_with_one_peak_is_climbed_to_it(peak: int, size: int, slope: flo
     st.dictionaries(st.integers(0, 4000), st.floats(0.1, 100), max_size=50),
     st.integers(1, 3),
 )
-def test_several_arguments_end_and_repeat_nothing(
+def test_search_of_several_arguments_ends_and_repeats_no_settings(
     sizes: list[int], heights: dict[int, float], patience: int
 ) -> None:
     sweep = [Dimension(f"a{n}", tuple(range(size))) for n, size in enumerate(sizes)]

@@ -56,13 +56,13 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @given(services())
-def test_the_same_service_is_always_the_same_objects(svc: LLMService) -> None:
+def test_equal_services_build_identical_objects(svc: LLMService) -> None:
     again = dataclasses.replace(svc, spec=type(svc.spec).model_validate(svc.spec.model_dump(by_alias=True)))
     assert json.dumps(desired(svc, PLATFORM, "a")) == json.dumps(desired(again, PLATFORM, "a"))
 
 
 @given(services())
-def test_building_leaves_the_service_as_it_was(svc: LLMService) -> None:
+def test_building_objects_leaves_service_unchanged(svc: LLMService) -> None:
     before = copy.deepcopy(svc)
     objects = desired(svc, PLATFORM, "a")
     # The receiver may change the objects: this changes neither the service nor other objects.
@@ -123,7 +123,7 @@ def test_quantities_are_valid(svc: LLMService) -> None:
 
 
 @given(services())
-def test_a_pod_holds_its_bundles_and_the_replica_actor(svc: LLMService) -> None:
+def test_pod_resources_equal_its_bundles_plus_replica_actor(svc: LLMService) -> None:
     for model, group, config in zip(svc.spec.models, groups(svc), llm_configs(svc), strict=True):
         bundle = config["placement_group_config"]["bundle_per_worker"]
         count = model.parallelism.tensor * model.parallelism.pipeline
@@ -157,7 +157,7 @@ def test_a_bundle_fits_only_its_own_group(svc: LLMService) -> None:
 
 
 @given(services())
-def test_bounds_agree_everywhere(svc: LLMService) -> None:
+def test_replica_bounds_agree_between_worker_groups_and_serve(svc: LLMService) -> None:
     bounds = group_bounds(svc)
     app = yaml.safe_load(ray_service(svc)["serveConfigV2"])["applications"][0]
     by_name = {options["name"]: options["autoscaling_config"] for options in app["deployments"]}
@@ -199,7 +199,7 @@ def test_secrets_are_named_in_container_environments_only(svc: LLMService) -> No
 
 
 @given(services())
-def test_every_mount_has_its_volume_and_every_path_one_mount(svc: LLMService) -> None:
+def test_every_mount_has_volume_and_unique_path(svc: LLMService) -> None:
     cluster = ray_service(svc)["rayClusterConfig"]
     for group in [cluster["headGroupSpec"], *cluster["workerGroupSpecs"]]:
         pod = group["template"]["spec"]
@@ -214,7 +214,7 @@ def test_every_mount_has_its_volume_and_every_path_one_mount(svc: LLMService) ->
 
 
 @given(services())
-def test_the_engines_arguments_arrive_as_they_were_written(svc: LLMService) -> None:
+def test_engine_arguments_are_passed_on_unchanged(svc: LLMService) -> None:
     for model, config in zip(svc.spec.models, llm_configs(svc), strict=True):
         kwargs = config.get("engine_kwargs", {})
         for name, value in model.engine.args.items():
@@ -222,7 +222,7 @@ def test_the_engines_arguments_arrive_as_they_were_written(svc: LLMService) -> N
 
 
 @given(services(), st.sampled_from([None, "llama-abcde"]))
-def test_a_service_is_small(svc: LLMService, active: str | None) -> None:
+def test_ray_service_size_is_bounded_for_any_service(svc: LLMService, active: str | None) -> None:
     # etcd takes 1.5 MiB; a thousand services should stay small in the operator's memory, too.
     size = len(json.dumps(desired(svc, PLATFORM, active)[-1]))
     written = svc.spec.model_dump_json(by_alias=True, exclude_unset=True)
@@ -254,7 +254,7 @@ OWNED_OF_RAY = ("name", "image", "imagePullPolicy", "ports")
 
 
 @given(services())
-def test_what_daybreak_owns_survives_every_template(svc: LLMService) -> None:
+def test_pod_template_cannot_change_fields_that_daybreak_owns(svc: LLMService) -> None:
     plain = templates(without_templates(svc))
     for (_, group), (_, before) in zip(templates(svc), plain, strict=True):
         assert {**group, "template": None} == {**before, "template": None}
@@ -272,7 +272,7 @@ def test_what_daybreak_owns_survives_every_template(svc: LLMService) -> None:
 
 
 @given(services())
-def test_what_a_person_adds_arrives(svc: LLMService) -> None:
+def test_pod_template_additions_are_in_built_pods(svc: LLMService) -> None:
     for template, group in templates(svc):
         if template is None:
             continue

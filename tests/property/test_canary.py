@@ -86,7 +86,7 @@ def tally(number: int, errors: int, bucket: int) -> Tally:
 
 
 @given(STEPS, st.integers(1, 300), st.lists(EVENTS, max_size=40))
-def test_it_goes_step_by_step_with_time_and_requests(
+def test_canary_advances_one_step_only_after_duration_and_min_requests(
     weights: list[int], least: int, events: list[Event]
 ) -> None:
     history = History(spec(weights, least))
@@ -115,7 +115,9 @@ def test_it_goes_step_by_step_with_time_and_requests(
 
 
 @given(STEPS, st.lists(EVENTS, max_size=40))
-def test_one_that_is_as_good_is_never_returned(weights: list[int], events: list[Event]) -> None:
+def test_canary_without_errors_or_slow_answers_is_never_rolled_back(
+    weights: list[int], events: list[Event]
+) -> None:
     history = History(spec(weights, 10))
     for event in events:
         good = Event(event.minutes, event.mine, event.others, 0.0, False, event.written)
@@ -123,7 +125,7 @@ def test_one_that_is_as_good_is_never_returned(weights: list[int], events: list[
 
 
 @given(STEPS, st.lists(EVENTS, max_size=10), st.integers(50, 400), st.integers(200, 4000))
-def test_one_that_errs_far_more_is_returned_whatever_came_before(
+def test_canary_with_many_errors_is_rolled_back_after_any_history(
     weights: list[int], events: list[Event], mine: int, others: int
 ) -> None:
     history = History(spec(weights, 10_000))
@@ -135,7 +137,7 @@ def test_one_that_errs_far_more_is_returned_whatever_came_before(
 
 
 @given(STEPS, st.integers(1, 300))
-def test_with_enough_requests_it_comes_to_its_end(weights: list[int], least: int) -> None:
+def test_canary_with_enough_good_requests_is_promoted(weights: list[int], least: int) -> None:
     history = History(spec(weights, least))
     for _ in weights:
         assert history.status.phase is CanaryPhase.PROGRESSING
@@ -150,7 +152,7 @@ def test_with_enough_requests_it_comes_to_its_end(weights: list[int], least: int
     st.floats(0, 0.99),
     st.lists(EVENTS, max_size=40),
 )
-def test_one_with_nothing_but_errors_in_its_last_step_is_never_promoted(
+def test_canary_with_only_errors_in_last_step_is_never_promoted(
     weights: list[int], least: int, limit: str, most: float, events: list[Event]
 ) -> None:
     limits = {limit: 0.9 if limit == "errorRate" else 100, "maxErrorRate": most}

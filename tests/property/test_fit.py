@@ -41,7 +41,9 @@ nodes_of_any_kind = st.lists(
 
 
 @given(services(), nodes_of_any_kind)
-def test_the_fit_check_always_has_an_answer(svc: LLMService, nodes: tuple[Node, ...]) -> None:
+def test_fit_check_is_repeatable_and_passes_with_enough_nodes(
+    svc: LLMService, nodes: tuple[Node, ...]
+) -> None:
     found = fit(svc.workload, nodes)
     assert fit(svc.workload, tuple(nodes)) == found
     for misfit in found:

@@ -42,12 +42,12 @@ def costs(name: str, wake: float) -> tuple[Cost, Cost]:
 
 @pytest.mark.parametrize("wake", WAKES)
 @pytest.mark.parametrize("name", TRACES)
-def test_it_is_never_dearer(name: str, wake: float) -> None:
+def test_auto_idle_cost_stays_within_margin_of_fixed_idle_cost(name: str, wake: float) -> None:
     fixed, auto = costs(name, wake)
     assert auto.total <= MARGIN * fixed.total + LEARNING * auto.weight
 
 
-def test_it_is_cheaper_for_most() -> None:
+def test_auto_idle_time_is_cheaper_than_fixed_for_most_traces() -> None:
     found = [costs(name, wake) for name in TRACES for wake in WAKES]
     cheaper = [auto.total < 0.95 * fixed.total for fixed, auto in found]
     assert sum(cheaper) > len(found) / 2
@@ -55,14 +55,14 @@ def test_it_is_cheaper_for_most() -> None:
     assert together[1] < 0.9 * together[0]
 
 
-def test_it_does_not_flap() -> None:
+def test_auto_idle_time_changes_at_most_six_times_a_day_on_average() -> None:
     """Another idle time comes into force seldom, compared with the pauses that could bring it."""
     for name in TRACES:
         for wake in WAKES:
             assert costs(name, wake)[1].changes <= 7 * 6, "six times a day"
 
 
-def test_with_waits_that_cost_nothing_it_saves_accelerators() -> None:
+def test_auto_idle_accelerator_use_stays_within_margin_if_waits_are_free() -> None:
     careless = Sleep(after_idle="Auto", auto=AutoIdle(wait_cost=0))
     for name in list(published())[::3]:
         arrivals = until(TRACES[name], seed=2, length=LENGTH)
@@ -75,9 +75,7 @@ gaps = st.lists(st.sampled_from([5.0, 70.0, 300.0, 890.0, 1000.0, 3000.0, 20_000
 
 @settings(max_examples=60, deadline=None)
 @given(gaps=gaps, wake=st.sampled_from(WAKES))
-def test_whatever_comes_a_pause_costs_no_more_than_the_bound_and_a_wake(
-    gaps: list[float], wake: float
-) -> None:
+def test_auto_idle_extra_cost_per_pause_is_bounded_for_any_arrivals(gaps: list[float], wake: float) -> None:
     """Adversary that causes the worst results of Auto, because it knows the algorithm.
 
     In each pause it holds for as long as its longest idle time, where the fixed one sleeps, or wakes, where

@@ -18,7 +18,7 @@ def truth(decision: Decision) -> dict[str, str]:
 
 
 @given(st.data())
-def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataObject) -> None:
+def test_ready_requires_answer_of_every_model_in_current_configuration(data: st.DataObject) -> None:
     for observed, decision, came, _ in walk(data, 12):
         ray = ray_view(observed.ray_service)
         answered_before = {
@@ -50,7 +50,7 @@ def test_ready_means_that_every_model_has_answered_as_what_it_is(data: st.DataOb
 
 
 @given(st.data())
-def test_time_alone_changes_nothing(data: st.DataObject) -> None:
+def test_status_is_unchanged_if_only_time_passes(data: st.DataObject) -> None:
     """Nor does a second decision: the messages stay the same."""
     for _, decision, _, world in walk(data, 6):
         for later in (0.0, 1.0, 86_400.0):
@@ -60,7 +60,7 @@ def test_time_alone_changes_nothing(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_the_status_is_one_that_kstatus_understands(data: st.DataObject) -> None:
+def test_conditions_follow_kstatus_rules_for_any_observation(data: st.DataObject) -> None:
     for observed, decision, _, _ in walk(data, 8):
         found = truth(decision)
         assert list(found) == ["Ready", "Active", "Schedulable", "Reconciling", "Stalled"]
@@ -80,7 +80,7 @@ def test_the_status_is_one_that_kstatus_understands(data: st.DataObject) -> None
 
 
 @given(st.data())
-def test_nobody_who_sleeps_and_has_answered_is_asked(data: st.DataObject) -> None:
+def test_sleeping_model_is_never_probed(data: st.DataObject) -> None:
     for observed, decision, _, _ in walk(data, 8):
         for model in decision.status.models:
             if model.state == "Asleep":

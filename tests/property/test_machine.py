@@ -22,7 +22,9 @@ TestSleepAndWake.settings = settings(max_examples=examples(120), stateful_step_c
 
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=examples(1000))
-def test_one_step(before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health) -> None:
+def test_single_step_keeps_gate_and_sleep_invariants(
+    before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
+) -> None:
     after = step(before, sleep_policy, traffic, health, BEGIN)
     if after.gate is GateState.OPEN and before.gate is not GateState.OPEN:
         assert health.answers
@@ -39,7 +41,7 @@ def test_one_step(before: SleepState, sleep_policy: SleepPolicy, traffic: Traffi
 
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=examples(1000))
-def test_comes_to_rest_whatever_the_status_says(
+def test_state_machine_reaches_stable_state_from_any_status(
     sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     rest = at_rest(sleep_state, sleep_policy, traffic, health)
@@ -49,7 +51,7 @@ def test_comes_to_rest_whatever_the_status_says(
 
 @given(courses, wishes, traffics, backends)
 @settings(max_examples=examples(1000))
-def test_time_alone_changes_nothing_before_it_is_looked_at_again(
+def test_state_is_unchanged_before_next_scheduled_check(
     sleep_state: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     rest = at_rest(sleep_state, sleep_policy, traffic, health)

@@ -136,7 +136,7 @@ turn_backends = st.builds(
 
 @given(turn_courses, turn_wishes, traffics, turn_backends)
 @settings(max_examples=examples(2000))
-def test_one_step_of_turns_and_replacements(
+def test_single_step_keeps_yield_and_replacement_invariants(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     after = step(before, sleep_policy, traffic, health, BEGIN)
@@ -162,7 +162,7 @@ def test_one_step_of_turns_and_replacements(
 
 @given(turn_courses, turn_wishes, traffics, turn_backends)
 @settings(max_examples=examples(1000))
-def test_turns_and_replacements_come_to_rest(
+def test_state_machine_reaches_stable_state_with_yields_and_replacements(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     rest = at_rest(before, sleep_policy, traffic, health)
@@ -171,7 +171,7 @@ def test_turns_and_replacements_come_to_rest(
 
 @given(turn_courses, turn_wishes, traffics, turn_backends, spans)
 @settings(max_examples=examples(2000))
-def test_it_yields_exactly_when_it_says_so(
+def test_model_yields_exactly_from_reported_time(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, span: timedelta
 ) -> None:
     """A candidate that would stay awake blocks those that would yield."""

@@ -93,7 +93,9 @@ PLACES = [
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.one_of(st.just(...), JUNK)), min_size=1, max_size=4))
-def test_no_shape_of_what_others_write_is_an_error(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+def test_decision_accepts_malformed_manifest_parts_without_error(
+    changes: list[tuple[tuple[Any, ...], Any]],
+) -> None:
     parts = copy.deepcopy(WHOLE)
     for path, junk in changes:
         part = parts

@@ -175,7 +175,7 @@ TestRollouts = Rollouts.TestCase
 
 
 @given(services(), services())
-def test_a_revision_is_what_the_person_had_written(old: LLMService, new: LLMService) -> None:
+def test_revision_restores_recorded_models_and_runtime(old: LLMService, new: LLMService) -> None:
     revision, known = with_own(old, ())
     back = built_of(new, revision)
     assert back is not None

@@ -35,7 +35,7 @@ times = st.builds(
 
 @given(st.lists(windows, max_size=3), times, st.floats(0, 1))
 @settings(max_examples=examples(300))
-def test_nothing_changes_before_the_next_change(
+def test_schedule_state_is_constant_before_next_change(
     schedule: list[AwakeWindow], now: datetime, part: float
 ) -> None:
     pause = next_change(schedule, now)
@@ -48,7 +48,7 @@ def test_nothing_changes_before_the_next_change(
 
 @given(windows, times)
 @settings(max_examples=examples(300))
-def test_a_window_changes_at_the_next_change(window: AwakeWindow, now: datetime) -> None:
+def test_next_change_of_window_is_its_start_or_its_end(window: AwakeWindow, now: datetime) -> None:
     pause = next_change([window], now)
     assert pause is not None
     assert inside([window], now + pause) or inside([window], now), "it begins, or it was begun"
@@ -56,7 +56,7 @@ def test_a_window_changes_at_the_next_change(window: AwakeWindow, now: datetime)
 
 @given(st.text("0123456789*/-,#LWMON ", min_size=9, max_size=40), st.text(min_size=1, max_size=64))
 @settings(max_examples=examples(300))
-def test_whatever_is_written_is_a_problem_or_a_schedule(start: str, zone: str) -> None:
+def test_schedule_with_any_text_is_validated_without_exception(start: str, zone: str) -> None:
     for name in ("UTC", zone):
         window = AwakeWindow(start=start, duration="1h", time_zone=name)
         for problem in problems("schedule", [window]):

@@ -64,7 +64,7 @@ def record(svc: LLMService) -> BuiltWith:
 
 
 @given(services(), st.sampled_from(CHANGES))
-def test_what_needs_new_replicas_or_pods_is_a_wish(svc: LLMService, change: tuple[Any, Any]) -> None:
+def test_wishes_differ_if_change_needs_new_replicas_or_pods(svc: LLMService, change: tuple[Any, Any]) -> None:
     before = svc.spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     llm = manifest()
     try:
@@ -90,7 +90,7 @@ def test_what_needs_new_replicas_or_pods_is_a_wish(svc: LLMService, change: tupl
         (CHANGES[17], True),
     ],
 )
-def test_what_changes_in_place_is_none(change: tuple[Any, Any], wish: bool) -> None:
+def test_wishes_differ_only_if_field_cannot_change_in_place(change: tuple[Any, Any], wish: bool) -> None:
     model = {"name": "m", "source": "hf://a/b", "serve": {"maxOngoingRequests": 200}}
     before = manifest(model)
     after = {**before, "spec": changed(before["spec"], *change)}
@@ -98,7 +98,7 @@ def test_what_changes_in_place_is_none(change: tuple[Any, Any], wish: bool) -> N
     assert (one != other) is wish
 
 
-def test_adapters_come_and_go_in_place_unless_a_pod_must_bring_them() -> None:
+def test_adapter_changes_wishes_only_if_pod_must_provide_adapter() -> None:
     def of(*adapters: dict[str, Any]) -> str:
         model = {"name": "m", "source": "hf://a/b", "lora": {"adapters": list(adapters)}}
         return wishes(LLMService.from_manifest(manifest(model)))
@@ -108,7 +108,7 @@ def test_adapters_come_and_go_in_place_unless_a_pod_must_bring_them() -> None:
     assert of() != of({**ADAPTER, "token": {"secretKeyRef": {"name": "s", "key": "k"}}})
 
 
-def test_a_default_that_is_written_out_is_no_change() -> None:
+def test_explicit_default_leaves_wishes_unchanged() -> None:
     written = manifest({"name": "m", "source": "hf://a/b", "parallelism": {"tensor": 1}})
     assert wishes(LLMService.from_manifest(written)) == wishes(
         LLMService.from_manifest(manifest({"name": "m", "source": "hf://a/b"}))

@@ -17,7 +17,7 @@ CLOSED = 5
 CLIENTS = 16
 
 
-async def test_a_port_that_is_closed_before_the_gateway_has_seen_its_notice_costs_no_request(
+async def test_port_closed_before_gateway_sees_notice_loses_no_request(
     tmp_path: Path,
 ) -> None:
     """A gateway asks a server that is up only now and then, so the notice is over before it has asked."""

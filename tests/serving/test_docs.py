@@ -10,7 +10,7 @@ from tests.serving.conftest import block, post
 pytestmark = [pytest.mark.xdist_group("serving"), pytest.mark.timeout(600)]
 
 
-def test_the_example_answers_what_its_curl_asks(serving: str) -> None:
+def test_documented_example_answers_its_curl_request(serving: str) -> None:
     found = re.fullmatch(r"curl \$ADDRESS(\S+) -d '(.*)'\s*", block("sh"), re.DOTALL)
     assert found
     status, answer = post(f"{serving}/docs{found[1]}", json.loads(found[2]))
@@ -20,7 +20,7 @@ def test_the_example_answers_what_its_curl_asks(serving: str) -> None:
     assert post(f"{serving}/docs{found[1]}", empty) == (400, {"error": "a text is empty"})
 
 
-def test_a_pipeline_of_transformers_by_its_task(serving: str) -> None:
+def test_transformers_pipeline_answers_inference_request(serving: str) -> None:
     requested = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [2], "data": ["good", "bad bad"]}]}
     status, answer = post(f"{serving}/tiny/v2/models/tiny/infer", requested)
     assert status == 200, answer

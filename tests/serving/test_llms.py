@@ -16,7 +16,7 @@ def user(text: str) -> list[ChatCompletionMessageParam]:
     return [{"role": "user", "content": text}]
 
 
-def test_its_answer_whole_and_in_pieces(talk: openai.OpenAI) -> None:
+def test_application_returns_llm_answer_whole_and_streamed(talk: openai.OpenAI) -> None:
     answer = talk.chat.completions.create(model="asks", messages=user("good day"))
     assert answer.choices[0].message.content == "good day (7)"
     stream = talk.chat.completions.create(model="asks", messages=user("good day"), stream=True)
@@ -24,6 +24,6 @@ def test_its_answer_whole_and_in_pieces(talk: openai.OpenAI) -> None:
     assert [piece for piece in pieces if piece] == ["good.", "day."]
 
 
-def test_what_it_refuses_is_told_with_its_status(talk: openai.OpenAI) -> None:
+def test_llm_rejection_is_returned_with_status_400(talk: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="played: the prompt is too long"):
         talk.chat.completions.create(model="asks", messages=user("fail"))

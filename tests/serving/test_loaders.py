@@ -39,7 +39,7 @@ def environment() -> Path:
     return python
 
 
-def test_models_of_three_libraries(tmp_path: Path) -> None:
+def test_sklearn_onnx_and_mlflow_models_load_and_predict(tmp_path: Path) -> None:
     done = subprocess.run(  # noqa: S603 - our own program
         [environment(), Path(__file__).with_name("load_models.py"), tmp_path],
         check=False,

@@ -20,7 +20,7 @@ def send_request(**inputs: str | float) -> dict[str, object]:
     }
 
 
-def test_the_pipeline_of_two_models_behind_a_preprocessor(serving: str) -> None:
+def test_pipeline_returns_outputs_of_two_models_behind_preprocessor(serving: str) -> None:
     status, found = post(f"{serving}/documents/v2/models/documents/infer", send_request(text=TEXT))
     outputs = {each["name"]: each["data"] for each in found["outputs"]}
     assert (status, outputs["sentiment"], outputs["failed"]) == (200, ["POSITIVE"], [])
@@ -29,7 +29,7 @@ def test_the_pipeline_of_two_models_behind_a_preprocessor(serving: str) -> None:
     assert (status, found) == (400, {"error": "the text is empty"})
 
 
-def test_without_a_summary_there_is_an_answer_all_the_same(serving: str) -> None:
+def test_pipeline_answers_if_summary_step_fails(serving: str) -> None:
     status, found = post(f"{serving}/unsummed/v2/models/documents/infer", send_request(text=TEXT))
     outputs = {each["name"]: each["data"] for each in found["outputs"]}
     assert (status, outputs) == (200, {"sentiment": ["POSITIVE"], "summary": [""], "failed": ["summary"]})
@@ -45,7 +45,7 @@ def test_without_a_summary_there_is_an_answer_all_the_same(serving: str) -> None
         (-1.0, 0.1, 500, "first: slow: predict of slow failed: ArithmeticError: there is no such time"),
     ],
 )
-def test_steps_at_once_one_of_which_may_fail(
+def test_pipeline_with_parallel_steps_fails_only_if_required_step_fails(
     serving: str, first: float, second: float, status: int, report: object
 ) -> None:
     found = post(f"{serving}/joins/v2/models/joins/infer", send_request(first=first, second=second))
@@ -62,7 +62,7 @@ def talk(serving: str) -> openai.OpenAI:
     return openai.OpenAI(base_url=f"http://{serving}/shouter/v1", api_key="none", max_retries=0)
 
 
-def test_a_pipeline_is_a_model_to_an_openai_client(talk: openai.OpenAI) -> None:
+def test_pipeline_is_listed_and_answers_as_openai_model(talk: openai.OpenAI) -> None:
     assert [each.id for each in talk.models.list()] == ["shout"]
     messages = user("good day")
     answer = talk.chat.completions.create(model="shout", messages=messages)
@@ -72,7 +72,7 @@ def test_a_pipeline_is_a_model_to_an_openai_client(talk: openai.OpenAI) -> None:
     assert [piece for piece in pieces if piece] == ["GOOD ", "DAY "]
 
 
-def test_its_errors_are_those_of_openai(talk: openai.OpenAI) -> None:
+def test_pipeline_errors_are_openai_errors(talk: openai.OpenAI) -> None:
     messages = user("all fail")
     with pytest.raises(openai.NotFoundError, match="there is no model other"):
         talk.chat.completions.create(model="other", messages=messages)
@@ -85,7 +85,7 @@ def test_its_errors_are_those_of_openai(talk: openai.OpenAI) -> None:
         list(stream)
 
 
-def test_a_transformer_before_an_llm_streams_on(serving: str) -> None:
+def test_transformer_before_llm_streams_answer_in_pieces(serving: str) -> None:
     talk = openai.OpenAI(base_url=f"http://{serving}/translator/v1", api_key="none", max_retries=0)
     messages = user("good day")
     stream = talk.chat.completions.create(model="translator", messages=messages, stream=True)

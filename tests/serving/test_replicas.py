@@ -133,7 +133,7 @@ async def test_replica_without_an_engine_ends_and_is_replaced(
     await until("Serve's proxy leads to the other replica", routed)
 
 
-async def test_serve_scales_by_the_counts_of_replicas(
+async def test_serve_scales_by_request_counts_of_replicas(
     serving: str, replica_folder: Path, session: aiohttp.ClientSession
 ) -> None:
     async def number(desired: int) -> bool:

@@ -12,7 +12,7 @@ from daybreak_runtime.http.stored import missing
 pytestmark = [pytest.mark.xdist_group("serving"), pytest.mark.timeout(600)]
 
 
-def test_missing_response_is_explained_by_vllm() -> None:
+def test_missing_stored_response_returns_404_with_reason() -> None:
     done = subprocess.run(  # noqa: S603 -- our own program
         [ray_environment.python(), Path(__file__).with_name("stored_responses.py")],
         check=False,

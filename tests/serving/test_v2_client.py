@@ -35,7 +35,7 @@ def text(written: str) -> triton.InferInput:
     return tensor("text", np.array([written], dtype=object))
 
 
-def test_health_and_metadata(serving: str) -> None:
+def test_v2_client_reads_health_and_metadata(serving: str) -> None:
     with client(serving, "whole") as whole:
         assert whole.is_server_live()
         assert whole.is_server_ready()
@@ -50,7 +50,7 @@ def test_health_and_metadata(serving: str) -> None:
 
 @pytest.mark.parametrize("sent_binary", [True, False])
 @pytest.mark.parametrize("asked_binary", [True, False])
-def test_inference_with_tensors_as_bytes_and_as_json(
+def test_inference_accepts_and_returns_binary_and_json_tensors(
     serving: str, sent_binary: bool, asked_binary: bool
 ) -> None:
     desired = [triton.InferRequestedOutput(name, binary_data=asked_binary) for name in ("sums", "names")]
@@ -74,7 +74,7 @@ def test_inference_with_tensors_as_bytes_and_as_json(
         ("whole", np.full((1, 2), np.nan, np.float32), "500", "not a number"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_failed_inference_returns_status_and_cause(
     serving: str, model: str, values: np.ndarray, status: str, message: str
 ) -> None:
     with client(serving, "whole") as whole, pytest.raises(InferenceServerException) as caught:
@@ -105,12 +105,12 @@ def test_what_is_wrong_is_said(
         ),
     ],
 )
-def test_a_wrong_body_is_400_with_the_reason(serving: str, body: object, message: str) -> None:
+def test_invalid_body_returns_400_with_reason(serving: str, body: object, message: str) -> None:
     status, answer = post(f"{serving}/whole/v2/models/whole/infer", body)
     assert (status, message in answer["error"]) == (400, True), answer
 
 
-def test_explain(serving: str) -> None:
+def test_explain_returns_output_or_404_if_model_has_no_explainer(serving: str) -> None:
     requested = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 3], "data": [2.0, 2.0, 2.0]}]}
     status, found = post(f"{serving}/explained/v2/models/scores/explain", requested)
     assert (status, found["outputs"][0]["data"]) == (200, [2.0, -1.0, 0.5])
@@ -118,7 +118,7 @@ def test_explain(serving: str) -> None:
     assert status == 404
 
 
-def test_a_batch_has_rows_of_several_requests_and_one_bad_request_fails_alone(serving: str) -> None:
+def test_batch_joins_rows_of_requests_and_only_bad_request_fails(serving: str) -> None:
     def ask(number: int) -> list[int] | str:
         rows = np.full((1, 2), np.nan if number == 5 else number, np.float32)
         with client(serving, "batched") as batched:
@@ -139,7 +139,7 @@ def test_a_batch_has_rows_of_several_requests_and_one_bad_request_fails_alone(se
     assert large.as_numpy("output")[:, 1].tolist() == [20] * 20
 
 
-def test_versions_share_by_weight_and_are_loaded_and_unloaded(serving: str) -> None:
+def test_model_versions_share_requests_by_weight_and_load_and_unload(serving: str) -> None:
     with client(serving, "versions") as server:
 
         def requested(version: str = "") -> str:
@@ -166,7 +166,7 @@ def test_versions_share_by_weight_and_are_loaded_and_unloaded(serving: str) -> N
         assert requested("1") == "model 1 a t"
 
 
-def test_clients_may_load_only_where_the_manifest_says_so(serving: str) -> None:
+def test_model_unload_returns_403_without_model_control(serving: str) -> None:
     status, answer = post(f"{serving}/whole/v2/repository/models/whole/unload", {})
     assert (status, "modelControl" in answer["error"]) == (403, True)
 
@@ -201,7 +201,7 @@ def test_a_replica_keeps_the_models_that_were_used_last(serving: str) -> None:
         assert changes(server, "m1").count("+m1") == 2, "what has gone is loaded again"
 
 
-def test_many_models_on_one_replica(serving: str) -> None:
+def test_replica_serves_many_models_and_reports_missing_models(serving: str) -> None:
     with client(serving, "many") as server:
         for name in ("m0", "m1", "m2", "m3", "m4", "m0"):
             found = server.infer(name, [text("t")]).as_numpy("output")[0]

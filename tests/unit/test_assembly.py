@@ -15,7 +15,7 @@ from tests.unit.llmservice.decide.scenes.services import PLATFORM
 
 
 @pytest.mark.parametrize("part", [OtherPods, BookedWatch])
-async def test_what_pods_hold_of_nodes_is_found_out_once_for_all_kinds(
+async def test_node_usage_reader_is_created_once_for_all_kinds(
     part: type[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[object] = []

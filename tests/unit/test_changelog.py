@@ -14,7 +14,7 @@ TYPES = ("added", "changed", "fixed", "removed", "security")
 
 
 @pytest.mark.parametrize("fragment", FRAGMENTS, ids=lambda path: path.name)
-def test_a_fragment_has_a_type_and_one_sentence(fragment: Path) -> None:
+def test_fragment_has_valid_type_and_single_paragraph(fragment: Path) -> None:
     _, kind, suffix = fragment.name.rsplit(".", 2)
     assert (kind in TYPES, suffix) == (True, "md"), "changelog.d/README.md describes the names"
     text = fragment.read_text().strip()

@@ -19,6 +19,6 @@ def test_outputs_are_compared_line_by_line(printed: str, line: str | None) -> No
     assert unlike("a …\nb 2\n", printed) == line
 
 
-def test_a_page_is_read_as_commands_with_outputs() -> None:
+def test_page_is_split_into_commands_and_outputs() -> None:
     page = "Text\n\n```bash\na\n```\n\n```bash\nb\nc\n```\n\n```text\n1\n```\n\n```yaml\nd: 1\n```\n"
     assert blocks(page) == (["a\n", "b\nc\n"], ["", "1\n"])

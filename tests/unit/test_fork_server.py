@@ -18,7 +18,7 @@ def start(log: Path, word: str, **more: str) -> Forked:
 
 
 @pytest.mark.parametrize(("word", "status"), [("good", 0), ("bad", 1)])
-def test_it_has_an_environment_a_log_and_a_status_of_its_own(tmp_path: Path, word: str, status: int) -> None:
+def test_forked_process_has_own_environment_log_and_status(tmp_path: Path, word: str, status: int) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     started = start(log, word)
@@ -30,7 +30,7 @@ def test_it_has_an_environment_a_log_and_a_status_of_its_own(tmp_path: Path, wor
     assert any(line.endswith("True") for line in message), "signal handlers are the defaults"
 
 
-def test_starts_take_turns_with_hash_seeds(tmp_path: Path) -> None:
+def test_consecutive_forks_use_different_hash_seeds(tmp_path: Path) -> None:
     hashes = set()
     for number in range(SERVERS):
         assert start(tmp_path / str(number), "word").wait(60) == 0
@@ -38,7 +38,7 @@ def test_starts_take_turns_with_hash_seeds(tmp_path: Path) -> None:
     assert len(hashes) == SERVERS
 
 
-def test_it_runs_until_it_is_ended(tmp_path: Path) -> None:
+def test_forked_process_runs_until_signal_ends_process(tmp_path: Path) -> None:
     long, other = (start(tmp_path / name, "long", SECONDS="600") for name in ("a", "b"))
     with pytest.raises(subprocess.TimeoutExpired):
         long.wait(0.05)

@@ -28,7 +28,7 @@ def started(monkeypatch: pytest.MonkeyPatch, engines: str) -> int:
     return program.main()
 
 
-def test_what_is_known_is_not_gone_through_again_with_each_burst_of_reconciles(
+def test_start_increases_garbage_collection_thresholds(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A few concurrent reconciles must not allocate enough objects to trigger a collection of all others."""
@@ -40,7 +40,7 @@ def test_what_is_known_is_not_gone_through_again_with_each_burst_of_reconciles(
     assert program.COLLECT > (700, 10, 10)
 
 
-def test_an_engine_that_is_left_out_is_told(
+def test_invalid_custom_engine_is_reported_in_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(gc, "freeze", lambda: None)

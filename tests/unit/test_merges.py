@@ -8,7 +8,7 @@ from cluster import paths
 _MARKER = re.compile(rb"^(<{7}|>{7}) ", re.MULTILINE)
 
 
-def test_no_file_has_both_sides_of_a_merge() -> None:
+def test_no_file_has_merge_conflict_markers() -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z"],  # noqa: S607 -- git of this machine
         cwd=paths.REPOSITORY,

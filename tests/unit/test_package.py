@@ -29,7 +29,7 @@ def imported() -> set[str]:
     return found - sys.stdlib_module_names - {"daybreak"}
 
 
-def test_every_import_is_a_dependency() -> None:
+def test_declared_dependencies_equal_imported_packages() -> None:
     project = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]
     needed = {DISTRIBUTIONS.get(name, name) for name in imported() - BROUGHT.keys()}
     assert {name.lower() for name in project["dependencies"]} == needed

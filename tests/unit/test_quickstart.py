@@ -26,12 +26,12 @@ from quickstart.target import Target
         ("registry:5000/a@sha256:12", ["image.repository=registry:5000/a", "image.digest=sha256:12"]),
     ],
 )
-def test_an_image_for_the_chart(reference: str, values: list[str]) -> None:
+def test_image_reference_is_split_into_chart_values(reference: str, values: list[str]) -> None:
     assert chart_image(reference)[1::2] == values
 
 
 @pytest.mark.parametrize("reference", ["daybreak", "registry:5000/daybreak"])
-def test_an_image_without_a_tag_is_refused(reference: str) -> None:
+def test_image_without_tag_is_rejected(reference: str) -> None:
     with pytest.raises(ClusterError, match=f"{reference}:TAG"):
         chart_image(reference)
 
@@ -61,7 +61,7 @@ def test_daybreak_is_installed_while_the_last_images_are_built(
     assert steps == ["cluster", "kuberay", "daybreak", "all images", "sample", "talk"]
 
 
-def test_a_cluster_of_ones_own_is_only_installed_on(
+def test_up_with_kubeconfig_installs_on_existing_cluster(
     steps: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "config").touch()
@@ -89,7 +89,7 @@ class Recorded(Target):
         return answers.get(arguments[0], "")
 
 
-def test_the_operator_goes_when_it_has_removed_the_gateway() -> None:
+def test_operator_is_uninstalled_after_gateway_removal() -> None:
     target = Recorded()
     removal.remove(target, Report())
     assert target.reported == [
@@ -101,33 +101,35 @@ def test_the_operator_goes_when_it_has_removed_the_gateway() -> None:
     ]
 
 
-def test_a_gateway_that_others_need_is_not_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_removal_does_not_wait_for_gateway_that_other_services_need(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     target = Recorded(others="default/mine\nteam/theirs\n")
     removal.remove(target, Report())
     assert target.reported[-2:] == ["kubectl get", "helm uninstall"]
     assert "kept: default/mine, team/theirs: " in capsys.readouterr().out
 
 
-def test_services_of_other_namespaces_have_gateways_of_their_own() -> None:
+def test_removal_waits_for_gateway_despite_services_in_other_namespaces() -> None:
     target = Recorded(others="team/theirs\n")
     removal.remove(target, Report())
     assert target.reported[-2:] == ["kubectl wait", "helm uninstall"]
 
 
-def test_without_the_crd_there_is_no_gateway() -> None:
+def test_removal_skips_gateway_without_crd() -> None:
     target = Recorded(crd=False)
     removal.remove(target, Report())
     assert target.reported == ["kubectl api-versions", "helm uninstall"]
 
 
-def test_a_gateway_that_stays_is_told_with_the_way_out() -> None:
+def test_remaining_gateway_is_reported_with_delete_command() -> None:
     target = Recorded(operator=False)
     with pytest.raises(ClusterError, match=r"timed out; .*kubectl delete -n default deployment,.* -l app\."):
         removal.remove(target, Report())
     assert "helm uninstall" not in target.reported
 
 
-def test_what_is_removed_is_what_the_operator_makes() -> None:
+def test_removal_covers_gateway_objects_of_operator() -> None:
     assert f"{names.NAME_LABEL}={names.gateway_labels()[names.NAME_LABEL]}" == removal.GATEWAY_LABEL
     plurals = {resource.plural for resource in OF_GATEWAYS}
     singulars = set(removal.GATEWAY_KINDS.split(","))

@@ -15,7 +15,7 @@ OWN = {"image": "own:1", "args": ["--at={port}"], "flagStyle": "dashes", "port":
 """A custom engine of the installation."""
 
 
-def test_nothing_set() -> None:
+def test_empty_environment_gives_defaults() -> None:
     settings = Settings.from_environment({})
     assert settings.namespaces == ()
     assert settings.watch_nodes
@@ -26,7 +26,7 @@ def test_nothing_set() -> None:
     assert settings.identity
 
 
-def test_everything_set() -> None:
+def test_all_settings_are_read_from_environment() -> None:
     settings = Settings.from_environment(
         {
             "DAYBREAK_NAMESPACE": "models",
@@ -95,7 +95,9 @@ def test_everything_set() -> None:
         ("b, a,b,", ("b", "a"), "default"),
     ],
 )
-def test_namespaces(text: str, namespaces: tuple[str, ...], lease_in: str) -> None:
+def test_namespaces_determine_operator_namespace_and_node_watch(
+    text: str, namespaces: tuple[str, ...], lease_in: str
+) -> None:
     settings = Settings.from_environment({"DAYBREAK_NAMESPACE": text})
     assert (settings.namespaces, settings.operator_namespace) == (namespaces, lease_in)
     assert settings.watch_nodes == (not namespaces), "what no Role can give is not asked for"
@@ -118,7 +120,7 @@ def test_namespaces(text: str, namespaces: tuple[str, ...], lease_in: str) -> No
         ("NODE_WAIT", "61m"),
     ],
 )
-def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:
+def test_invalid_value_is_reported_with_variable_name(name: str, value: str) -> None:
     with pytest.raises(InvalidSettings, match=re.escape(f"DAYBREAK_{name} is '{value}'")):
         Settings.from_environment({f"DAYBREAK_{name}": value})
 
@@ -141,7 +143,7 @@ def test_a_value_that_means_nothing_is_named(name: str, value: str) -> None:
         ('{"podTemplate": {"spec": {"volumes": [{"name": "run"}]}}}', "a volume of Daybreak's own"),
     ],
 )
-def test_what_is_wrong_with_the_gateways_pods_is_named(text: str, words: str) -> None:
+def test_invalid_gateway_pods_are_reported_with_field(text: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=f"^DAYBREAK_GATEWAY_PODS: .*{words}"):
         Settings.from_environment({"DAYBREAK_GATEWAY_PODS": text})
 
@@ -154,7 +156,7 @@ def test_what_is_wrong_with_the_gateways_pods_is_named(text: str, words: str) ->
         ('{"apiServerPorts": [0]}', r"networkPolicy.egress.apiServerPorts\[0\]"),
     ],
 )
-def test_what_pods_may_reach_is_checked(text: str, words: str) -> None:
+def test_invalid_egress_is_reported_with_field(text: str, words: str) -> None:
     with pytest.raises(InvalidSettings, match=f"^DAYBREAK_EGRESS: .*{words}"):
         Settings.from_environment({"DAYBREAK_EGRESS": text})
 
@@ -179,7 +181,7 @@ def test_what_pods_may_reach_is_checked(text: str, words: str) -> None:
         ({"Own": OWN}, "engines.Own"),
     ],
 )
-def test_an_engine_of_ones_own_with_something_wrong_is_left_out(engines: dict[str, Any], words: str) -> None:
+def test_invalid_custom_engine_is_omitted_with_reason(engines: dict[str, Any], words: str) -> None:
     """The operator keeps running: without it, no model in the cluster would wake."""
     found = Settings.from_environment({"DAYBREAK_ENGINES": json.dumps({"other": OWN} | engines)}).engines
     [(name, reason)] = found.refused.items()
@@ -189,7 +191,7 @@ def test_an_engine_of_ones_own_with_something_wrong_is_left_out(engines: dict[st
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"own"'])
-def test_engines_that_are_no_json_object_are_refused(text: str) -> None:
+def test_engines_that_are_no_json_object_are_rejected(text: str) -> None:
     """The chart cannot render such a value."""
     with pytest.raises(InvalidSettings, match=r"^DAYBREAK_ENGINES: "):
         Settings.from_environment({"DAYBREAK_ENGINES": text})

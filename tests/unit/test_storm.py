@@ -58,19 +58,19 @@ def test_requests_are_counted_by_their_number() -> None:
     assert count(LOG.splitlines(), STORM) == {1: 1, 12: 1, 5: 2, 6: 1}
 
 
-def test_who_came_twice_or_never_is_named() -> None:
+def test_repeated_and_missing_requests_are_listed() -> None:
     tally = Tally(sent=6, reached=count(LOG.splitlines(), STORM))
     assert (tally.there_twice, tally.never_there) == ([5], [2, 3, 4])
 
 
-def test_every_log_of_an_ingress_is_read_and_no_other(head: Kubernetes, tmp_path: Path) -> None:
+def test_all_ingress_logs_and_no_other_logs_are_read(head: Kubernetes, tmp_path: Path) -> None:
     ingress = "replica_llm_OpenAiIngress_2t1w9y8n.log"
     for name in (ingress, f"{ingress}.1", "replica_llm_LLMServer_tiny_n7rnwoza.log", "proxy_192.0.2.2.log"):
         (tmp_path / name).write_text(LOG)
     assert count(ingress_lines(head, "tiny", STORM), STORM) == {1: 2, 12: 2, 5: 4, 6: 2}
 
 
-def test_a_log_without_the_storm_is_no_count(head: Kubernetes, tmp_path: Path) -> None:
+def test_log_without_counted_requests_raises_error(head: Kubernetes, tmp_path: Path) -> None:
     log = tmp_path / "replica_llm_OpenAiIngress_a.log"
     log.write_text(LOG)
     assert ingress_lines(head, "tiny", "storm-deadbeef") == []
@@ -81,7 +81,7 @@ def test_a_log_without_the_storm_is_no_count(head: Kubernetes, tmp_path: Path) -
         count(ingress_lines(head, "tiny", STORM), STORM)
 
 
-def test_no_log_is_an_error(head: Kubernetes) -> None:
+def test_missing_log_raises_error(head: Kubernetes) -> None:
     with pytest.raises(subprocess.CalledProcessError):
         ingress_lines(head, "tiny", STORM)
 
@@ -95,11 +95,11 @@ def test_no_log_is_an_error(head: Kubernetes) -> None:
         (["Awake", "Draining"], 0),
     ],
 )
-def test_how_often_it_was_turned_round(phases: list[str], times: int) -> None:
+def test_drains_that_do_not_end_asleep_are_counted(phases: list[str], times: int) -> None:
     assert turned_round(phases) == times
 
 
-async def test_a_phase_that_is_over_counts_for_who_waits_since_before() -> None:
+async def test_wait_from_earlier_position_finds_past_phase() -> None:
     phases, lines = Phases(), asyncio.StreamReader()
     following = asyncio.create_task(phases.follow(lines))
     lines.feed_data(b"Awake\nAwake\n")

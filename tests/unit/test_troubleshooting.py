@@ -56,12 +56,12 @@ def values(words: list[str], option: str) -> Iterator[str]:
     yield from (value for word, value in pairwise(words) if word == option)
 
 
-def test_each_reason_has_a_section_and_no_other_has_one() -> None:
+def test_page_has_exactly_one_section_per_reason() -> None:
     assert list(REASONS) == [reason.value for reason in Reason]
 
 
 @pytest.mark.parametrize("reason", list(Reason))
-def test_a_section_says_on_which_condition_and_how_to_see_more(reason: Reason) -> None:
+def test_section_names_condition_and_command(reason: Reason) -> None:
     section = REASONS[reason]
     conditions = ("Ready", "Active", "Schedulable", "Reconciling", "Stalled", "On all conditions")
     assert any(f"`{name}=" in section or name == section.strip()[: len(name)] for name in conditions)
@@ -69,19 +69,19 @@ def test_a_section_says_on_which_condition_and_how_to_see_more(reason: Reason) -
     assert "    kubectl " in section or reason in (Reason.RECONCILED, Reason.NODES_FIT)
 
 
-def test_each_reason_of_a_route_has_a_section_and_no_other_has_one() -> None:
+def test_page_has_exactly_one_section_per_route_reason() -> None:
     assert list(ROUTE_REASONS) == [reason.value for reason in RouteReason]
 
 
 @pytest.mark.parametrize("reason", list(RouteReason))
-def test_a_section_of_a_route_says_the_same(reason: RouteReason) -> None:
+def test_route_section_names_condition_and_command(reason: RouteReason) -> None:
     section = ROUTE_REASONS[reason]
     assert any(f"`{kind}=" in section for kind in RouteConditionType)
     assert "    kubectl " in section or reason is RouteReason.ROUTED
 
 
 @pytest.mark.parametrize("page", ["batch.md", "tuning.md"])
-def test_tables_of_the_other_reasons_are_led_to(page: str) -> None:
+def test_page_links_to_reason_tables_of_jobs(page: str) -> None:
     """The tests of each kind's spec check that each reason has a row."""
     (tables,) = (text for name, text in sections(PAGE.read_text(), 2).items() if name == "Reasons of jobs")
     assert f"({page}#reasons)" in tables
@@ -89,7 +89,7 @@ def test_tables_of_the_other_reasons_are_led_to(page: str) -> None:
 
 
 @pytest.mark.parametrize("command", commands())
-def test_a_command_is_of_a_form_that_kubectl_knows(command: str) -> None:
+def test_command_uses_valid_kubectl_verb_and_resource(command: str) -> None:
     words = shlex.split(command)[1:]
     options = {word.partition("=")[0] for word in words if word.startswith("-")}
     plain = [
@@ -107,7 +107,7 @@ def test_a_command_is_of_a_form_that_kubectl_knows(command: str) -> None:
         assert path in ("wide", "yaml") or path.startswith(("jsonpath=", "custom-columns="))
 
 
-def test_labels_are_those_of_the_objects() -> None:
+def test_label_selectors_match_labels_of_objects() -> None:
     written = "".join(
         file.read_text() for file in (ROOT / "tests" / "golden" / "__snapshots__").rglob("*.yaml")
     )
@@ -120,7 +120,7 @@ def test_labels_are_those_of_the_objects() -> None:
         assert value.isupper() or label.startswith("ray.io/") or f"{label}: {value}\n" in written, part
 
 
-def test_fields_of_the_status_are_those_of_the_crd() -> None:
+def test_status_fields_in_commands_exist_in_crd() -> None:
     paths = {
         (shlex.split(command)[2], path)
         for command in commands()

@@ -29,7 +29,7 @@ def numbers(version: str) -> tuple[int, ...]:
         ("sigs.k8s.io/kwok", ".", versions.KWOK),
     ],
 )
-def test_go_modules(module: str, folder: str, version: str) -> None:
+def test_go_modules_require_pinned_versions(module: str, folder: str, version: str) -> None:
     text = (ROOT / "cluster" / "go" / folder / "go.mod").read_text()
     assert re.search(rf"^\s*(require )?{re.escape(module)} v{re.escape(version)}\b", text, re.MULTILINE)
 
@@ -47,28 +47,28 @@ def test_go_modules(module: str, folder: str, version: str) -> None:
         ("operator", "kopf", versions.KOPF),
     ],
 )
-def test_images(image: str, package: str, version: str) -> None:
+def test_image_requirements_lock_pinned_versions(image: str, package: str, version: str) -> None:
     locked = (ROOT / "images" / image / "requirements.txt").read_text()
     assert re.search(rf"^{package}(\[.*\])?=={re.escape(version)}\b", locked, re.MULTILINE)
 
 
-def test_chart() -> None:
+def test_chart_versions_equal_pinned_versions() -> None:
     chart = yaml.safe_load((ROOT / "charts" / "daybreak" / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (versions.DAYBREAK, versions.DAYBREAK)
     assert chart["annotations"]["daybreak.dev/kuberay-version"] == versions.KUBERAY
 
 
-def test_operator_package() -> None:
+def test_operator_package_version_equals_pinned_version() -> None:
     project = tomllib.loads((ROOT / "operator" / "pyproject.toml").read_text())["project"]
     assert project["version"] == versions.DAYBREAK
 
 
-def test_engine_arguments() -> None:
+def test_engine_argument_list_is_from_pinned_vllm_and_ray() -> None:
     listed = json.loads((ROOT / "operator/src/daybreak/api/common/engine_args.json").read_text())
     assert (listed["vllm"], listed["ray"]) == (versions.VLLM, versions.RAY)
 
 
-def test_what_is_pinned_is_allowed() -> None:
+def test_pinned_versions_meet_minimum_versions() -> None:
     assert numbers(versions.RAY) >= numbers(versions.RAY_MINIMUM)
     assert numbers(versions.KUBERAY) >= numbers(versions.KUBERAY_MINIMUM)
 

@@ -33,7 +33,7 @@ def player(admin: Admin, traffic: Path, gated: OperatorProcess) -> Iterator[Play
             admin.delete(kind, name)
 
 
-def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> None:
+def test_held_request_wakes_application_that_sleeps_without_cluster(player: Player) -> None:
     admin = player.admin
     player.awake(sleep=SOON)
     assert PIPELINE.condition(admin, "Ready")["status"] == "True"
@@ -63,7 +63,7 @@ def test_it_is_made_runs_sleeps_and_a_held_request_wakes_it(player: Player) -> N
     assert [each["cluster"] for each in PIPELINE.status(admin)["gate"]["backends"]] == [player.cluster]
 
 
-def test_asleep_its_workers_are_gone_and_the_head_stays(player: Player) -> None:
+def test_application_sleep_removes_workers_and_keeps_head(player: Player) -> None:
     admin = player.admin
     player.awake(sleep={"afterIdle": "1s"})
     before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
@@ -86,7 +86,7 @@ def test_asleep_its_workers_are_gone_and_the_head_stays(player: Player) -> None:
     player.reaches("Awake", "Open")
 
 
-def test_its_llms_sleep_and_wake_with_it(player: Player) -> None:
+def test_llms_sleep_and_wake_with_application(player: Player) -> None:
     admin = player.admin
     player.awake(sleep={"afterIdle": "1s"}, llms=[LLM])
 
@@ -111,13 +111,13 @@ def test_its_llms_sleep_and_wake_with_it(player: Player) -> None:
     player.reaches("Awake", "Open")
 
 
-def test_deleted_it_takes_all_with_it(player: Player) -> None:
+def test_application_deletion_removes_its_objects(player: Player) -> None:
     player.awake()
     player.admin.delete("ServeApplication", NAME)
     eventually("nothing", lambda: PIPELINE.gone(player.admin))
 
 
-def test_what_somebody_changes_is_put_right(player: Player) -> None:
+def test_changed_and_deleted_objects_are_restored(player: Player) -> None:
     admin = player.admin
     player.awake()
     spec = {"serveConfigV2": "applications: []"}
@@ -127,7 +127,7 @@ def test_what_somebody_changes_is_put_right(player: Player) -> None:
     eventually("it is made again", lambda: PIPELINE.everything(admin))
 
 
-def test_more_replicas_change_nothing_but_serves_configuration(player: Player) -> None:
+def test_replica_change_updates_serve_config_and_keeps_head(player: Player) -> None:
     admin = player.admin
     player.awake()
     before = admin.get("RayService", NAME)["spec"]["rayClusterConfig"]["headGroupSpec"]
@@ -138,7 +138,7 @@ def test_more_replicas_change_nothing_but_serves_configuration(player: Player) -
     eventually("the cluster that runs is told", lambda: player.bounds == (3, 4))
 
 
-def test_code_that_cannot_be_imported_is_said_and_clients_hear_of_it(player: Player) -> None:
+def test_import_error_is_reported_in_condition_and_failed_gate(player: Player) -> None:
     admin = player.admin
     admin.create(PIPELINE.manifest())
     player.comes_up()
@@ -176,7 +176,7 @@ def test_changed_code_is_rolled_out_by_a_second_cluster(player: Player) -> None:
     eventually("back", lambda: of_code(admin) == before)
 
 
-def test_code_that_cannot_be_imported_goes_back_to_the_cluster_that_serves(player: Player) -> None:
+def test_code_with_import_error_is_rolled_back_to_serving_cluster(player: Player) -> None:
     admin = player.admin
     player.awake()
     assert player.rolls_out("Complete")["currentRevisionNumber"] == 1
@@ -213,7 +213,7 @@ def _pending(admin: Admin) -> str:
     return str((status.get("pendingServiceStatus") or {}).get("rayClusterName") or "")
 
 
-def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
+def test_application_stalls_until_missing_code_exists(player: Player) -> None:
     admin = player.admin
     admin.delete("ConfigMap", CODE)
     admin.create(PIPELINE.manifest())
@@ -234,7 +234,7 @@ def test_code_that_is_not_there_is_told_and_waited_for(player: Player) -> None:
     assert of_code(admin) == before
 
 
-def test_a_name_that_a_service_has_is_told(player: Player) -> None:
+def test_name_of_existing_service_is_reported_as_conflict(player: Player) -> None:
     admin = player.admin
     admin.create(tiny(NAME))
     eventually("the service's address", lambda: admin.get("Service", NAME))
@@ -277,7 +277,7 @@ def test_a_name_that_a_service_has_is_told(player: Player) -> None:
         ({"llms": [LLM | {"parallelism": {"tensor": 2}}]}, "accelerator kind cpu has no parallelism"),
     ],
 )
-def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
+def test_api_server_rejects_invalid_spec(spec: dict[str, object], words: str, admin: Admin) -> None:
     with pytest.raises(Refused) as refused:
         admin.create(PIPELINE.manifest(**spec))
     assert words in str(refused.value)
@@ -291,13 +291,13 @@ def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admi
         (names.ROUTER, f"metadata.name must not be {names.ROUTER}"),
     ],
 )
-def test_the_api_server_refuses_a_name(name: str, words: str, admin: Admin) -> None:
+def test_api_server_rejects_invalid_name(name: str, words: str, admin: Admin) -> None:
     with pytest.raises(Refused) as refused:
         admin.create({**PIPELINE.manifest(), "metadata": {"name": name}})
     assert words in str(refused.value)
 
 
-def test_a_fraction_that_fits_nowhere_stalls_and_disturbs_nothing(player: Player) -> None:
+def test_accelerator_fraction_without_fitting_group_stalls_application(player: Player) -> None:
     admin = player.admin
     groups: list[dict[str, Any]] = [{"name": "small", "cpu": "1", "memory": "2Gi"}]
     wants = [{"name": "Pipeline", "workerGroup": "small", "accelerators": 0.5}]
@@ -309,7 +309,7 @@ def test_a_fraction_that_fits_nowhere_stalls_and_disturbs_nothing(player: Player
     eventually("it is made", lambda: PIPELINE.everything(admin))
 
 
-def test_a_deployment_of_a_route_that_is_none_stalls_and_disturbs_nothing(player: Player) -> None:
+def test_unknown_route_of_deployment_stalls_and_keeps_ray_service(player: Player) -> None:
     admin = player.admin
     player.awake()
     generation = admin.get("RayService", NAME)["metadata"]["generation"]
@@ -322,7 +322,7 @@ def test_a_deployment_of_a_route_that_is_none_stalls_and_disturbs_nothing(player
     eventually("both", lambda: "app-length" in admin.get("RayService", NAME)["spec"]["serveConfigV2"])
 
 
-def test_a_steady_one_is_not_written_to(player: Player) -> None:
+def test_operator_does_not_write_to_unchanged_application(player: Player) -> None:
     player.awake()
     admin = player.admin
 

@@ -31,11 +31,11 @@ def job(admin: Admin, batch: Any) -> Iterator[Progress]:
         yield progress
 
 
-def test_kuberay_submits_it_without_a_pod_more(admin: Admin, batch: Any) -> None:
+def test_ray_job_is_submitted_in_http_mode(admin: Admin, batch: Any) -> None:
     assert admin.get("RayJob", "night")["spec"]["submissionMode"] == "HTTPMode"
 
 
-def test_a_service_of_the_same_name_lives_beside_it(admin: Admin, batch: Any) -> None:
+def test_service_and_batch_of_same_name_coexist(admin: Admin, batch: Any) -> None:
     service = {
         "apiVersion": "daybreak.dev/v1alpha1",
         "kind": "LLMService",
@@ -50,7 +50,7 @@ def test_a_service_of_the_same_name_lives_beside_it(admin: Admin, batch: Any) ->
     assert NIGHT.everything(admin)
 
 
-def test_what_somebody_changes_is_put_back(admin: Admin, batch: Any) -> None:
+def test_changed_and_deleted_objects_are_restored(admin: Admin, batch: Any) -> None:
     before = NIGHT.everything(admin)
     assert before
     admin.merge("RayJob", "night", {"spec": {"entrypoint": "sleep 1"}})
@@ -71,7 +71,7 @@ def test_what_somebody_changes_is_put_back(admin: Admin, batch: Any) -> None:
     )
 
 
-def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
+def test_status_reports_progress_and_success_of_batch(admin: Admin, job: Progress) -> None:
     job.state("Running")
     job.rows(total=10, done=4, failed=1, prompt_tokens=8, completion_tokens=9)
     found = NIGHT.phase(admin, "Running")
@@ -94,7 +94,7 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     assert admin.get("RayJob", "night") is None
 
 
-def test_a_job_that_fails_for_good(admin: Admin, batch: Any) -> None:
+def test_failed_ray_job_fails_batch_with_its_message(admin: Admin, batch: Any) -> None:
     kuberay_says(
         admin, jobDeploymentStatus="Failed", jobStatus="FAILED", reason="AppFailed", message="out of x"
     )
@@ -102,7 +102,7 @@ def test_a_job_that_fails_for_good(admin: Admin, batch: Any) -> None:
     assert "out of x" in NIGHT.stalled(admin, "JobFailed")
 
 
-def test_suspended_and_resumed(admin: Admin, job: Progress) -> None:
+def test_suspended_batch_keeps_progress_and_gets_new_ray_job_on_resume(admin: Admin, job: Progress) -> None:
     job.state("Running")
     job.rows(total=10, done=4, failed=0, prompt_tokens=0, completion_tokens=0)
     NIGHT.phase(admin, "Running")
@@ -117,9 +117,7 @@ def test_suspended_and_resumed(admin: Admin, job: Progress) -> None:
     assert again["metadata"]["uid"] != before
 
 
-def test_through_a_service_it_waits_for_the_service_and_its_model(
-    admin: Admin, operator: OperatorProcess
-) -> None:
+def test_batch_waits_for_missing_service_and_model(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(NIGHT.manifest(model=None, serviceRef={"name": "tinny"}))
     assert "there is none" in NIGHT.stalled(admin, "ServiceNotFound")
     admin.create(tiny())
@@ -139,7 +137,7 @@ def test_through_a_service_it_waits_for_the_service_and_its_model(
     eventually("its objects again", lambda: NIGHT.everything(admin))
 
 
-def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
+def test_operator_keeps_suspension_and_node_selector_of_kueue(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     """The test plays Kueue's writes: `suspend` of the RayJob, and at admission nodes for its pods."""
@@ -188,7 +186,7 @@ def test_kueue_says_when_it_runs_and_nothing_of_that_is_put_back(
         ({"output": {"uri": "pvc://rows/out", "format": "OpenAI"}}, "belongs to input.format OpenAI"),
     ],
 )
-def test_what_the_api_server_refuses(admin: Admin, change: dict[str, Any], words: str) -> None:
+def test_api_server_rejects_invalid_spec(admin: Admin, change: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused) as found:
         admin.create(NIGHT.manifest(**change))
     assert words in str(found.value)

@@ -47,7 +47,7 @@ def state(admin: Admin, desired: str) -> dict[str, Any]:
     return eventually(f"state {desired}", found)
 
 
-def test_what_is_better_is_written_and_what_was_there_is_kept_in_the_status(
+def test_better_settings_are_applied_once_and_previous_kept_in_status(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     admin.create(service())
@@ -74,7 +74,7 @@ def test_what_is_better_is_written_and_what_was_there_is_kept_in_the_status(
     assert {"RollingOut", "Overwritten"} <= reported
 
 
-def test_what_is_not_better_beyond_noise_is_not_written(admin: Admin, operator: OperatorProcess) -> None:
+def test_settings_within_noise_are_not_applied(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(service())
     measured(admin, 3.01, certain=False)
     assert "not better beyond noise" in state(admin, "NotWritten")["message"]

@@ -47,7 +47,9 @@ def ends(admin: Admin, best: float) -> dict[str, Any]:
         return TUNE.phase(admin, "Succeeded")
 
 
-def test_each_start_is_one_run_whenever_the_operator_dies(admin: Admin, operator: OperatorProcess) -> None:
+def test_each_scheduled_start_runs_once_despite_operator_restarts(
+    admin: Admin, operator: OperatorProcess
+) -> None:
     admin.create(TUNE.manifest(schedule=NEW_YEAR))
     waiting = eventually(
         "when it begins", lambda: (now := TUNE.status(admin)).get("nextScheduleTime") and now

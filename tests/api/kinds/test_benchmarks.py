@@ -38,12 +38,12 @@ def job(admin: Admin, benchmark: Any) -> Iterator[Progress]:
         yield progress
 
 
-def test_its_pod_runs_the_search(admin: Admin, benchmark: Any) -> None:
+def test_job_pod_runs_benchmark_module(admin: Admin, benchmark: Any) -> None:
     [container] = admin.get("Job", "tune-benchmark")["spec"]["template"]["spec"]["containers"]
     assert container["command"] == ["python", "-m", "daybreak_runtime.benchmark"]
 
 
-def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
+def test_status_reports_steps_and_result_of_benchmark(admin: Admin, job: Progress) -> None:
     course = Course([trial({}, 3.0)], now="max_num_seqs 2: 8 clients")
     job.course(course, None, 0.01)
     found = TUNE.phase(admin, "Running")
@@ -77,7 +77,7 @@ def test_how_far_it_is_and_its_end(admin: Admin, job: Progress) -> None:
     assert admin.get("Job", "tune-benchmark") is None
 
 
-def test_a_report_whose_name_is_taken_does_not_hold_up_the_end(admin: Admin, job: Progress) -> None:
+def test_benchmark_succeeds_if_report_name_is_taken(admin: Admin, job: Progress) -> None:
     admin.create({"kind": "ConfigMap", "metadata": {"name": "tune-report"}, "data": {"a": "theirs"}})
     job.course(Course([trial({}, 3.0)]), None, 0.01)
     job.keep({"report.html": "<p>"})
@@ -88,9 +88,7 @@ def test_a_report_whose_name_is_taken_does_not_hold_up_the_end(admin: Admin, job
     admin.delete("ConfigMap", "tune-report")
 
 
-def test_a_copy_of_a_service_is_made_once_the_service_is_there(
-    admin: Admin, operator: OperatorProcess
-) -> None:
+def test_benchmark_copies_service_once_service_exists(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(TUNE.manifest(model=None, serviceRef={"name": "chat"}))
     assert "there is no LLMService chat" in TUNE.stalled(admin, "ServiceNotFound")
     admin.create(SERVICE)
@@ -117,13 +115,13 @@ def test_a_copy_of_a_service_is_made_once_the_service_is_there(
         ({"sweep": [{"argument": "a", "values": []}]}, "should have at least 1 items"),
     ],
 )
-def test_what_the_api_server_refuses(admin: Admin, change: dict[str, Any], words: str) -> None:
+def test_api_server_rejects_invalid_spec(admin: Admin, change: dict[str, Any], words: str) -> None:
     with pytest.raises(Refused) as found:
         admin.create(TUNE.manifest(**change))
     assert words in str(found.value)
 
 
-def test_an_argument_that_vllm_does_not_know_is_told_with_the_nearest(
+def test_unknown_argument_stalls_benchmark_and_suggests_nearest(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     admin.create(TUNE.manifest(sweep=[{"argument": "max_num_seq", "values": [1]}]))

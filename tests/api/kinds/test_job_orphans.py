@@ -11,7 +11,7 @@ from tests.api.operator_process import OperatorProcess
 
 
 @pytest.mark.parametrize("kind", [BATCHES, BENCHMARKS], ids=lambda kind: kind.subject.kind)
-def test_the_job_that_was_left_over_goes_and_the_next_object_has_its_own(
+def test_orphaned_job_is_replaced_by_job_of_new_owner(
     admin: Admin, operator: OperatorProcess, kind: JobKind
 ) -> None:
     subject = kind.subject

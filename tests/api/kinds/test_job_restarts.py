@@ -11,7 +11,9 @@ from tests.api.restarts import MOMENTS, Start, killed_around_each_write
 
 @pytest.mark.parametrize("subject", [NIGHT, TUNE], ids=lambda each: each.kind)
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_around_each_write(moment: str, subject: Subject, admin: Admin, alone: Start) -> None:
+def test_objects_are_complete_after_operator_is_killed_at_each_write(
+    moment: str, subject: Subject, admin: Admin, alone: Start
+) -> None:
     admin.create(subject.manifest())
     killed_around_each_write(
         moment,

@@ -29,7 +29,7 @@ def job_of(admin: Admin, kind: JobKind) -> Any:
     return admin.get(kind.job, kind.subject.objects[kind.job])
 
 
-def test_its_objects_are_its_own(admin: Admin, kind: JobKind, made: Any) -> None:
+def test_created_objects_are_owned_by_created_resource(admin: Admin, kind: JobKind, made: Any) -> None:
     found = kind.subject.everything(admin)
     assert found
     for each in found.values():
@@ -39,7 +39,7 @@ def test_its_objects_are_its_own(admin: Admin, kind: JobKind, made: Any) -> None
     eventually("the digest of what it began with", lambda: kind.subject.status(admin).get("jobHash"))
 
 
-def test_what_is_removed_comes_back(admin: Admin, kind: JobKind, made: Any) -> None:
+def test_deleted_objects_are_recreated(admin: Admin, kind: JobKind, made: Any) -> None:
     objects = kind.subject.objects
     before = job_of(admin, kind)["metadata"]["uid"]
     admin.delete("NetworkPolicy", objects["NetworkPolicy"])
@@ -48,7 +48,7 @@ def test_what_is_removed_comes_back(admin: Admin, kind: JobKind, made: Any) -> N
     eventually("another job", lambda: (found := job_of(admin, kind)) and found["metadata"]["uid"] != before)
 
 
-def test_suspended_it_has_no_job_and_has_one_again(admin: Admin, kind: JobKind, made: Any) -> None:
+def test_suspension_deletes_job_and_resume_creates_new_job(admin: Admin, kind: JobKind, made: Any) -> None:
     subject = kind.subject
     before = job_of(admin, kind)["metadata"]["uid"]
     admin.merge(subject.kind, subject.name, {"spec": {"suspend": True}})
@@ -59,9 +59,7 @@ def test_suspended_it_has_no_job_and_has_one_again(admin: Admin, kind: JobKind, 
     assert again["metadata"]["uid"] != before
 
 
-def test_a_change_after_the_beginning_is_told_and_not_carried_out(
-    admin: Admin, kind: JobKind, made: Any
-) -> None:
+def test_spec_change_after_start_is_reported_and_ignored(admin: Admin, kind: JobKind, made: Any) -> None:
     subject, before = kind.subject, kind.reported(admin)
     eventually("the digest of what it began with", lambda: subject.status(admin).get("jobHash"))
     admin.merge(subject.kind, subject.name, {"spec": dict(kind.change)})
@@ -71,7 +69,7 @@ def test_a_change_after_the_beginning_is_told_and_not_carried_out(
     eventually("all well", lambda: subject.condition(admin, "Stalled").get("status") == "False")
 
 
-def test_a_job_of_somebody_elses_is_never_taken_over(
+def test_existing_unmanaged_job_is_not_adopted(
     admin: Admin, operator: OperatorProcess, kind: JobKind
 ) -> None:
     subject, name = kind.subject, kind.subject.objects[kind.job]
@@ -83,9 +81,7 @@ def test_a_job_of_somebody_elses_is_never_taken_over(
     eventually("its own", lambda: subject.everything(admin))
 
 
-def test_an_end_that_its_job_tells_is_told_and_not_tried_again(
-    admin: Admin, kind: JobKind, made: Any
-) -> None:
+def test_failure_reported_by_job_sets_failed_condition(admin: Admin, kind: JobKind, made: Any) -> None:
     with kind.speaks(admin, made["metadata"]["uid"]) as job:
         assert job.end(kind.broken, "it says why"), "the job ends when its last word stands in the status"
         kind.subject.phase(admin, "Failed")
@@ -93,6 +89,6 @@ def test_an_end_that_its_job_tells_is_told_and_not_tried_again(
     assert kind.subject.condition(admin, "Failed")["status"] == "True"
 
 
-def test_everything_goes_with_it(admin: Admin, kind: JobKind, made: Any) -> None:
+def test_owner_deletion_removes_all_objects(admin: Admin, kind: JobKind, made: Any) -> None:
     admin.delete(kind.subject.kind, kind.subject.name)
     eventually("all gone", lambda: kind.subject.gone(admin))

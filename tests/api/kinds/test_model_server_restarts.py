@@ -8,7 +8,9 @@ from tests.api.restarts import MOMENTS, Start, killed_around_each_write
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
+def test_objects_are_complete_after_operator_is_killed_at_each_write(
+    moment: str, admin: Admin, alone: Start
+) -> None:
     admin.create(CHAT.manifest())
     killed_around_each_write(
         moment,

@@ -34,7 +34,7 @@ def replicas(admin: Admin) -> int:
     return int(admin.get("Deployment", CHAT.objects["Deployment"])["spec"]["replicas"])
 
 
-def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -> None:
+def test_held_request_wakes_sleeping_model_server(player: Player) -> None:
     admin = player.admin
     player.awake(sleep=SOON)
     assert CHAT.condition(admin, "Ready")["status"] == "True"
@@ -65,7 +65,7 @@ def test_it_is_made_answers_sleeps_and_a_held_request_wakes_it(player: Player) -
     assert opened["wake"]["recent"] == [opened["wake"]["seconds"]]
 
 
-def test_an_engine_that_speaks_something_else(player: Player) -> None:
+def test_v2_protocol_sets_health_path_and_url_of_model_server(player: Player) -> None:
     own = {"engine": "custom", "image": "engine:1", "protocol": "V2"}
     player.awake(**own)
     status = CHAT.status(player.admin)
@@ -74,7 +74,7 @@ def test_an_engine_that_speaks_something_else(player: Player) -> None:
     assert status["url"] == f"http://chat.{player.admin.namespace}.svc"
 
 
-def test_an_engine_of_the_installations_own(player: Player) -> None:
+def test_engine_of_installation_sets_image_args_and_port(player: Player) -> None:
     player.awake(engine="embedder")
     pods = player.admin.get("Deployment", CHAT.objects["Deployment"])["spec"]["template"]["spec"]
     [container] = pods["containers"]
@@ -83,7 +83,7 @@ def test_an_engine_of_the_installations_own(player: Player) -> None:
     assert (status["gate"]["protocol"], status["gate"]["backends"][0]["port"]) == ("Any", 8090)
 
 
-def test_deleted_it_takes_all_with_it_and_the_gateway_follows(player: Player) -> None:
+def test_model_server_deletion_removes_its_objects_and_gateway(player: Player) -> None:
     player.awake()
     admin = player.admin
     eventually("the gateway", lambda: admin.get("Deployment", names.GATEWAY))
@@ -141,7 +141,7 @@ def written_to_group(admin: Admin) -> int:
     return int(admin.get("LeaderWorkerSet", SET)["metadata"]["generation"])
 
 
-def test_a_replica_on_several_nodes(
+def test_multi_node_replica_is_replaced_as_group_after_worker_crash(
     player: Player, leader_worker_set: Callable[[], None], group: PlayedGroups
 ) -> None:
     admin = player.admin
@@ -195,7 +195,7 @@ def images(admin: Admin) -> list[str]:
     return sorted(image_of(pod) for pod in pods(admin))
 
 
-def test_old_pods_stay_until_new_ones_have_answered_and_what_cannot_start_goes_back(player: Player) -> None:
+def test_old_pod_stays_until_new_pod_answers_and_failed_start_rolls_back(player: Player) -> None:
     admin = player.admin
     player.awake(image="engine:1")
     first = player.rolls("Complete")
@@ -228,7 +228,7 @@ def test_old_pods_stay_until_new_ones_have_answered_and_what_cannot_start_goes_b
     assert sorted(each["revision"] for each in kept) == [1, 2, 3]
 
 
-def test_replace_ends_requests_first_and_gives_the_pods_back(player: Player) -> None:
+def test_replace_rollout_finishes_requests_before_pods_are_replaced(player: Player) -> None:
     admin = player.admin
     player.awake(image="engine:1", rollout={"strategy": "Replace"})
     player.traffic(in_flight=1)
@@ -243,14 +243,14 @@ def test_replace_ends_requests_first_and_gives_the_pods_back(player: Player) -> 
     assert player.rolls("Complete")["strategy"] == "Replace"
 
 
-def test_scaled_by_kubectl_scale(player: Player) -> None:
+def test_scale_subresource_changes_number_of_pods(player: Player) -> None:
     player.awake()
     player.admin.merge("ModelServer", NAME, {"spec": {"replicas": 2}}, subresource="scale")
     eventually("two pods", lambda: len(pods(player.admin)) == 2)
     assert CHAT.status(player.admin)["selector"] == names.owner_selector(f"server.{NAME}")
 
 
-def test_scaled_by_the_requests_in_progress(player: Player) -> None:
+def test_replicas_follow_requests_in_progress_within_bounds(player: Player) -> None:
     admin = player.admin
     rules = {"maxReplicas": 3, "targetOngoingRequests": 10, "upscaleDelay": "0s", "downscaleDelay": "0s"}
     player.traffic(in_flight=1)
@@ -266,7 +266,7 @@ def test_scaled_by_the_requests_in_progress(player: Player) -> None:
     eventually("the fewest", lambda: replicas(admin) == 1)
 
 
-def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Player) -> None:
+def test_name_conflict_is_reported_and_existing_service_keeps_address(player: Player) -> None:
     admin = player.admin
     service = tiny(NAME)
     admin.create(service)
@@ -297,13 +297,13 @@ def test_a_name_that_a_service_has_is_told_and_that_service_goes_on(player: Play
         ({"protocol": "Grpc"}, "spec.protocol"),
     ],
 )
-def test_the_api_server_refuses(spec: dict[str, object], words: str, admin: Admin) -> None:
+def test_api_server_rejects_invalid_spec(spec: dict[str, object], words: str, admin: Admin) -> None:
     with pytest.raises(Refused) as refused:
         admin.create(CHAT.manifest(**spec))
     assert words in str(refused.value)
 
 
-def test_what_only_the_operator_can_see_stalls(player: Player) -> None:
+def test_unknown_engine_or_argument_stalls_model_server(player: Player) -> None:
     def reported(words: str) -> bool:
         stalled = CHAT.condition(player.admin, "Stalled")
         return stalled.get("reason") == "InvalidSpec" and words in stalled["message"]
@@ -326,7 +326,7 @@ def written(admin: Admin) -> dict[str, str]:
     return {kind: each["metadata"]["resourceVersion"] for kind, each in found.items() if kind != "Deployment"}
 
 
-def test_a_steady_one_is_not_written_to(player: Player) -> None:
+def test_operator_does_not_write_to_unchanged_model_server(player: Player) -> None:
     player.awake()
     admin = player.admin
     versions = {

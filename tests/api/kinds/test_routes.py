@@ -56,14 +56,14 @@ def service(admin: Admin, gated: OperatorProcess) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("case", BY_THE_SERVER)
-def test_what_is_broken_is_refused(admin: Admin, case: str) -> None:
+def test_api_server_rejects_invalid_route(admin: Admin, case: str) -> None:
     manifest, _ = BROKEN[case]
     with pytest.raises(Refused) as refusal:
         admin.create({**manifest, "metadata": {"name": manifest["metadata"]["name"]}})
     assert refusal.value.status == 422
 
 
-def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: None) -> None:
+def test_route_status_reports_missing_backend_and_follows_spec_changes(admin: Admin, service: None) -> None:
     backends = [backend("one", "tiny", weight=3), backend("two", "b", weight=1)]
     admin.create(written(backends=backends, sessionAffinity={"header": "X-Session-Id"}))
     assert "there is no LLMService two" in condition(admin, "Ready", "BackendNotFound")["message"]
@@ -94,7 +94,7 @@ def test_a_route_is_resolved_and_follows_its_backends(admin: Admin, service: Non
     assert events_with(admin, "BackendNotFound", "Routed")
 
 
-def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None) -> None:
+def test_route_status_lists_matches_mirror_and_fallbacks(admin: Admin, service: None) -> None:
     requested = {"apiKeys": ["nobody"], "backends": [backend("one", "tiny")]}
     fallback, copies = [backend("two", "b", holdTimeout="20s")], backend("two", "c", percent=10)
     external: dict[str, Any] = {
@@ -122,7 +122,7 @@ def test_what_else_a_route_leads_to_is_in_its_status(admin: Admin, service: None
     condition(admin, "Ready", "Routed")
 
 
-def test_a_route_to_a_model_server(admin: Admin, service: None) -> None:
+def test_route_status_follows_state_of_model_server(admin: Admin, service: None) -> None:
     """The model server has the same name and model as a service: one status distinguishes them."""
     server = {"engine": "vllm", "model": {"name": "m", "source": "file:///m"}, "accelerator": {"kind": "cpu"}}
     own = backend("own", "m", kind="ModelServer")
@@ -158,7 +158,9 @@ def tells(folder: Path, admin: Admin, **gateways: dict[str, Any]) -> None:
     write_whole(folder / f"{admin.namespace}.route.chat", json.dumps(gateways))
 
 
-def test_the_status_says_what_each_backend_got(admin: Admin, service: None, traffic: Path) -> None:
+def test_route_status_counts_requests_and_errors_of_each_backend(
+    admin: Admin, service: None, traffic: Path
+) -> None:
     admin.create(written(backends=[backend("one", "tiny", weight=3), backend("one", "tiny-2", weight=1)]))
     condition(admin, "Accepted", "Routed")
     since = status(admin)["counts"]["startTime"]
@@ -188,7 +190,9 @@ def test_the_status_says_what_each_backend_got(admin: Admin, service: None, traf
     assert status(admin)["counts"]["terminatedGateways"] == []
 
 
-def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, traffic: Path) -> None:
+def test_canary_progresses_by_itself_and_is_rolled_back_on_errors(
+    admin: Admin, service: None, traffic: Path
+) -> None:
     steps = [{"weight": weight, "duration": "1s"} for weight in (5, 50, 80)]
     both = [backend("one", "tiny", weight=7), backend("one", "tiny-tuned")]
     spec = canary(service="one", model="tiny-tuned", steps=steps)
@@ -230,7 +234,7 @@ def test_a_canary_goes_on_by_itself_and_returns(admin: Admin, service: None, tra
     assert admin.get("LLMRoute", "chat")["metadata"]["resourceVersion"] == version
 
 
-def test_an_address_of_its_own(admin: Admin, service: None) -> None:
+def test_dedicated_address_gets_own_service_and_port(admin: Admin, service: None) -> None:
     somebodys = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "chat"}}
     admin.create({**somebodys, "spec": {"ports": [{"port": 80}]}})
     admin.create(written(backends=[backend("one", "tiny")], address="Dedicated"))
@@ -272,7 +276,7 @@ def test_an_address_of_its_own(admin: Admin, service: None) -> None:
     eventually("said", lambda: "port" not in status(admin))
 
 
-def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> None:
+def test_route_reports_taken_model_name_and_route_as_backend(admin: Admin, service: None) -> None:
     admin.create(written(names=["tiny", "free"], backends=[backend("one", "tiny")]))
     assert "model tiny of LLMService one" in condition(admin, "Accepted", "NameConflict")["message"]
     assert status(admin)["names"] == ["free"]
@@ -286,7 +290,7 @@ def test_a_models_own_name_and_routes_to_routes(admin: Admin, service: None) -> 
     assert status(admin)["names"] == ["tiny", "free"]
 
 
-def test_a_batch_waits_for_a_route_and_asks_it(admin: Admin, service: None) -> None:
+def test_batch_waits_for_missing_route_and_uses_shared_address(admin: Admin, service: None) -> None:
     admin.create(NIGHT.manifest(model=None, serviceRef={"kind": "LLMRoute", "name": "chat"}))
     assert "there is no LLMRoute chat" in NIGHT.stalled(admin, "ServiceNotFound")
     admin.create(written(names=["tiny"], backends=[backend("one", "tiny")]))

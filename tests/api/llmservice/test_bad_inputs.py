@@ -44,7 +44,7 @@ def neighbour(admin: Admin, operator: OperatorProcess) -> Any:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_by_the_api_server(case: str, admin: Admin) -> None:
+def test_api_server_rejects_invalid_service(case: str, admin: Admin) -> None:
     bad, expected = REFUSED[case]
     with pytest.raises(Refused, match=r"^4") as refusal:
         admin.request("POST", admin.path("LLMService") + "?fieldValidation=Strict", bad)
@@ -53,7 +53,7 @@ def test_refused_by_the_api_server(case: str, admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("case", STALLED)
-def test_said_in_a_condition_and_gone_when_it_is_mended(case: str, admin: Admin) -> None:
+def test_bad_input_sets_stalled_condition_until_spec_is_corrected(case: str, admin: Admin) -> None:
     bad, reason, words = STALLED[case]
     admin.create(bad)
     service = eventually("stalled", lambda: _stalled(admin))
@@ -70,7 +70,7 @@ def test_said_in_a_condition_and_gone_when_it_is_mended(case: str, admin: Admin)
     eventually("no longer stalled", lambda: not _stalled(admin) and settled(admin))
 
 
-def test_a_bad_change_leaves_what_runs(admin: Admin, operator: OperatorProcess) -> None:
+def test_invalid_change_leaves_existing_objects_unchanged(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     before = eventually("everything made", lambda: counted(admin))
     admin.merge("LLMService", "tiny", {"spec": {"models": [model(engine={"args": {"no_such": 1}})]}})
@@ -96,7 +96,7 @@ PODS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", PODS)
-def test_what_a_kubelet_says_is_passed_on(case: str, admin: Admin) -> None:
+def test_container_error_of_kubelet_is_stated_in_ready_condition(case: str, admin: Admin) -> None:
     state, reason, word = PODS[case]
     admin.create(tiny())
     eventually("everything made", lambda: everything(admin))

@@ -63,7 +63,7 @@ def apply(admin: Admin, manifest: dict[str, Any], **query: str) -> Any:
     return admin.request("PATCH", path, manifest, APPLY, query=options)
 
 
-def test_the_list_of_pod_fields_is_that_of_the_crd(plane: ControlPlane) -> None:
+def test_committed_pod_schema_equals_schema_of_kuberay_crd(plane: ControlPlane) -> None:
     """The API server silently drops fields that are not in KubeRay's CRD, so the operator rejects them."""
     name = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/rayservices.ray.io"
     crd = Admin(plane.kubeconfig).request("GET", name)
@@ -156,7 +156,7 @@ def test_any_service_is_accepted(svc: LLMService, restricted: Admin, unrestricte
     accept(admin, read({"metadata": {"name": svc.name}, "spec": spec}, admin.namespace))
 
 
-def test_a_restricted_namespace_refuses_what_a_template_asks_for(restricted: Admin) -> None:
+def test_restricted_namespace_rejects_privileged_pod_template(restricted: Admin) -> None:
     """The namespace's own Pod Security decides, regardless of the author of the LLMService."""
     ray = {"name": "ray", "securityContext": {"privileged": True}}
     model = {"name": "m", "source": "hf://o/m", "podTemplate": {"spec": {"containers": [ray]}}}
@@ -165,7 +165,7 @@ def test_a_restricted_namespace_refuses_what_a_template_asks_for(restricted: Adm
         accept(restricted, svc)
 
 
-def test_the_api_server_does_refuse_here(restricted: Admin) -> None:
+def test_api_server_rejects_unknown_field_and_unrestricted_pod(restricted: Admin) -> None:
     svc = read(
         {"metadata": {"name": "one"}, "spec": {"models": [{"name": "m", "source": "hf://o/m"}]}},
         restricted.namespace,
@@ -255,7 +255,7 @@ def command_of(pod: Any) -> str:
     return command
 
 
-def test_kuberay_makes_restricted_pods_that_know_their_resources(started: Any) -> None:
+def test_kuberay_creates_restricted_pods_with_resources_of_models(started: Any) -> None:
     spec = {
         "models": [
             {
@@ -283,7 +283,7 @@ def test_kuberay_makes_restricted_pods_that_know_their_resources(started: Any) -
         assert "--resources='{\"model-b\":2}'" in command_of(stage)
 
 
-def test_kuberay_starts_ray_in_our_container_beside_others(started: Any) -> None:
+def test_kuberay_starts_ray_in_own_container_beside_other_containers(started: Any) -> None:
     helper = {"name": "helper", "image": "helper:1"}
     template = {
         "metadata": {"labels": {"team": "models"}, "annotations": {"note": "a"}},
@@ -333,7 +333,7 @@ def test_only_the_autoscaler_gets_the_api_token(started: Any) -> None:
     assert logs[0] == logs[1], "the autoscaler writes its logs where Ray reads them"
 
 
-def test_pods_keep_daybreaks_labels_and_ray_asks_for_a_token(started: Any) -> None:
+def test_ray_pods_keep_daybreak_labels_and_require_token(started: Any) -> None:
     spec = {"models": [{"name": "Owner/A.1", "source": "hf://owner/a"}]}
     head, worker = started(spec, pods=2)
     for pod in (head, worker):
@@ -345,7 +345,7 @@ def test_pods_keep_daybreaks_labels_and_ray_asks_for_a_token(started: Any) -> No
     assert labels["daybreak.dev/model"] == labels["ray.io/group"]
 
 
-def test_the_budget_is_one_that_kubernetes_can_count(started: Any, restricted: Admin) -> None:
+def test_kubernetes_can_count_pods_of_disruption_budget(started: Any, restricted: Admin) -> None:
     started({"models": [{"name": "a", "source": "hf://owner/a"}]}, pods=2)
 
     def counted() -> Any:
@@ -367,7 +367,9 @@ IN_PLACE: dict[str, dict[str, Any]] = {
 }
 
 
-def test_kuberay_starts_a_new_cluster_only_for_what_needs_new_pods(started: Any, restricted: Admin) -> None:
+def test_kuberay_starts_new_cluster_only_for_change_that_needs_new_pods(
+    started: Any, restricted: Admin
+) -> None:
     started({"models": [MODEL]}, pods=2)
 
     def clusters() -> list[str]:

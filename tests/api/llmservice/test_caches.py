@@ -20,7 +20,7 @@ def cache(admin: Admin) -> dict[str, Any]:
     return models[0].get("cache") or {}
 
 
-def test_the_ray_service_comes_when_the_weights_are_there(admin: Admin, operator: OperatorProcess) -> None:
+def test_ray_service_is_created_after_weights_are_copied(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(service(models=[CACHED]))
     job = one_job(admin)
     claim = admin.get("PersistentVolumeClaim", CLAIM)
@@ -42,7 +42,7 @@ def test_the_ray_service_comes_when_the_weights_are_there(admin: Admin, operator
     assert found["path"] in admin.get("RayService", "tiny")["spec"]["serveConfigV2"]
 
 
-def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: OperatorProcess) -> None:
+def test_failed_copy_stalls_service_until_copy_succeeds(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(service(models=[CACHED]))
     job = one_job(admin)
     why = {"exitCode": 2, "reason": "Error", "message": "s3://bucket/tiny/: NoSuchBucket"}
@@ -68,7 +68,7 @@ def test_a_failed_copy_is_told_and_clears_by_itself(admin: Admin, operator: Oper
     )
 
 
-def test_what_runs_stays_as_it_is_while_other_weights_are_copied(
+def test_ray_service_is_unchanged_while_other_weights_are_copied(
     admin: Admin, operator: OperatorProcess
 ) -> None:
     admin.create(service(models=[CACHED]))
@@ -91,7 +91,7 @@ def test_what_runs_stays_as_it_is_while_other_weights_are_copied(
     )
 
 
-def test_without_a_cache_the_claim_goes(admin: Admin, operator: OperatorProcess) -> None:
+def test_pvc_is_deleted_after_cache_is_removed_from_spec(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(service(models=[CACHED]))
     complete(admin, one_job(admin))
     eventually("a RayService", lambda: admin.get("RayService", "tiny"))
@@ -105,9 +105,7 @@ def test_without_a_cache_the_claim_goes(admin: Admin, operator: OperatorProcess)
     eventually("the claim gone", leaving)
 
 
-def test_a_smaller_claim_is_refused_in_the_words_of_the_api_server(
-    admin: Admin, operator: OperatorProcess
-) -> None:
+def test_smaller_pvc_size_is_rejected_and_stalls_service(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(service(models=[CACHED]))
     one_job(admin)
     admin.merge("LLMService", "tiny", {"spec": {"models": [CACHED | {"cache": {"size": "1Mi"}}]}})

@@ -53,7 +53,7 @@ def stored(admin: Admin) -> Iterator[Any]:
     admin.delete("LLMService", "stored")
 
 
-def test_it_is_established_and_structural(admin: Admin) -> None:
+def test_crd_is_established_and_structural(admin: Admin) -> None:
     observed = admin.request(
         "GET",
         f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd.CRD.manifest()['metadata']['name']}",
@@ -63,7 +63,7 @@ def test_it_is_established_and_structural(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("broken", BY_RULE, ids=lambda broken: broken.id)
-def test_a_broken_rule_is_refused_in_its_words(admin: Admin, broken: Broken) -> None:
+def test_violated_rule_is_rejected_with_its_message(admin: Admin, broken: Broken) -> None:
     with pytest.raises(Refused) as refusal:
         post(admin, broken.manifest, dryRun="All")
     assert refusal.value.status == 422
@@ -72,7 +72,7 @@ def test_a_broken_rule_is_refused_in_its_words(admin: Admin, broken: Broken) -> 
 
 
 @pytest.mark.parametrize("broken", BY_SCHEMA, ids=lambda broken: broken.id)
-def test_a_broken_bound_is_refused_with_its_field(admin: Admin, broken: Broken) -> None:
+def test_out_of_bounds_value_is_rejected_with_field_path(admin: Admin, broken: Broken) -> None:
     with pytest.raises(Refused) as refusal:
         post(admin, broken.manifest, dryRun="All")
     assert refusal.value.status in {400, 422}
@@ -80,7 +80,7 @@ def test_a_broken_bound_is_refused_with_its_field(admin: Admin, broken: Broken) 
 
 
 @pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
-def test_the_unusual_is_kept_as_it_is(admin: Admin, taken: Manifest) -> None:
+def test_unusual_valid_spec_is_accepted_unchanged(admin: Admin, taken: Manifest) -> None:
     kept = post(admin, taken, dryRun="All")
     # The manifest that the API server returns means the same to the operator as the one that was sent.
     assert LLMService.from_manifest(kept).spec == LLMService.from_manifest(taken).spec
@@ -89,7 +89,7 @@ def test_the_unusual_is_kept_as_it_is(admin: Admin, taken: Manifest) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_sample_is_taken(admin: Admin, path: Path) -> None:
+def test_api_server_accepts_sample(admin: Admin, path: Path) -> None:
     sample = yaml.safe_load(path.read_text())
     assert LLMService.from_manifest(post(admin, sample, dryRun="All")).spec.models
 
@@ -105,14 +105,14 @@ def test_defaults_are_written_into_the_object(stored: Any) -> None:
     assert "sleep" not in stored["spec"]
 
 
-def test_unset_goes_back_to_the_default(admin: Admin, stored: Any) -> None:
+def test_removed_field_returns_to_default(admin: Admin, stored: Any) -> None:
     changed = admin.merge("LLMService", "stored", {"spec": {"runtime": {"idleTimeout": "5m"}}})
     assert changed["spec"]["runtime"]["idleTimeout"] == "5m"
     unset = admin.merge("LLMService", "stored", {"spec": {"runtime": None}})
     assert unset["spec"] == stored["spec"]
 
 
-def test_two_managers_share_a_service(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+def test_fields_of_two_field_managers_are_merged(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     """One applies a model, another its variables: neither takes the other's away."""
     for manager, spec in (
         ("one", {"models": [{"name": "second", "source": "hf://owner/second"}]}),
@@ -126,7 +126,7 @@ def test_two_managers_share_a_service(plane: ControlPlane, admin: Admin, stored:
     assert observed["runtime"]["env"] == [{"name": "A", "value": "1"}]
 
 
-def test_status_is_written_apart_from_the_spec(admin: Admin, stored: Any) -> None:
+def test_status_and_spec_are_written_separately(admin: Admin, stored: Any) -> None:
     status = {
         "phase": "Awake",
         "replicas": 2,
@@ -140,7 +140,7 @@ def test_status_is_written_apart_from_the_spec(admin: Admin, stored: Any) -> Non
     assert ignored["status"]["phase"] == "Awake"
 
 
-def test_a_wrong_status_is_refused(admin: Admin, stored: Any) -> None:
+def test_invalid_status_is_rejected(admin: Admin, stored: Any) -> None:
     condition = {
         "type": "Ready", "status": "Maybe", "reason": "X", "message": "",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -152,7 +152,7 @@ def test_a_wrong_status_is_refused(admin: Admin, stored: Any) -> None:
         admin.merge("LLMService", "stored", {"status": {"conditions": twins}}, "status")
 
 
-def test_kubectl_scale_moves_the_replicas(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+def test_kubectl_scale_changes_replicas_in_spec(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     admin.merge("LLMService", "stored", {"status": {"replicas": 1, "selector": "a=b"}}, "status")
     kubectl(plane, "scale", "llm", "stored", "--replicas=3")
     assert admin.get("LLMService", "stored")["spec"]["replicas"] == 3
@@ -160,7 +160,7 @@ def test_kubectl_scale_moves_the_replicas(plane: ControlPlane, admin: Admin, sto
     assert (scale["spec"]["replicas"], scale["status"]) == (3, {"replicas": 1, "selector": "a=b"})
 
 
-def test_kubectl_scale_sets_what_was_unset(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+def test_kubectl_scale_sets_unset_replicas(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     admin.merge("LLMService", "stored", {"spec": {"replicas": None}})
     # An autoscaler reads before it writes (docs/install.md). A default would be each model's number.
     with pytest.raises(Refused, match="does not exist"):
@@ -169,12 +169,12 @@ def test_kubectl_scale_sets_what_was_unset(plane: ControlPlane, admin: Admin, st
     assert admin.get("LLMService", "stored")["spec"]["replicas"] == 2
 
 
-def test_kubectl_scale_beyond_the_bounds_is_refused(plane: ControlPlane, stored: Any) -> None:
+def test_kubectl_scale_beyond_bounds_is_rejected(plane: ControlPlane, stored: Any) -> None:
     with pytest.raises(ClusterError, match=r"spec\.replicas"):
         kubectl(plane, "scale", "llm", "stored", "--replicas=1001")
 
 
-def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
+def test_kubectl_get_prints_expected_columns(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     ready = {
         "type": "Ready", "status": "False", "reason": "ModelFailed", "message": "chat: out of memory",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
@@ -214,7 +214,7 @@ def test_get_reads_well(plane: ControlPlane, admin: Admin, stored: Any) -> None:
     assert line.split()[-9:] == ["8", "12.5", "Progressing", "3", "true", "chat:", "out", "of", "memory"]
 
 
-def test_explain_reads_well(plane: ControlPlane) -> None:
+def test_kubectl_explain_describes_fields(plane: ControlPlane) -> None:
     text = kubectl(plane, "explain", "llm.spec.models.parallelism")
     assert "tensor\t<integer>" in text
     assert "vLLM's `tensor_parallel_size`" in " ".join(text.split())
@@ -223,14 +223,14 @@ def test_explain_reads_well(plane: ControlPlane) -> None:
     assert "enum: STRICT_PACK, PACK" in models
 
 
-def test_an_unknown_field_is_refused_by_kubectl(plane: ControlPlane) -> None:
+def test_kubectl_rejects_unknown_field(plane: ControlPlane) -> None:
     wrong = manifest("typo")
     wrong["spec"]["models"][0]["replica"] = 2
     with pytest.raises(ClusterError, match=r"spec\.models\[0\]\.replica"):
         kubectl(plane, "apply", "-f", "-", stdin=yaml.safe_dump(wrong))
 
 
-def test_the_largest_service_is_within_the_cost_of_the_rules(admin: Admin) -> None:
+def test_api_server_accepts_largest_service(admin: Admin) -> None:
     tolerations = [{"key": f"k{number}", "operator": "Exists"} for number in range(32)]
     labels = {f"example.com/label-{number}": "v" * 63 for number in range(32)}
     model = {

@@ -53,7 +53,7 @@ def upgraded(operators: Operators, sleeper: Sleeper, first: OperatorProcess) -> 
     return second, before
 
 
-def test_an_upgrade_moves_nothing_that_runs_and_new_defaults_come_with_sleep(
+def test_operator_upgrade_keeps_running_pods_and_sleep_applies_defaults(
     operators: Operators, sleeper: Sleeper
 ) -> None:
     admin, first = sleeper.admin, operators(OLD)
@@ -108,7 +108,7 @@ def test_an_upgrade_moves_nothing_that_runs_and_new_defaults_come_with_sleep(
         pytest.param({"models": [model(engine={"args": {"max_num_seqs": 4}})]}, id="a change of the engine"),
     ],
 )
-def test_new_defaults_come_with_a_change(
+def test_spec_change_applies_new_defaults(
     change: dict[str, Any], operators: Operators, sleeper: Sleeper
 ) -> None:
     first = operators(OLD)
@@ -120,7 +120,9 @@ def test_new_defaults_come_with_a_change(
     assert ray(sleeper.admin)["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def test_what_an_operator_without_records_built_stays(operators: Operators, sleeper: Sleeper) -> None:
+def test_objects_without_record_of_defaults_are_unchanged_by_upgrade(
+    operators: Operators, sleeper: Sleeper
+) -> None:
     admin, first = sleeper.admin, operators(OLD)
     sleeper.awake()
     first.stop()
@@ -138,7 +140,7 @@ def test_what_an_operator_without_records_built_stays(operators: Operators, slee
     assert images(ray(admin)) == {OLD}
 
 
-def test_what_cannot_start_takes_them(operators: Operators, sleeper: Sleeper) -> None:
+def test_failed_service_takes_new_defaults(operators: Operators, sleeper: Sleeper) -> None:
     admin, first = sleeper.admin, operators(OLD)
     sleeper.create()
     eventually("a RayService", lambda: ray(admin))

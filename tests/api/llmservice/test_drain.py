@@ -34,7 +34,9 @@ def becomes_ready(admin: Admin, cluster: str, *, first_stage: bool) -> bool:
     return first_stage or "readinessProbe" in container
 
 
-def test_of_a_pipeline_no_second_pod_is_taken(admin: Admin, operator: OperatorProcess) -> None:
+def test_second_pipeline_pod_is_not_evicted_until_first_is_replaced(
+    admin: Admin, operator: OperatorProcess
+) -> None:
     admin.create(
         tiny(
             models=[

@@ -114,14 +114,16 @@ def fresh(plane: ControlPlane, operator: OperatorProcess) -> Iterator[dict[str, 
 PAIRS = [*itertools.pairwise([*SPECS, "plain"]), ("environment", "engine"), ("graphics", "own account")]
 
 
-def test_every_spec_ends_as_something_else(fresh: dict[str, Any]) -> None:
+def test_each_spec_leads_to_different_objects(fresh: dict[str, Any]) -> None:
     gated = any(end["gateway"] for end in fresh.values())
     ends = [end for name, end in fresh.items() if gated or name not in ONLY_WITH_A_GATEWAY]
     assert not any(one == other for one, other in itertools.combinations(ends, 2))
 
 
 @pytest.mark.timeout(900)
-def test_changing_ends_as_a_fresh_one(fresh: dict[str, Any], plane: ControlPlane) -> None:
+def test_changed_service_ends_like_fresh_service_of_same_spec(
+    fresh: dict[str, Any], plane: ControlPlane
+) -> None:
     """From the first of each pair to the second and back: all pairs at once, each in a separate namespace."""
     everywhere = Admin(plane.kubeconfig)
     with contextlib.ExitStack() as stack:

@@ -12,7 +12,9 @@ from tests.api.operator_process import OperatorProcess
 ON_A_POOL = {"accelerator": {"kind": "cpu", "nodeSelector": {"pool": "a"}}}
 
 
-def test_what_was_made_is_handed_over_at_the_first_change(admin: Admin, operator: OperatorProcess) -> None:
+def test_first_change_turns_managed_fields_from_update_to_apply(
+    admin: Admin, operator: OperatorProcess
+) -> None:
     _made(admin)
     assert _records(admin) == {"Update"}
     _drop(admin)
@@ -20,7 +22,7 @@ def test_what_was_made_is_handed_over_at_the_first_change(admin: Admin, operator
     assert _records(admin) == {"Apply"}
 
 
-def test_an_operator_that_ended_after_the_hand_over(admin: Admin, operator: OperatorProcess) -> None:
+def test_dropped_field_is_removed_after_completed_hand_over(admin: Admin, operator: OperatorProcess) -> None:
     """The next one finds a record of applying, and applies."""
     made = _made(admin)
     admin.request("PATCH", admin.path("RayService", "tiny"), managed_fields.hand_over(made), JSON_PATCH)
@@ -30,9 +32,7 @@ def test_an_operator_that_ended_after_the_hand_over(admin: Admin, operator: Oper
     assert _records(admin) == {"Apply"}
 
 
-def test_a_hand_over_of_an_object_that_has_moved_on_is_refused(
-    admin: Admin, operator: OperatorProcess
-) -> None:
+def test_hand_over_of_changed_object_is_rejected(admin: Admin, operator: OperatorProcess) -> None:
     patch = managed_fields.hand_over(_made(admin))
     admin.merge("RayService", "tiny", {"metadata": {"labels": {"team": "search"}}})
     with pytest.raises(Refused) as refused:

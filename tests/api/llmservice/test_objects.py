@@ -15,7 +15,7 @@ WRITES_MOST = 12
 """Maximum number of the operator's writes for one service; `bench.operator.reconcile` counts them too."""
 
 
-def test_every_owned_object_is_made_and_owned(admin: Admin, operator: OperatorProcess) -> None:
+def test_owned_objects_are_created_with_owner_reference(admin: Admin, operator: OperatorProcess) -> None:
     before = _at_rest(operator)
     made = admin.create(tiny())
     objects = eventually("all objects", lambda: everything(admin))
@@ -46,7 +46,9 @@ CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_by_somebody_else_is_undone(change: str, admin: Admin, operator: OperatorProcess) -> None:
+def test_change_by_other_client_is_reverted_in_place(
+    change: str, admin: Admin, operator: OperatorProcess
+) -> None:
     admin.create(tiny())
     before = eventually("all objects", lambda: everything(admin))
     kind, patch = CHANGES[change]
@@ -62,7 +64,7 @@ def test_a_change_by_somebody_else_is_undone(change: str, admin: Admin, operator
 
 
 @pytest.mark.parametrize("kind", OWNED)
-def test_a_deleted_object_is_made_again(kind: str, admin: Admin, operator: OperatorProcess) -> None:
+def test_deleted_object_is_recreated(kind: str, admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     before = eventually("all objects", lambda: everything(admin))
     admin.delete(kind, NAMES[kind])
@@ -74,7 +76,7 @@ def test_a_deleted_object_is_made_again(kind: str, admin: Admin, operator: Opera
     eventually(f"{kind} made again", anew)
 
 
-def test_what_others_add_is_left_alone(admin: Admin, operator: OperatorProcess) -> None:
+def test_labels_and_annotations_of_other_clients_are_kept(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     eventually("all objects", lambda: everything(admin))
     patch = {"metadata": {"annotations": {"team": "search"}, "labels": {"cost-center": "7"}}}
@@ -102,7 +104,7 @@ def by_kind(admin: Admin) -> Iterator[dict[str, Admin]]:
         hands.delete("Namespace", hands.namespace)
 
 
-def test_somebody_elses_object_is_never_taken_over(
+def test_existing_unmanaged_object_is_not_adopted(
     by_kind: dict[str, Admin], operator: OperatorProcess
 ) -> None:
     theirs = {kind: hands.create(_foreign(kind)) for kind, hands in by_kind.items()}
@@ -124,7 +126,7 @@ def test_somebody_elses_object_is_never_taken_over(
         eventually(f"no longer stalled by the {kind}", partial(_goes_on, hands))
 
 
-def test_orphans_are_taken_back(admin: Admin, operator: OperatorProcess) -> None:
+def test_orphaned_objects_are_adopted_by_recreated_service(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     before = eventually("all objects", lambda: everything(admin))
     admin.delete("LLMService", "tiny", policy="Orphan")
@@ -144,7 +146,7 @@ def test_orphans_are_taken_back(admin: Admin, operator: OperatorProcess) -> None
     }
 
 
-def test_deletion_leaves_nothing(admin: Admin, operator: OperatorProcess) -> None:
+def test_service_deletion_removes_all_objects(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     eventually("all objects", lambda: everything(admin))
     admin.delete("LLMService", "tiny")
@@ -157,7 +159,9 @@ def test_deletion_leaves_nothing(admin: Admin, operator: OperatorProcess) -> Non
     assert not any(admin.get(kind, name) for kind, name in NAMES.items())
 
 
-def test_a_service_deleted_in_the_foreground_is_not_rebuilt(admin: Admin, operator: OperatorProcess) -> None:
+def test_objects_are_not_recreated_during_foreground_deletion(
+    admin: Admin, operator: OperatorProcess
+) -> None:
     admin.create(tiny())
     eventually("all objects", lambda: everything(admin))
     eventually("a status", lambda: settled(admin))
@@ -168,7 +172,7 @@ def test_a_service_deleted_in_the_foreground_is_not_rebuilt(admin: Admin, operat
     eventually("everything gone", lambda: not any(admin.get(kind, name) for kind, name in NAMES.items()))
 
 
-def test_a_service_made_again_at_once_gets_its_own_objects(admin: Admin, operator: OperatorProcess) -> None:
+def test_service_recreated_immediately_gets_its_own_objects(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(tiny())
     eventually("all objects", lambda: everything(admin))
     admin.delete("LLMService", "tiny")

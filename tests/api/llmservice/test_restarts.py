@@ -12,7 +12,7 @@ from tests.api.restarts import MOMENTS, POD, Start, work_is_done_in_spite_of_dea
 CHANGED = {"models": [model(replicas={"min": 2, "max": 3}, engine={"args": {"max_num_seqs": 4}})]}
 
 
-def test_nothing_is_written_to_what_is_as_it_should_be(admin: Admin, alone: Start) -> None:
+def test_restarted_operator_writes_nothing_if_objects_are_unchanged(admin: Admin, alone: Start) -> None:
     first = alone(POD)
     first.start()
     first.wait_ready()
@@ -32,7 +32,9 @@ def test_nothing_is_written_to_what_is_as_it_should_be(admin: Admin, alone: Star
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
-def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> None:
+def test_operator_killed_at_each_write_reaches_same_objects_and_status(
+    moment: str, admin: Admin, alone: Start
+) -> None:
     """Each operator dies at its second write: before it is sent, once it is sent, or when it is answered.
 
     Therefore every state between two writes is the start of one operator, and every write but the first the
@@ -53,7 +55,7 @@ def test_killed_around_each_write(moment: str, admin: Admin, alone: Start) -> No
     assert _timeless(status) == _timeless(reference)
 
 
-def test_killed_in_the_middle_of_a_change(admin: Admin, alone: Start) -> None:
+def test_change_is_completed_after_operator_is_killed(admin: Admin, alone: Start) -> None:
     first = alone(POD)
     first.start()
     admin.create(tiny())

@@ -35,7 +35,7 @@ def selected(admin: Admin) -> str:
     return str(admin.get("Service", "tiny")["spec"]["selector"]["ray.io/cluster"])
 
 
-def test_ready_comes_with_the_first_answer(admin: Admin, played: PlayedKubeRay, answers: Path) -> None:
+def test_service_becomes_ready_with_first_answer(admin: Admin, played: PlayedKubeRay, answers: Path) -> None:
     assert selected(admin) == ""
     cluster = played.cluster("tiny")
     played.worker("tiny", cluster, "tiny")
@@ -58,7 +58,7 @@ def test_ready_comes_with_the_first_answer(admin: Admin, played: PlayedKubeRay, 
     assert events[0]["type"] == "Normal"
 
 
-def test_traffic_moves_with_the_active_cluster_and_is_asked_for_again(
+def test_new_active_cluster_receives_traffic_and_is_probed_again(
     admin: Admin, played: PlayedKubeRay, answers: Path
 ) -> None:
     answer(answers, admin)
@@ -77,7 +77,7 @@ def test_traffic_moves_with_the_active_cluster_and_is_asked_for_again(
     assert new in service["status"]["models"][0]["probedConfiguration"]
 
 
-def test_the_engines_own_error_is_shown(admin: Admin, played: PlayedKubeRay) -> None:
+def test_engine_error_is_stated_in_condition_and_event(admin: Admin, played: PlayedKubeRay) -> None:
     cluster = played.cluster("tiny")
     message = "ValueError: /models/tiny does not exist"
     played.status("tiny", cluster, application="DEPLOY_FAILED", message=message)
@@ -88,7 +88,7 @@ def test_the_engines_own_error_is_shown(admin: Admin, played: PlayedKubeRay) -> 
     assert events[0]["type"] == "Warning"
 
 
-def test_bounds_reach_the_cluster_that_runs(admin: Admin, played: PlayedKubeRay) -> None:
+def test_replica_bounds_are_written_to_running_cluster(admin: Admin, played: PlayedKubeRay) -> None:
     cluster = played.cluster("tiny")
     before = admin.get("RayCluster", cluster)
     # The autoscaler has been here.
@@ -103,7 +103,7 @@ def test_bounds_reach_the_cluster_that_runs(admin: Admin, played: PlayedKubeRay)
     assert after["spec"] == before["spec"]
 
 
-def test_kubectl_scale(admin: Admin, played: PlayedKubeRay) -> None:
+def test_scale_subresource_sets_bounds_of_running_cluster(admin: Admin, played: PlayedKubeRay) -> None:
     cluster = played.cluster("tiny")
     admin.merge("LLMService", "tiny", {"spec": {"replicas": 3}}, subresource="scale")
     eventually("bounds", lambda: _bounds(admin, cluster) == (3, 3))

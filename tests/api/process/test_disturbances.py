@@ -45,7 +45,9 @@ def process(own_plane: ControlPlane, tmp_path: Path) -> Iterator[OperatorProcess
         yield running
 
 
-def test_services_wait_for_kuberay(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
+def test_service_stalls_until_kuberay_crds_are_installed(
+    own_plane: ControlPlane, hands: Admin, process: OperatorProcess
+) -> None:
     hands.create(tiny())
     service = eventually("said", lambda: _when(hands, "Stalled", "KubeRayNotInstalled"))
     assert "KubeRay" in condition(service, "Ready")["message"]
@@ -63,7 +65,9 @@ def test_services_wait_for_kuberay(own_plane: ControlPlane, hands: Admin, proces
     eventually("all objects", lambda: everything(hands))
 
 
-def test_nodes_decide_what_fits(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
+def test_schedulable_condition_follows_nodes(
+    own_plane: ControlPlane, hands: Admin, process: OperatorProcess
+) -> None:
     own_plane.install_crds([kuberay_crds()])
     big = tiny(models=[model(accelerator={"kind": "gpu"}, parallelism={"tensor": 8})])
     del big["metadata"]["annotations"]
@@ -93,7 +97,9 @@ def test_nodes_decide_what_fits(own_plane: ControlPlane, hands: Admin, process: 
     hands.delete("Node", "small")
 
 
-def test_an_api_server_that_is_away(own_plane: ControlPlane, hands: Admin, process: OperatorProcess) -> None:
+def test_operator_continues_after_api_server_outage(
+    own_plane: ControlPlane, hands: Admin, process: OperatorProcess
+) -> None:
     own_plane.install_crds([kuberay_crds()])
     hands.create(tiny())
     eventually("all objects", lambda: everything(hands))
@@ -115,7 +121,7 @@ def test_an_api_server_that_is_away(own_plane: ControlPlane, hands: Admin, proce
     assert process.running
 
 
-def test_an_api_server_that_is_away_for_longer_than_the_lease(
+def test_operator_recovers_from_outage_longer_than_its_lease(
     own_plane: ControlPlane, hands: Admin, process: OperatorProcess
 ) -> None:
     own_plane.install_crds([kuberay_crds()])

@@ -32,7 +32,9 @@ from tests.parts import parts
 HELD = "tests.daybreak.dev/held"
 
 
-async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlane, admin: Admin) -> None:
+async def test_objects_orphaned_before_deletion_is_observed_are_not_adopted(
+    plane: ControlPlane, admin: Admin
+) -> None:
     service = admin.create(tiny() | {"metadata": tiny()["metadata"] | {"finalizers": [HELD]}})
     key, cache = Key(admin.namespace, "tiny"), Cache()
     cache.put(LLM_SERVICES, service)
@@ -57,7 +59,7 @@ async def test_objects_that_are_being_orphaned_are_left_alone(plane: ControlPlan
         admin.merge("LLMService", "tiny", {"metadata": {"finalizers": None}})
 
 
-async def test_what_went_with_its_service_is_not_made_again(plane: ControlPlane, admin: Admin) -> None:
+async def test_objects_of_deleted_service_are_not_recreated(plane: ControlPlane, admin: Admin) -> None:
     """The watches of the objects report deletions before the watch of LLMServices reports its own."""
     key, cache = Key(admin.namespace, "tiny"), Cache()
     cache.put(LLM_SERVICES, admin.create(tiny()))
@@ -81,7 +83,7 @@ async def test_what_went_with_its_service_is_not_made_again(plane: ControlPlane,
     assert cache.get(LLM_SERVICES, key) is None
 
 
-async def test_what_somebody_deleted_is_made_again(plane: ControlPlane, admin: Admin) -> None:
+async def test_deleted_object_of_existing_service_is_recreated(plane: ControlPlane, admin: Admin) -> None:
     key, cache = Key(admin.namespace, "tiny"), Cache()
     cache.put(LLM_SERVICES, admin.create(tiny()))
     api = await _connect(plane)
@@ -99,7 +101,7 @@ async def test_what_somebody_deleted_is_made_again(plane: ControlPlane, admin: A
     assert made["metadata"]["uid"] != front["metadata"]["uid"]
 
 
-async def test_nothing_is_made_for_a_service_that_went_while_nobody_watched(
+async def test_no_object_is_created_for_deleted_service_in_stale_cache(
     plane: ControlPlane, admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("daybreak.controller.writer.FRESH_SECONDS", 0)

@@ -17,7 +17,7 @@ def holder(admin: Admin) -> str:
     return str((lease.get("spec") or {}).get("holderIdentity") or "")
 
 
-def test_the_second_waits_and_goes_on_when_the_first_ends(admin: Admin, alone: Start) -> None:
+def test_second_operator_waits_until_first_operator_stops(admin: Admin, alone: Start) -> None:
     first, second = alone(), alone()
     first.start()
     first.wait_ready()
@@ -44,7 +44,7 @@ def test_the_second_waits_and_goes_on_when_the_first_ends(admin: Admin, alone: S
     eventually("the second repairs", lambda: admin.get("Service", "tiny"))
 
 
-def test_a_candidate_that_died_is_followed_after_its_time(admin: Admin, alone: Start) -> None:
+def test_second_operator_takes_lease_after_first_is_killed(admin: Admin, alone: Start) -> None:
     first, second = alone(), alone()
     first.start()
     first.wait_ready()
@@ -55,7 +55,7 @@ def test_a_candidate_that_died_is_followed_after_its_time(admin: Admin, alone: S
     assert holder(admin) == "operator-2"
 
 
-def test_the_same_pod_need_not_wait_for_itself(admin: Admin, alone: Start) -> None:
+def test_restarted_operator_reacquires_its_own_lease(admin: Admin, alone: Start) -> None:
     first = alone()
     first.start()
     first.wait_ready()
@@ -76,7 +76,7 @@ def test_a_lost_lease_ends_the_operator(admin: Admin, alone: Start) -> None:
     assert holder(admin) == "somebody-else"
 
 
-def test_a_lease_that_the_chart_has_made_is_taken(admin: Admin, alone: Start) -> None:
+def test_operator_takes_existing_lease_without_holder(admin: Admin, alone: Start) -> None:
     admin.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE}})
     first = alone()
     first.start()

@@ -29,7 +29,9 @@ def third(admin: Admin) -> Admin:
     return admin.within(name)
 
 
-def test_two_of_three(admin: Admin, second: Admin, third: Admin, alone: Start) -> None:
+def test_operator_serves_only_watched_namespaces(
+    admin: Admin, second: Admin, third: Admin, alone: Start
+) -> None:
     for each in (admin, third):
         each.create(tiny())
     with alone(NAMESPACE=f"{admin.namespace},{second.namespace}", **GATEWAY) as operator:

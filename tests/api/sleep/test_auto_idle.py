@@ -33,7 +33,7 @@ def knows(sleeper: Sleeper, **gate: Any) -> None:
     sleeper.admin.merge("LLMService", NAME, {"status": {"gate": {"models": written}}}, "status")
 
 
-def test_it_sleeps_after_the_time_that_its_pauses_and_wakes_recommend(sleeper: Sleeper) -> None:
+def test_service_sleeps_after_recommended_idle_time(sleeper: Sleeper) -> None:
     sleeper.traffic(idle=TWO_MINUTES, arrivals=5)
     sleeper.awake(sleep=AUTO)
     assert idle(sleeper)["afterIdle"] == "15m"
@@ -53,7 +53,7 @@ def test_it_sleeps_after_the_time_that_its_pauses_and_wakes_recommend(sleeper: S
     assert sum(idle(sleeper)["pauses"]) > sum(LEARNED["pauses"])
 
 
-def test_without_what_it_has_learned_it_stays_awake(sleeper: Sleeper) -> None:
+def test_service_with_long_wake_and_short_pauses_sleeps_later(sleeper: Sleeper) -> None:
     """The traffic of the test above, with a long wake and short pauses."""
     sleeper.traffic(idle=TWO_MINUTES, arrivals=5)
     sleeper.awake(sleep=AUTO)

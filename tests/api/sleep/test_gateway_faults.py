@@ -153,7 +153,7 @@ class Nearby(AgentProcess):
         self._environment["GATEWAY_ROUTER_PORT"] = str(self.router_port)
 
 
-async def test_the_api_server_is_away_while_requests_are_held(town: Town, plane: ControlPlane) -> None:
+async def test_held_requests_are_answered_after_api_server_outage(town: Town, plane: ControlPlane) -> None:
     await town.asleep()
     held = await town.hold(0, "before")
     await town.until("waking", lambda: town.sleeper.status()["phase"] == "Waking")
@@ -172,7 +172,7 @@ async def test_the_api_server_is_away_while_requests_are_held(town: Town, plane:
     assert dict(town.serve.observed) == {"before": 1, "meanwhile": 1}
 
 
-async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(town: Town) -> None:
+async def test_requests_are_answered_if_only_one_gateway_has_closed_its_gate(town: Town) -> None:
     await town.awake()
     closed, late = town.agents
     await asyncio.sleep(2)  # idle for longer than requested below
@@ -192,7 +192,7 @@ async def test_two_arrivals_while_one_gateway_has_closed_and_the_other_has_not(t
     assert not town.sleeper.wake(), "it never slept"
 
 
-async def test_a_killed_gateway_loses_what_it_holds_itself_and_nothing_else(town: Town) -> None:
+async def test_killed_gateway_loses_only_its_own_held_requests(town: Town) -> None:
     await town.asleep()
     lost, kept = await town.hold(0, "a", "b", "c"), await town.hold(1, "d", "e", "f", "g")
     await town.agents[0].kill()
@@ -203,7 +203,7 @@ async def test_a_killed_gateway_loses_what_it_holds_itself_and_nothing_else(town
     assert dict(town.serve.observed) == dict.fromkeys("defg", 1), "who was lost has not reached a model"
 
 
-async def test_a_gateway_that_is_told_to_stop_loses_nothing(town: Town) -> None:
+async def test_stopping_gateway_loses_no_held_request(town: Town) -> None:
     await town.asleep()
     held = [*await town.hold(0, "a", "b", "c"), *await town.hold(1, "d", "e", "f", "g")]
     town.agents[0].end()

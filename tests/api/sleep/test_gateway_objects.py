@@ -45,7 +45,7 @@ async def api(plane: ControlPlane) -> AsyncIterator[Api]:
     await client.close()
 
 
-async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api: Api) -> None:
+async def test_gateway_is_kept_for_service_not_yet_reported_by_watch(admin: Admin, api: Api) -> None:
     """The first test here: no operator runs yet that could remove what has no service for a moment."""
     cache = _knows_the_gateway_only(admin)
     admin.create(tiny())
@@ -65,7 +65,7 @@ async def test_services_that_the_watch_has_not_told_of_keep_it(admin: Admin, api
     assert not any(_live(admin).values())
 
 
-def test_the_first_service_brings_it_and_the_last_one_takes_it(admin: Admin, gated: OperatorProcess) -> None:
+def test_gateway_exists_from_first_to_last_service(admin: Admin, gated: OperatorProcess) -> None:
     admin.create(tiny("one"))
     made = eventually("the gateway", lambda: _whole(admin))
     deployment = next(each for each in made.values() if each["kind"] == "Deployment")
@@ -88,7 +88,9 @@ def test_the_first_service_brings_it_and_the_last_one_takes_it(admin: Admin, gat
     eventually("nothing of it is left", lambda: not any(_live(admin).values()))
 
 
-def test_every_namespace_has_its_own(plane: ControlPlane, admin: Admin, gated: OperatorProcess) -> None:
+def test_each_namespace_has_its_own_gateway(
+    plane: ControlPlane, admin: Admin, gated: OperatorProcess
+) -> None:
     other = Admin(plane.kubeconfig).within(f"other-{uuid.uuid4().hex[:8]}")
     other.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other.namespace}})
     admin.create(tiny())
@@ -113,7 +115,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_is_changed_or_deleted_by_others_is_repaired(admin: Admin, gated: OperatorProcess) -> None:
+def test_changed_or_deleted_gateway_objects_are_restored(admin: Admin, gated: OperatorProcess) -> None:
     admin.create(tiny())
     before = eventually("the gateway", lambda: _whole(admin))
     for name, live in before.items():
@@ -125,7 +127,7 @@ def test_what_is_changed_or_deleted_by_others_is_repaired(admin: Admin, gated: O
         eventually(f"{name} made again", partial(_is_another, admin, live))
 
 
-def test_a_namespace_sets_its_own(admin: Admin, gated: OperatorProcess) -> None:
+def test_config_map_of_namespace_changes_gateway_settings(admin: Admin, gated: OperatorProcess) -> None:
     admin.create(tiny())
     eventually("the gateway", lambda: _whole(admin))
 
@@ -156,7 +158,7 @@ def test_a_namespace_sets_its_own(admin: Admin, gated: OperatorProcess) -> None:
     assert "priorityClassName" not in spec()["template"]["spec"]
 
 
-def test_an_object_of_somebody_else_is_left_alone(admin: Admin, gated: OperatorProcess) -> None:
+def test_existing_unmanaged_service_account_is_unchanged(admin: Admin, gated: OperatorProcess) -> None:
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": names.GATEWAY}}
     theirs = admin.create(account)
     admin.create(tiny())
@@ -168,7 +170,7 @@ def test_an_object_of_somebody_else_is_left_alone(admin: Admin, gated: OperatorP
     assert admin.get("ServiceAccount", names.GATEWAY)["metadata"]["uid"] == theirs["metadata"]["uid"]
 
 
-def test_an_operator_that_starts_again_leaves_it_alone(admin: Admin, alone: Start) -> None:
+def test_gateway_is_unchanged_after_operator_restart(admin: Admin, alone: Start) -> None:
     first = alone("operator", **GATEWAY)
     first.start()
     admin.create(tiny())
@@ -189,7 +191,7 @@ def test_an_operator_that_starts_again_leaves_it_alone(admin: Admin, alone: Star
         second.kill()
 
 
-def test_every_object_and_the_pods_are_accepted_where_pods_are_restricted(plane: ControlPlane) -> None:
+def test_gateway_objects_and_pods_are_accepted_in_restricted_namespace(plane: ControlPlane) -> None:
     name = f"restricted-{uuid.uuid4().hex[:8]}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     everywhere = Admin(plane.kubeconfig)

@@ -38,7 +38,7 @@ def leads_to_gateway(admin: Admin, name: str = NAME) -> bool:
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-def test_a_sleeping_service_is_woken_and_led_past_it_first(
+def test_sleeping_service_is_woken_before_its_gateway_is_removed(
     depth: str, admin: Admin, sleeper: Sleeper, alone: Start, traffic: Path
 ) -> None:
     with alone(POD, PLAYED_TRAFFIC=str(traffic), **GATEWAY):
@@ -95,7 +95,7 @@ def test_a_sleeping_service_is_woken_and_led_past_it_first(
     admin.delete("LLMService", "second")
 
 
-def test_one_without_services_goes_at_once(admin: Admin, alone: Start) -> None:
+def test_gateway_without_services_is_removed(admin: Admin, alone: Start) -> None:
     with alone(POD, **GATEWAY) as first:
         admin.create(tiny())
         eventually("the gateway", lambda: there(admin) == set(OBJECTS))

@@ -67,7 +67,7 @@ def read_message(admin: Admin, kind: str) -> tuple[str, str]:
     return str(found.get("status")), str(found.get("reason"))
 
 
-def test_pods_are_made_a_node_comes_and_it_goes_on(
+def test_service_becomes_ready_after_autoscaler_adds_gpu_node(
     own_plane: ControlPlane, tmp_path: Path, answers: Path
 ) -> None:
     admin = Admin(own_plane.kubeconfig)

@@ -15,7 +15,7 @@ SOON = {"afterIdle": "1s"}
 """Sleep settings of a model that sleeps as soon as it receives no requests."""
 
 
-def test_it_falls_asleep_and_a_held_request_wakes_it(sleeper: Sleeper) -> None:
+def test_held_request_wakes_service_that_sleeps_without_workers(sleeper: Sleeper) -> None:
     open_epoch = sleeper.awake(sleep=SOON)
     sleeper.scaled((1, 1))
     asleep_epoch = sleeper.falls_asleep()
@@ -40,7 +40,7 @@ def test_it_falls_asleep_and_a_held_request_wakes_it(sleeper: Sleeper) -> None:
     assert wake["recent"] == [wake["seconds"]]
 
 
-def test_in_depth_cluster_the_ray_service_goes_and_comes(sleeper: Sleeper) -> None:
+def test_cluster_sleep_deletes_and_wake_recreates_ray_service(sleeper: Sleeper) -> None:
     epoch = sleeper.awake(sleep=SOON | {"depth": "Cluster"})
     uid = sleeper.admin.get("RayService", NAME)["metadata"]["uid"]
     assert sleeper.falls_asleep("Cluster") > epoch
@@ -62,7 +62,7 @@ def test_in_depth_cluster_the_ray_service_goes_and_comes(sleeper: Sleeper) -> No
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-def test_it_wakes_though_its_nodes_have_gone(depth: str, sleeper: Sleeper) -> None:
+def test_service_wakes_although_no_node_fits(depth: str, sleeper: Sleeper) -> None:
     """There is no node here at all: as if they had been removed while no service needed them."""
     sleeper.awake(sleep=SOON | {"depth": depth})
     sleeper.falls_asleep(depth)
@@ -92,7 +92,7 @@ def test_it_wakes_though_its_nodes_have_gone(depth: str, sleeper: Sleeper) -> No
     sleeper.opened()
 
 
-def test_the_rest_of_the_cluster_follows_later(sleeper: Sleeper) -> None:
+def test_ray_service_is_deleted_after_longer_idle_time(sleeper: Sleeper) -> None:
     sleeper.awake(sleep=SOON | {"clusterAfterIdle": "2h"})
     epoch = sleeper.falls_asleep()
     sleeper.traffic(idle=2 * LONG_IDLE)
@@ -100,7 +100,7 @@ def test_the_rest_of_the_cluster_follows_later(sleeper: Sleeper) -> None:
     eventually("no RayService", lambda: sleeper.admin.get("RayService", NAME) is None)
 
 
-def test_a_request_while_it_drains_turns_it_round(sleeper: Sleeper) -> None:
+def test_held_request_during_draining_reopens_gate(sleeper: Sleeper) -> None:
     epoch = sleeper.awake(sleep=SOON)
     before = _generations(sleeper)
     sleeper.traffic(idle=LONG_IDLE, acknowledged=epoch)
@@ -112,7 +112,7 @@ def test_a_request_while_it_drains_turns_it_round(sleeper: Sleeper) -> None:
     assert not sleeper.wake(), "it never slept"
 
 
-def test_it_drains_for_as_long_as_a_stream_lasts(sleeper: Sleeper) -> None:
+def test_service_drains_until_stream_ends(sleeper: Sleeper) -> None:
     epoch = sleeper.awake(sleep=SOON)
     sleeper.traffic(idle=LONG_IDLE, acknowledged=epoch)
     closed = sleeper.reaches("Draining", "Closed", None)
@@ -123,7 +123,7 @@ def test_it_drains_for_as_long_as_a_stream_lasts(sleeper: Sleeper) -> None:
     sleeper.reaches("Asleep", "Closed", "Workers")
 
 
-def test_unknown_traffic_never_puts_it_to_sleep(sleeper: Sleeper) -> None:
+def test_service_does_not_sleep_while_traffic_is_unknown(sleeper: Sleeper) -> None:
     sleeper.awake(sleep=SOON)
     sleeper.traffic(known=False, idle=LONG_IDLE)
     _looked_at_again(sleeper)
@@ -137,7 +137,7 @@ def test_unknown_traffic_never_puts_it_to_sleep(sleeper: Sleeper) -> None:
     assert sleeper.status()["phase"] == "Draining"
 
 
-def test_no_gateway_is_heard(sleeper: Sleeper) -> None:
+def test_service_is_not_ready_while_no_gateway_reports(sleeper: Sleeper) -> None:
     sleeper.awake(sleep=SOON)
     sleeper.traffic(known=False, acknowledged=-1)
     service = eventually("said", lambda: _with_reason(sleeper, "GatewayNotReporting"))
@@ -146,7 +146,7 @@ def test_no_gateway_is_heard(sleeper: Sleeper) -> None:
     eventually("ready again", lambda: _with_reason(sleeper, "Serving"))
 
 
-def test_the_state_of_the_spec_goes_before_the_traffic(sleeper: Sleeper) -> None:
+def test_state_in_spec_takes_precedence_over_traffic(sleeper: Sleeper) -> None:
     sleeper.awake()
     sleeper.admin.merge("LLMService", NAME, {"spec": {"state": "Asleep"}})
     sleeper.reaches("Asleep", "Failed", "Workers")
@@ -173,7 +173,7 @@ def test_the_state_of_the_spec_goes_before_the_traffic(sleeper: Sleeper) -> None
     assert sleeper.status()["phase"] == "Awake", "kept awake, however long nobody comes"
 
 
-def test_the_annotation_goes_before_the_spec(sleeper: Sleeper) -> None:
+def test_state_annotation_takes_precedence_over_spec(sleeper: Sleeper) -> None:
     sleeper.awake(state="Awake")
     _annotate(sleeper, "Asleep")
     sleeper.reaches("Asleep", "Failed", "Workers")
@@ -186,7 +186,7 @@ def test_the_annotation_goes_before_the_spec(sleeper: Sleeper) -> None:
     sleeper.opened()
 
 
-def test_a_service_that_begins_asleep_gets_no_workers(sleeper: Sleeper) -> None:
+def test_service_created_asleep_gets_no_ray_service(sleeper: Sleeper) -> None:
     sleeper.create(state="Asleep", sleep=SOON | {"depth": "Cluster"})
     sleeper.reaches("Asleep", "Failed", "Cluster")
     eventually("no RayService", lambda: sleeper.admin.get("RayService", NAME) is None)
@@ -199,7 +199,7 @@ def test_a_service_that_begins_asleep_gets_no_workers(sleeper: Sleeper) -> None:
     sleeper.opened()
 
 
-def test_a_model_that_cannot_start_shuts_the_gate_with_its_reason(sleeper: Sleeper) -> None:
+def test_model_that_cannot_start_sets_failed_gate_with_reason(sleeper: Sleeper) -> None:
     sleeper.create(sleep=SOON)
     eventually("a RayService", lambda: sleeper.admin.get("RayService", NAME))
     sleeper.cluster = sleeper.kuberay.cluster(NAME)
@@ -218,7 +218,7 @@ def test_a_model_that_cannot_start_shuts_the_gate_with_its_reason(sleeper: Sleep
     assert sleeper.opened() > epoch
 
 
-def test_a_deleted_service_leaves_nothing_although_it_slept(sleeper: Sleeper) -> None:
+def test_deletion_of_sleeping_service_removes_its_objects(sleeper: Sleeper) -> None:
     sleeper.awake(sleep=SOON | {"depth": "Cluster"})
     sleeper.falls_asleep("Cluster")
     sleeper.admin.delete("LLMService", NAME)
@@ -236,7 +236,7 @@ def _looked_at_again(sleeper: Sleeper) -> None:
     eventually("looked at", lambda: sleeper.status().get("observedGeneration") == generation)
 
 
-def test_a_renamed_model_keeps_its_name_until_the_new_cluster_has_answered(sleeper: Sleeper) -> None:
+def test_renamed_model_keeps_old_gate_until_new_cluster_answers(sleeper: Sleeper) -> None:
     sleeper.awake()
     assert _gates(sleeper) == ["tiny Open"]
     patch = {"spec": {"models": [model(name="small")]}}
@@ -299,7 +299,7 @@ def _annotate(sleeper: Sleeper, state: str | None) -> None:
     sleeper.admin.merge("LLMService", NAME, {"metadata": {"annotations": {"daybreak.dev/state": state}}})
 
 
-def test_each_model_sleeps_and_wakes_by_itself(sleeper: Sleeper) -> None:
+def test_each_model_sleeps_and_wakes_independently(sleeper: Sleeper) -> None:
     """An idle model releases its workers, and a request for it wakes nothing else."""
     sleeper.create(models=[model(), model(name="other")], sleep=SOON)
     sleeper.starts()

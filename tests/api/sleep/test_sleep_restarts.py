@@ -46,7 +46,9 @@ def start(alone: Start, traffic: Path) -> Start:
 
 
 @pytest.mark.parametrize(("moment", "depth"), [("before", "Workers"), ("sent", "Cluster")])
-def test_killed_around_each_write(moment: str, depth: str, sleeper: Sleeper, start: Start) -> None:
+def test_sleep_and_wake_complete_after_operator_is_killed_at_each_write(
+    moment: str, depth: str, sleeper: Sleeper, start: Start
+) -> None:
     """Sleep and wake once undisturbed, then with operators that all die at their second write.
 
     `before`: it is not sent. So every state between two writes is some operator's start. `sent`: it has just
@@ -76,7 +78,7 @@ def test_killed_around_each_write(moment: str, depth: str, sleeper: Sleeper, sta
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-def test_who_comes_before_the_sleep_is_carried_out_turns_it_round(
+def test_held_request_cancels_sleep_that_killed_operator_did_not_execute(
     depth: str, sleeper: Sleeper, start: Start
 ) -> None:
     """An operator died when it had written that the service sleeps, and had taken nothing yet."""

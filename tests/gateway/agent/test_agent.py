@@ -11,7 +11,7 @@ from tests.gateway.scene import Scene
 pytestmark = pytest.mark.xdist_group("gateway-agent")
 
 
-async def test_held_then_passed(scene: Scene) -> None:
+async def test_held_request_is_forwarded_once_after_gate_opens(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "first"))
@@ -30,7 +30,7 @@ async def test_held_then_passed(scene: Scene) -> None:
     assert dict(scene.serve.observed) == {"first": 1, "second": 1}
 
 
-async def test_failed_gate_refuses_with_the_reason(scene: Scene) -> None:
+async def test_failed_gate_rejects_held_request_with_reason(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
@@ -40,7 +40,7 @@ async def test_failed_gate_refuses_with_the_reason(scene: Scene) -> None:
     assert (status, body["error"]["message"]) == (503, "no GPU fits")
 
 
-async def test_deleted_service_is_unknown(scene: Scene) -> None:
+async def test_request_for_deleted_service_returns_404(scene: Scene) -> None:
     scene.service()
     scene.service("other")
     await scene.gate("Closed")
@@ -58,7 +58,7 @@ async def test_deleted_service_is_unknown(scene: Scene) -> None:
                 break
 
 
-async def test_without_the_api_server(scene: Scene, plane: ControlPlane) -> None:
+async def test_requests_are_held_during_api_server_outage(scene: Scene, plane: ControlPlane) -> None:
     scene.service()
     scene.head()
     await scene.gate("Closed")
@@ -75,7 +75,9 @@ async def test_without_the_api_server(scene: Scene, plane: ControlPlane) -> None
     assert {(await held)[0], (await more)[0]} == {200}
 
 
-async def test_without_the_right_to_read(scene: Scene, plane: ControlPlane) -> None:
+async def test_agent_keeps_its_state_while_read_permission_is_missing(
+    scene: Scene, plane: ControlPlane
+) -> None:
     scene.service()
     scene.head()
     await scene.gate("Open")
@@ -102,7 +104,7 @@ async def test_without_the_right_to_read(scene: Scene, plane: ControlPlane) -> N
     assert (await held)[0] == 200
 
 
-async def test_ports_that_cannot_be_given(scene: Scene) -> None:
+async def test_invalid_or_occupied_port_is_not_assigned(scene: Scene) -> None:
     scene.service("a-first")
     await scene.gate("Closed", "a-first")
     scene.service("outside")
@@ -124,7 +126,7 @@ async def test_ports_that_cannot_be_given(scene: Scene) -> None:
     await scene.agent.until("b-second/tiny", lambda report: report.gate == "failed" and not report.arrivals)
 
 
-async def test_another_cluster(scene: Scene) -> None:
+async def test_requests_go_to_new_cluster_while_old_stream_continues(scene: Scene) -> None:
     scene.service()
     scene.head(cluster="tiny-old")
     scene.head(cluster="tiny-new")
@@ -142,7 +144,7 @@ async def test_another_cluster(scene: Scene) -> None:
     assert b"[DONE]" in await stream
 
 
-async def test_metrics(scene: Scene) -> None:
+async def test_metrics_count_requests_and_their_ends(scene: Scene) -> None:
     scene.service()
     scene.head()
     await scene.gate("Open")

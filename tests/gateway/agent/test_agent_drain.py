@@ -51,7 +51,7 @@ async def test_rollout_with_a_backlog_loses_no_request(scene: Scene, repetition:
 
 
 @pytest.mark.parametrize("slot", [0, ROUTER])
-async def test_idle_connection_is_announced_to_end_while_draining(scene: Scene, slot: int) -> None:
+async def test_response_on_idle_connection_announces_close_while_draining(scene: Scene, slot: int) -> None:
     scene.service()
     scene.head()
     await scene.gate("Open")

@@ -13,7 +13,7 @@ from tests.gateway.scene import Scene
 pytestmark = pytest.mark.xdist_group("gateway-agent")
 
 
-async def test_end_with_a_request_held_through_the_common_address(scene: Scene) -> None:
+async def test_request_held_at_shared_address_is_answered_during_shutdown(scene: Scene) -> None:
     scene.service()
     scene.head()
     await scene.gate("Closed")
@@ -29,7 +29,7 @@ async def test_end_with_a_request_held_through_the_common_address(scene: Scene) 
     assert await scene.agent.ended() == (0, 0)
 
 
-async def test_end_with_a_held_request(scene: Scene) -> None:
+async def test_held_request_is_answered_during_shutdown(scene: Scene) -> None:
     scene.service()
     scene.head()
     await scene.gate("Closed")
@@ -47,7 +47,7 @@ async def test_end_with_a_held_request(scene: Scene) -> None:
     assert await scene.agent.ended() == (0, 0)
 
 
-async def test_model_that_wakes_only_while_the_gateway_ends(scene: Scene) -> None:
+async def test_held_request_is_answered_if_model_wakes_during_shutdown(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
@@ -62,7 +62,7 @@ async def test_model_that_wakes_only_while_the_gateway_ends(scene: Scene) -> Non
 
 
 @pytest.mark.parametrize("drain_seconds", [1])
-async def test_end_that_cannot_wait_any_longer(scene: Scene) -> None:
+async def test_held_request_gets_503_when_drain_time_ends(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     held = asyncio.create_task(scene.agent.ask(0, "held"))
@@ -76,7 +76,7 @@ async def test_end_that_cannot_wait_any_longer(scene: Scene) -> None:
     assert await scene.agent.ended() == (0, 0)
 
 
-async def test_haproxy_hangs(scene: Scene) -> None:
+async def test_hung_haproxy_makes_agent_unhealthy_until_recovery(scene: Scene) -> None:
     scene.service()
     await scene.gate("Closed")
     async with scene.agent.follow() as updates:
@@ -96,13 +96,13 @@ async def test_haproxy_hangs(scene: Scene) -> None:
         assert message < 8
 
 
-async def test_an_end_while_haproxy_hangs(scene: Scene) -> None:
+async def test_shutdown_completes_while_haproxy_hangs(scene: Scene) -> None:
     os.kill(scene.agent.haproxy, signal.SIGSTOP)
     scene.agent.end()
     assert await scene.agent.ended(60) == (0, 0)
 
 
-async def test_haproxy_dies(scene: Scene) -> None:
+async def test_gateway_serves_again_after_haproxy_dies_and_restarts(scene: Scene) -> None:
     scene.goes_well = False
     scene.service()
     scene.head()
@@ -120,7 +120,7 @@ async def test_haproxy_dies(scene: Scene) -> None:
     assert (await scene.agent.ask(0, "again"))[0] == 200
 
 
-async def test_the_router_hangs(scene: Scene) -> None:
+async def test_hung_router_makes_agent_unhealthy_and_does_not_block_stop(scene: Scene) -> None:
     os.kill(scene.agent.router, signal.SIGSTOP)
     assert await scene.agent.until_page("/healthz", 503) == "the router has not answered for 10 s"
     os.kill(scene.agent.router, signal.SIGCONT)
@@ -137,7 +137,7 @@ async def test_the_router_hangs(scene: Scene) -> None:
     await scene.agent.until_page("/readyz", 200)
 
 
-async def test_a_pod_that_ends_before_it_has_begun(scene: Scene) -> None:
+async def test_agent_stops_while_haproxy_container_is_missing(scene: Scene) -> None:
     """The agent waits for the HAProxies' container, which does not exist and never will."""
     scene.goes_well = False
     agent = scene.agent.agent

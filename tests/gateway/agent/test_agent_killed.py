@@ -15,7 +15,7 @@ from tests.gateway.scene import Scene
 pytestmark = pytest.mark.xdist_group("gateway-agent")
 
 
-async def test_the_agent_is_killed(scene: Scene) -> None:
+async def test_requests_continue_after_agent_is_killed_and_replaced(scene: Scene) -> None:
     scene.goes_well = False
     scene.service()
     scene.head()
@@ -47,7 +47,7 @@ async def test_the_agent_is_killed(scene: Scene) -> None:
     assert dict(scene.serve.observed) == {"stream": 1, "without an agent": 1, "held": 1}
 
 
-async def test_a_model_behind_a_long_text_without_an_agent(scene: Scene) -> None:
+async def test_long_request_is_routed_while_agent_is_missing(scene: Scene) -> None:
     scene.goes_well = False
     scene.service()
     scene.head()
@@ -67,7 +67,7 @@ async def test_a_model_behind_a_long_text_without_an_agent(scene: Scene) -> None
         assert await scene.agent.process.wait() == 1
 
 
-async def test_kills_under_load(scene: Scene) -> None:
+async def test_repeated_agent_kills_under_load_lose_no_request(scene: Scene) -> None:
     scene.goes_well = False
     scene.service()
     scene.head()
@@ -96,7 +96,7 @@ async def test_kills_under_load(scene: Scene) -> None:
     await scene.agent.until("tiny/tiny", lambda report: report.arrivals == len(answers))
 
 
-async def test_what_has_changed_meanwhile(scene: Scene) -> None:
+async def test_new_agent_applies_changes_made_before_its_start(scene: Scene) -> None:
     scene.goes_well = False
     scene.service("stays")
     scene.service("goes")
@@ -130,7 +130,7 @@ async def test_what_has_changed_meanwhile(scene: Scene) -> None:
     assert dict(scene.serve.observed) == {"held-0": 1, "anew": 1}
 
 
-async def test_the_agent_hangs(scene: Scene) -> None:
+async def test_hung_agent_is_replaced_without_cutting_stream(scene: Scene) -> None:
     scene.goes_well = False
     scene.service()
     scene.head()
@@ -146,7 +146,7 @@ async def test_the_agent_hangs(scene: Scene) -> None:
     assert b"[DONE]" in await stream
 
 
-async def test_the_agent_is_killed_without_the_api_server(scene: Scene, plane: ControlPlane) -> None:
+async def test_killed_agent_restarts_without_api_server(scene: Scene, plane: ControlPlane) -> None:
     scene.goes_well = False
     scene.service()
     scene.head()
@@ -167,7 +167,7 @@ async def test_the_agent_is_killed_without_the_api_server(scene: Scene, plane: C
     await scene.agent.until("tiny/tiny", lambda report: report.gate == "open" and report.arrivals == 1)
 
 
-async def test_the_agent_is_killed_while_the_gateway_ends(scene: Scene) -> None:
+async def test_shutdown_completes_after_agent_is_killed(scene: Scene) -> None:
     scene.goes_well = False
     scene.service()
     scene.head()

@@ -40,7 +40,7 @@ async def routed(scene: Scene) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_route_is_carried_out_as_its_status_says(scene: Scene) -> None:
+async def test_router_sends_requests_according_to_route_status(scene: Scene) -> None:
     scene.service()
     scene.head()
     scene.service("other")

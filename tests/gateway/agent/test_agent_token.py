@@ -51,7 +51,7 @@ def token(scene: Scene, name: str, pod: str, uid: str, audience: str = names.OPE
     return str(scene.admin.request("POST", path, body)["status"]["token"])
 
 
-async def test_only_its_own_token_is_believed(scene: Scene, api: Api) -> None:
+async def test_only_token_of_gateway_pod_is_accepted(scene: Scene, api: Api) -> None:
     own = account(scene, names.GATEWAY, "gateway-1")
     other = account(scene, "other", "other-1")
     namespace, identity = scene.admin.namespace, GatewayIdentity(api)
@@ -68,7 +68,7 @@ async def test_only_its_own_token_is_believed(scene: Scene, api: Api) -> None:
         assert not await identity.prove(namespace, own, nonsense)
 
 
-async def test_a_gateway_is_heard_once_it_has_shown_its_token(scene: Scene, api: Api) -> None:
+async def test_gateway_report_is_received_after_valid_token(scene: Scene, api: Api) -> None:
     uid = account(scene, names.GATEWAY, "gateway-1")
     identity, requested = GatewayIdentity(api), 0
 

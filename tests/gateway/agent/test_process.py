@@ -35,7 +35,7 @@ asyncio.run(main())
 """
 
 
-async def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+async def test_haproxy_ends_when_parent_is_killed(tmp_path: Path) -> None:
     parent = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -57,7 +57,7 @@ async def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
             await asyncio.sleep(0.02)
 
 
-def test_connections_fit_the_files_that_may_be_open(tmp_path: Path) -> None:
+def test_max_connections_are_reduced_to_fit_open_file_limit(tmp_path: Path) -> None:
     config = GatewayConfig(folder=tmp_path)
     assert config.descriptors == 22_148
     assert config.fitting(22_148) == config
@@ -68,7 +68,7 @@ def test_connections_fit_the_files_that_may_be_open(tmp_path: Path) -> None:
         config.fitting(2_148)
 
 
-def test_haproxy_has_nothing_to_say_of_its_configurations(tmp_path: Path) -> None:
+def test_haproxy_check_accepts_rendered_configs_without_warnings(tmp_path: Path) -> None:
     hold, router = GatewayConfig(folder=tmp_path, slots=2, model_backends=2), RouterConfig(folder=tmp_path)
     hold.maps.empty()
     hold.fields.write_text(fields.lua())

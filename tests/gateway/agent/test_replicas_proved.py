@@ -53,7 +53,7 @@ async def awake(scene: Scene, *followers: str, **spec: Any) -> None:
 
 
 @pytest.mark.parametrize("followers", [0, 1])
-async def test_a_replica_that_looks_gets_bodies_as_they_come(scene: Scene, followers: int) -> None:
+async def test_body_check_is_left_to_replica_that_checks_bodies(scene: Scene, followers: int) -> None:
     """Also one whose pipeline has pods that never listen."""
     pipeline = {"name": "tiny", "source": "hf://a/tiny", "parallelism": {"pipeline": 1 + followers}}
     async with ReplicaDoor(port=REPLICA_PORT) as replica:
@@ -69,7 +69,7 @@ async def test_a_replica_that_looks_gets_bodies_as_they_come(scene: Scene, follo
 
 
 @pytest.mark.parametrize("ours", [False, True])
-async def test_of_one_that_does_not_and_of_a_service_with_its_own_list_they_are_looked_at(
+async def test_gateway_checks_bodies_if_replica_does_not_or_extra_fields_are_set(
     scene: Scene, ours: bool
 ) -> None:
     spec = {"access": {"extraFields": ["seed_of_tomorrow"]}} if ours else {}

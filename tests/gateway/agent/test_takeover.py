@@ -44,7 +44,7 @@ async def commands(town: Village, text: str) -> str:
     return await town.gateway._api.command(text)
 
 
-async def test_several_models(tmp_path: Path) -> None:
+async def test_takeover_preserves_held_and_running_requests_of_several_models(tmp_path: Path) -> None:
     async with village(tmp_path, "a", "b") as town:
         town.spec = {"a": {"serve": {"maxOngoingRequests": 3}}}
         await town.gate(a="Open", b="Closed")
@@ -75,7 +75,7 @@ async def test_several_models(tmp_path: Path) -> None:
         assert town.observed()["b"] == {"held": 1}
 
 
-async def test_an_open_gate_never_closes(tmp_path: Path) -> None:
+async def test_open_gate_never_closes_during_takeover(tmp_path: Path) -> None:
     async with village(tmp_path, "a", "b") as town:
         await town.gate(a="Open", b="Open")
         gates: set[tuple[Gate, bool]] = set()
@@ -98,7 +98,7 @@ async def test_an_open_gate_never_closes(tmp_path: Path) -> None:
         assert gates == {(Gate.OPEN, True)}
 
 
-async def test_models_that_go_meanwhile(tmp_path: Path) -> None:
+async def test_takeover_rejects_held_requests_and_drains_streams_of_deleted_models(tmp_path: Path) -> None:
     async with village(tmp_path, "a", "b", "c") as town:
         await town.gate(a="Open", b="Open", c="Closed")
         stream = asyncio.create_task(town.stream(b'{"model":"b"}'))
@@ -123,7 +123,7 @@ async def test_models_that_go_meanwhile(tmp_path: Path) -> None:
         assert (await town.ask("again", b'{"model":"a"}'))[0] == 200
 
 
-async def test_a_service_that_goes_meanwhile(tmp_path: Path) -> None:
+async def test_held_request_gets_404_if_service_is_deleted_before_takeover(tmp_path: Path) -> None:
     async with village(tmp_path, "a") as town:
         await town.gate(a="Closed")
         held = town.begin("held", b'{"model":"a"}')
@@ -137,7 +137,7 @@ async def test_a_service_that_goes_meanwhile(tmp_path: Path) -> None:
         assert await commands(town, "daybreak known") == '{"gates":[]}'
 
 
-async def test_servers_that_are_half_added(tmp_path: Path) -> None:
+async def test_takeover_completes_half_added_server(tmp_path: Path) -> None:
     async with village(tmp_path, "a") as town:
         await town.gate(a="Open")
         server = next(iter(town.programmer._reported[0].servers["s0"]))

@@ -96,7 +96,7 @@ def programs() -> Iterator[Any]:
         shutil.rmtree(each.place)
 
 
-async def test_keys_hold_wake_kill_and_end(scene: Scene) -> None:
+async def test_gateway_works_and_hides_secrets_with_separate_users(scene: Scene) -> None:
     scene.goes_well = False
     gateway = scene.agent
     assert isinstance(gateway, TwoUsers)

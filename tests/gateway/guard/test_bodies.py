@@ -36,7 +36,9 @@ async def pieces(body: bytes, size: int = 5000) -> AsyncIterator[bytes]:
         ({"media_io_kwargs": {"a": 1}}, "media_io_kwargs"),
     ],
 )
-async def test_a_refused_body_wakes_nobody(bench: Bench, body: dict[str, object], param: str) -> None:
+async def test_rejected_body_is_neither_held_nor_counted_as_arrival(
+    bench: Bench, body: dict[str, object], param: str
+) -> None:
     await bench.gate(Gate.CLOSED)
     status, _, answer = await bench.ask("one", json.dumps(body).encode(), **{"Content-Type": "text/plain"})
     assert (status, answer["error"]["type"]) == (400, "invalid_request_error")
@@ -47,7 +49,7 @@ async def test_a_refused_body_wakes_nobody(bench: Bench, body: dict[str, object]
 
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("held", [False, True])
-async def test_a_field_far_behind_never_reaches_the_model_in_a_whole_request(
+async def test_body_with_forbidden_field_after_long_text_is_rejected(
     bench: Bench, chunked: bool, held: bool
 ) -> None:
     await bench.wake()
@@ -68,7 +70,7 @@ async def test_a_field_far_behind_never_reaches_the_model_in_a_whole_request(
 
 @pytest.mark.parametrize("held", [False, True])
 @pytest.mark.parametrize("cut", range(-4, 20, 3))
-async def test_a_field_is_refused_wherever_the_first_look_at_it_ends(
+async def test_forbidden_field_is_rejected_wherever_first_part_of_body_ends(
     bench: Bench, held: bool, cut: int
 ) -> None:
     await bench.wake()
@@ -91,7 +93,7 @@ async def test_a_field_is_refused_wherever_the_first_look_at_it_ends(
     writer.close()
 
 
-async def test_a_small_body_that_comes_after_its_head_is_refused_as_well(bench: Bench) -> None:
+async def test_forbidden_field_is_rejected_if_small_body_arrives_after_head(bench: Bench) -> None:
     await bench.wake()
     for turn in range(20):
         body = json.dumps(BAD).encode()
@@ -108,7 +110,7 @@ async def test_a_small_body_that_comes_after_its_head_is_refused_as_well(bench: 
     assert not bench.serve.whole
 
 
-async def test_a_body_that_is_nothing_but_fields_is_refused_before_it_costs_much(bench: Bench) -> None:
+async def test_body_with_too_many_fields_is_rejected(bench: Bench) -> None:
     await bench.wake()
     body = b"{" + b'"stop":[],' * 100_000 + b'"stop":1}'
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Request-Id: one\r\nConnection: close\r\n"
@@ -119,7 +121,7 @@ async def test_a_body_that_is_nothing_but_fields_is_refused_before_it_costs_much
     assert not bench.serve.whole
 
 
-async def test_a_form_with_audio_is_not_read(bench: Bench) -> None:
+async def test_audio_body_is_forwarded_without_field_check(bench: Bench) -> None:
     await bench.wake()
     body = b"RIFF\0\0\0" + json.dumps(BAD).encode()
     assert (await bench.ask("one", body, "/v1/audio/transcriptions"))[0] == 200

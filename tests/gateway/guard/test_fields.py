@@ -24,7 +24,9 @@ def body(size: int = 0, **more: Any) -> bytes:
 
 @pytest.mark.parametrize("size", [0, 50_000])
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
-async def test_what_is_not_on_the_list_does_not_pass(bench: Bench, gate: Gate, size: int) -> None:
+async def test_forbidden_field_is_rejected_at_open_and_closed_gate(
+    bench: Bench, gate: Gate, size: int
+) -> None:
     await bench.wake()
     await bench.gate(gate)
     for name in fields.REFUSED:
@@ -34,7 +36,7 @@ async def test_what_is_not_on_the_list_does_not_pass(bench: Bench, gate: Gate, s
         assert (await bench.state()).held == 0, name
 
 
-async def test_what_stands_behind_a_long_text_is_seen_on_its_way(bench: Bench) -> None:
+async def test_forbidden_field_after_long_text_is_rejected(bench: Bench) -> None:
     await bench.wake()
     late = json.dumps({"model": "big", "prompt": "x" * 100_000, "priority": 1}).encode()
     head = b"POST /v1/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
@@ -44,7 +46,9 @@ async def test_what_stands_behind_a_long_text_is_seen_on_its_way(bench: Bench) -
 
 @pytest.mark.parametrize("name", ["priority", "chat_template"])
 @pytest.mark.parametrize("size", [0, 50_000])
-async def test_a_service_may_let_a_field_pass(bench: Bench, name: str, size: int) -> None:
+async def test_field_allowed_by_service_passes_and_other_field_is_rejected(
+    bench: Bench, name: str, size: int
+) -> None:
     await bench.wake(extra=[name])
     assert (await bench.ask("one", body(size, **{name: "1"})))[0] == 200
     other = next(each for each in ("vllm_xargs", "request_id") if each != name)
@@ -64,7 +68,7 @@ async def test_unknown_field_passes_unchanged(bench: Bench, size: int) -> None:
 
 
 @pytest.mark.parametrize("salt", ["a/b", "s" * (fields.MAX_SALT + 1)])
-async def test_cache_salt_that_ends_an_engine_is_rejected(bench: Bench, salt: str) -> None:
+async def test_cache_salt_with_slash_or_excess_length_is_rejected(bench: Bench, salt: str) -> None:
     await bench.wake()
     assert (await bench.ask("one", body(cache_salt="tenant-7")))[0] == 200
     status, _, answer = await bench.ask("two", body(cache_salt=salt))
@@ -74,7 +78,7 @@ async def test_cache_salt_that_ends_an_engine_is_rejected(bench: Bench, salt: st
     )
 
 
-async def test_what_clients_usually_send_passes_without_lua(bench: Bench) -> None:
+async def test_usual_request_bypasses_lua_if_stop_is_absent(bench: Bench) -> None:
     await bench.wake()
     usual: dict[str, Any] = {
         "temperature": 0.7,
@@ -101,7 +105,7 @@ async def test_what_clients_usually_send_passes_without_lua(bench: Bench) -> Non
     assert (await bench.state()).past_lua == 1
 
 
-async def test_lists_of_inputs_have_an_end(bench: Bench) -> None:
+async def test_input_list_longer_than_limit_is_rejected(bench: Bench) -> None:
     await bench.wake()
     path, many = "/v1/embeddings", bench.gateway.config.max_items
     for inputs, status in (["a"] * many, 200), (["a"] * (many + 1), 400), ([7] * (many + 1), 200):
@@ -114,7 +118,7 @@ async def test_lists_of_inputs_have_an_end(bench: Bench) -> None:
     assert bench.serve.observed == {"one": 2}
 
 
-async def test_no_header_gives_orders_to_the_engine(bench: Bench) -> None:
+async def test_control_headers_are_removed_from_requests(bench: Bench) -> None:
     await bench.wake()
     orders = {
         "serve_multiplexed_model_id": "other",
@@ -130,7 +134,7 @@ async def test_no_header_gives_orders_to_the_engine(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("path", SCORE_PATHS)
-async def test_scores_of_two_clients_share_no_request_id(bench: Bench, path: str) -> None:
+async def test_score_requests_with_same_id_get_unique_ids_at_engine(bench: Bench, path: str) -> None:
     await bench.wake(replicas_listen=True)
     for _ in range(3):
         status, headers, _ = await bench.ask("mine", b'{"model": "big"}', path)

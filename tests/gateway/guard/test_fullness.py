@@ -43,7 +43,7 @@ async def taken(town: Town, count: int) -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_memory_is_read_without_files(tmp_path: Path, version: int) -> None:
+def test_memory_usage_excludes_inactive_file_pages(tmp_path: Path, version: int) -> None:
     assert memory(tmp_path) == (0, 0)
     assert memory(group(tmp_path, 101 * MIB, version=version)) == (100 * MIB, 1024 * MIB)
     unlimited = "max" if version == 2 else "9223372036854771712"
@@ -51,7 +51,7 @@ def test_memory_is_read_without_files(tmp_path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("router_settings", [LIMITED])
-async def test_many_connections_fill_it(town: Town, tmp_path: Path) -> None:
+async def test_gateway_is_nearly_full_while_many_connections_are_open(town: Town, tmp_path: Path) -> None:
     watch = watching(town, tmp_path)
     await watch.look()
     assert not watch.full
@@ -74,7 +74,7 @@ async def test_many_connections_fill_it(town: Town, tmp_path: Path) -> None:
     assert [metric.samples[0].value for metric in watch.collect()][-1] == 0
 
 
-async def test_without_memory_nobody_gets_many_connections(town: Town, tmp_path: Path) -> None:
+async def test_connections_of_client_are_limited_while_memory_is_full(town: Town, tmp_path: Path) -> None:
     await town.wake(0)
     watch = watching(town, group(tmp_path, 1000 * MIB))
     await watch.look()
@@ -121,7 +121,7 @@ async def test_full_gateway_has_room_for_clients_with_few_connections(
         assert (await town.ask("honest", {"model": "big"}))[0] == 200
 
 
-async def test_the_watch_of_the_next_agent_goes_by_what_it_sees(town: Town, tmp_path: Path) -> None:
+async def test_new_watch_lifts_connection_limit_if_memory_is_free_again(town: Town, tmp_path: Path) -> None:
     await watching(town, group(tmp_path, 1000 * MIB)).look()
     few = int(town.router.config.few * town.router.config.max_connections)
     async with crowd(town.router.config.port) as strangers:

@@ -152,7 +152,7 @@ def conversations(draw: st.DrawFn) -> str:
 @on_the_loop_of_lua
 @many
 @given(text=documents() | conversations(), cuts=st.lists(st.integers(0, 300), max_size=12))
-async def test_any_json_cut_anywhere_is_judged_as_a_parser_judges_it(
+async def test_scanner_agrees_with_json_parser_for_any_body_and_cuts(
     lua: RuntimeApi, text: str, cuts: list[int]
 ) -> None:
     body = text.encode()
@@ -179,7 +179,7 @@ def unusual(body: bytes, path: str = CHAT) -> bool:
         ('{"messages": [], "chat\\u005ftemplate": 1}', False),
     ],
 )
-def test_most_bodies_need_not_be_read(body: str, passes: bool) -> None:
+def test_only_body_with_suspect_key_needs_scan(body: str, passes: bool) -> None:
     assert unusual(body.encode()) != passes
 
 
@@ -224,7 +224,7 @@ def test_most_bodies_need_not_be_read(body: str, passes: bool) -> None:
         ('{"' + "k" * 3000 + '": null, "n": 17}', "n"),
     ],
 )
-async def test_every_cut_of_what_matters_most(lua: RuntimeApi, body: str, param: str | None) -> None:
+async def test_scanner_verdict_is_same_for_every_cut(lua: RuntimeApi, body: str, param: str | None) -> None:
     data = body.encode()
     for cut in range(min(len(data), 120) + 1):
         assert await verdict(lua, data, [cut, cut + 1]) == param
@@ -233,7 +233,7 @@ async def test_every_cut_of_what_matters_most(lua: RuntimeApi, body: str, param:
 
 @on_the_loop_of_lua
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
-async def test_encodings_that_hide_a_key_are_refused(lua: RuntimeApi, encoding: str) -> None:
+async def test_utf16_and_utf32_bodies_are_rejected(lua: RuntimeApi, encoding: str) -> None:
     body = '{"chat_template": 1}'.encode(encoding)
     assert json.loads(body)  # Python's parser reads it
     assert await verdict(lua, body) == "-"
@@ -248,7 +248,7 @@ async def test_encodings_that_hide_a_key_are_refused(lua: RuntimeApi, encoding: 
         pytest.param(b"[" + b"[]," * 500 + b"0],", 75, id="brackets"),
     ],
 )
-async def test_the_work_grows_as_the_body_does(lua: RuntimeApi, unit: bytes, most: float) -> None:
+async def test_scan_cost_grows_linearly_with_body_size(lua: RuntimeApi, unit: bytes, most: float) -> None:
     half, whole = [await lua.json(f"work {unit.hex()} {size // len(unit)}") for size in (2**19, 2**20)]
     assert whole["bytes"] > 1.9 * half["bytes"]
     assert 0 < whole["instructions"] < 2.1 * half["instructions"]
@@ -275,7 +275,9 @@ async def test_the_work_grows_as_the_body_does(lua: RuntimeApi, unit: bytes, mos
         ("/v1/chat/completions", '{"messages": [{}, {}, {}, {}, {}, {}]}', True),
     ],
 )
-async def test_a_list_is_no_longer_than_allowed(lua: RuntimeApi, path: str, body: str, passes: bool) -> None:
+async def test_list_longer_than_limit_is_rejected_for_every_cut(
+    lua: RuntimeApi, path: str, body: str, passes: bool
+) -> None:
     data = body.encode()
     for cut in range(len(data) + 1):
         assert (await verdict(lua, data, [cut, cut + 1], path) is None) == passes
@@ -283,7 +285,7 @@ async def test_a_list_is_no_longer_than_allowed(lua: RuntimeApi, path: str, body
 
 
 @on_the_loop_of_lua
-async def test_a_service_may_let_more_pass(lua: RuntimeApi) -> None:
+async def test_scanner_accepts_fields_listed_as_extra(lua: RuntimeApi) -> None:
     for name in fields.REFUSED:
         body = f'{{"{name}": {{"a": 1}}}}'.encode()
         assert await verdict(lua, body) == name

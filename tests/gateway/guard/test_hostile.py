@@ -43,7 +43,7 @@ async def other_service(bench: Bench) -> str:
 
 
 @pytest.mark.parametrize("settings", [{"body_grace": 1, "body_pace": 65536}])
-async def test_a_dripping_body_is_no_reason_to_stay_awake(bench: Bench) -> None:
+async def test_slow_body_is_ended_with_408(bench: Bench) -> None:
     await bench.wake()
     loop = asyncio.get_running_loop()
     async with crowd(bench.gateway.config.first_port) as strangers:
@@ -62,7 +62,7 @@ async def test_a_dripping_body_is_no_reason_to_stay_awake(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"stall_timeout": 1, "body_grace": 1}])
-async def test_a_body_that_stops_ends_and_one_that_waits_does_not(bench: Bench) -> None:
+async def test_stalled_body_is_ended_and_held_request_is_not(bench: Bench) -> None:
     large = b'{"model": "big", "user": "%b"}' % (b"x" * 500_000)
     held = asyncio.create_task(bench.ask("held", large))
     await bench.gate(Gate.CLOSED)
@@ -80,7 +80,7 @@ async def test_a_body_that_stops_ends_and_one_that_waits_does_not(bench: Bench) 
 
 @pytest.mark.parametrize("settings", [{"max_connections": 200, "keep_alive_timeout": 120}])
 @pytest.mark.parametrize("data", [LISTS, POST], ids=["idle", "unfinished"])
-async def test_connections_of_one_client_shut_nobody_out(bench: Bench, data: bytes) -> None:
+async def test_many_connections_of_one_client_do_not_block_other_clients(bench: Bench, data: bytes) -> None:
     await bench.gate(Gate.CLOSED)
     other = await other_service(bench)
     async with crowd(bench.gateway.config.first_port) as strangers:
@@ -92,7 +92,7 @@ async def test_connections_of_one_client_shut_nobody_out(bench: Bench, data: byt
                 assert found.status == 200
 
 
-async def test_who_has_no_key_keeps_no_connection(bench: Bench) -> None:
+async def test_request_without_key_is_rejected_and_connection_is_closed(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, keys=(api_key("sk-one"),))
     async with crowd(bench.gateway.config.first_port) as strangers:
         one = await strangers.join(POST + b"Content-Length: 16\r\n\r\n" + b'{"model": "big"}')
@@ -101,7 +101,7 @@ async def test_who_has_no_key_keeps_no_connection(bench: Bench) -> None:
 
 @pytest.mark.parametrize("settings", [{"hold_bytes": 16 * MIB}])
 @pytest.mark.parametrize("size", [100, 100_000])
-async def test_held_requests_are_in_a_budget_of_bytes(bench: Bench, size: int) -> None:
+async def test_held_requests_of_one_client_stay_within_byte_budget(bench: Bench, size: int) -> None:
     await bench.gate(Gate.CLOSED, max_held=100_000)
     before = resident(bench.gateway.pid)
     body = b'{"model": "big", "user": "%b"}' % (b"x" * size)
@@ -122,7 +122,7 @@ async def test_held_requests_are_in_a_budget_of_bytes(bench: Bench, size: int) -
 
 
 @pytest.mark.parametrize("settings", [{"hold_bytes": MIB}])
-async def test_who_finds_no_room_is_not_counted_as_held_of_his_key(bench: Bench) -> None:
+async def test_request_rejected_for_lack_of_bytes_does_not_count_as_held_by_key(bench: Bench) -> None:
     keys = (api_key("sk-one", held=30),)
     await bench.gate(Gate.CLOSED, keys=keys, max_held=1000)
     headers = {"Authorization": "Bearer sk-one"}
@@ -141,7 +141,7 @@ async def test_who_finds_no_room_is_not_counted_as_held_of_his_key(bench: Bench)
     assert {answer[0] for answer in await asyncio.gather(*again)} == {200}
 
 
-async def test_one_client_leaves_room_in_the_hold(bench: Bench) -> None:
+async def test_one_client_cannot_fill_hold(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, max_held=20)
     async with crowd(bench.gateway.config.first_port) as strangers:
         body = b'{"model": "big"}'
@@ -159,7 +159,7 @@ async def test_one_client_leaves_room_in_the_hold(bench: Bench) -> None:
 
 @pytest.mark.parametrize("settings", [{"hold_bytes": 16 * MIB}])
 @pytest.mark.parametrize("announced", [b"Content-Length: 10000000", b"Transfer-Encoding: chunked"])
-async def test_heads_without_bodies_take_no_room_of_bodies(bench: Bench, announced: bytes) -> None:
+async def test_held_heads_without_bodies_leave_room_for_bodies(bench: Bench, announced: bytes) -> None:
     await bench.gate(Gate.CLOSED, max_held=1000)
     head, heads = POST + announced + b"\r\n\r\n", 40
     async with AsyncExitStack() as stack:

@@ -18,7 +18,7 @@ def memory(town: Town) -> int:
     return resident(town.router.pid, town.router.late_pid)
 
 
-async def test_unfinished_heads_take_a_buffer_of_a_head(town: Town) -> None:
+async def test_unfinished_heads_use_bounded_memory(town: Town) -> None:
     await town.wake(0)
     before = memory(town)
     async with crowd(town.router.config.port) as strangers:
@@ -27,7 +27,7 @@ async def test_unfinished_heads_take_a_buffer_of_a_head(town: Town) -> None:
         assert (await town.ask("honest", LARGE))[0] == 200
 
 
-async def test_declared_bodies_take_nothing(town: Town) -> None:
+async def test_unfinished_declared_bodies_do_not_block_other_clients(town: Town) -> None:
     await town.wake(0)
     async with crowd(town.router.config.port) as strangers:
         await strangers.all_join(40, DECLARED)
@@ -42,7 +42,7 @@ async def test_declared_bodies_take_nothing(town: Town) -> None:
     [b"Content-Length: %d\r\n\r\n" % (4 * MIB), b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % (4 * MIB)],
     ids=["whole", "chunked"],
 )
-async def test_a_client_has_a_share_of_what_is_kept(town: Town, length: bytes) -> None:
+async def test_unfinished_bodies_of_one_client_stay_within_share(town: Town, length: bytes) -> None:
     await town.wake(0)
     before = memory(town)
     async with crowd(town.router.config.port) as strangers:
@@ -63,7 +63,7 @@ async def test_a_client_has_a_share_of_what_is_kept(town: Town, length: bytes) -
             await asyncio.sleep(0.05)
 
 
-async def test_an_unfinished_body_of_unknown_length_is_counted_and_bounded(town: Town) -> None:
+async def test_chunked_body_is_counted_and_rejected_above_size_limit(town: Town) -> None:
     await town.wake(0)
     begun = POST + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % (64 * MIB) + b'{"messages": "'
     async with crowd(town.router.config.port) as strangers:
@@ -78,7 +78,7 @@ async def test_an_unfinished_body_of_unknown_length_is_counted_and_bounded(town:
 
 @pytest.mark.parametrize("router_settings", [{"budget_bytes": 16 * MIB, "max_body_bytes": 4 * MIB}])
 @pytest.mark.parametrize("late", [False, True])
-async def test_answers_that_nobody_reads_are_in_the_budget(town: Town, late: bool) -> None:
+async def test_unread_answers_stay_within_memory_budget(town: Town, late: bool) -> None:
     await town.wake(0)
     town.serves[0].answer_bytes = 12 * MIB
     before = memory(town)
@@ -98,7 +98,7 @@ async def test_answers_that_nobody_reads_are_in_the_budget(town: Town, late: boo
 
 
 @pytest.mark.parametrize("router_settings", [{"stall_timeout": 1}])
-async def test_who_stalls_is_cut_and_who_waits_is_not(town: Town) -> None:
+async def test_stalled_body_is_ended_and_held_request_is_not(town: Town) -> None:
     await town.wake(0)
     late = json.dumps({"messages": "x" * MIB, "model": "tiny"}).encode()
     early = json.dumps({"model": "tiny", "messages": "x" * MIB}).encode()
@@ -119,7 +119,7 @@ async def test_who_stalls_is_cut_and_who_waits_is_not(town: Town) -> None:
 
 
 @pytest.mark.parametrize("router_settings", [{"max_connections": 100}])
-async def test_connections_of_one_client_shut_nobody_out(town: Town) -> None:
+async def test_many_connections_of_one_client_do_not_block_other_clients(town: Town) -> None:
     await town.wake(0)
     async with crowd(town.router.config.port) as strangers:
         await strangers.all_join(120, POST)
@@ -130,7 +130,7 @@ async def test_connections_of_one_client_shut_nobody_out(town: Town) -> None:
 
 @pytest.mark.parametrize("router_settings", [{"max_connections": 20, "client_share": 1.0}])
 @pytest.mark.parametrize("late", [False, True])
-async def test_one_service_that_sleeps_shuts_no_other_out(town: Town, late: bool) -> None:
+async def test_held_requests_of_one_service_do_not_block_other_services(town: Town, late: bool) -> None:
     await town.wake(0)
     body = b'{"user": "%b", "model": "tiny"}' % (b"x" * (40_000 if late else 10))
     request = POST + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)

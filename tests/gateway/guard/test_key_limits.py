@@ -30,7 +30,7 @@ async def read_report(
     return status, answer.get("error", {}).get("code")
 
 
-async def test_a_key_ends_by_itself(bench: Bench) -> None:
+async def test_key_is_rejected_after_expiry(bench: Bench) -> None:
     await bench.wake()
     now = int(time.time())
     keys = [api_key("sk-one", expires=now + 5), api_key("sk-two", expires=now - 1), api_key("sk-three")]
@@ -45,7 +45,7 @@ async def test_a_key_ends_by_itself(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
-async def test_a_key_asks_for_its_models_only(bench: Bench, gate: Gate) -> None:
+async def test_request_is_rejected_if_key_does_not_allow_model(bench: Bench, gate: Gate) -> None:
     keys = [api_key("sk-one", models=("org/small",)), api_key("sk-two")]
     await bench.wake(keys=keys)
     await bench.gate(gate, keys=keys)
@@ -73,7 +73,7 @@ async def test_a_key_asks_for_its_models_only(bench: Bench, gate: Gate) -> None:
     assert await read_report(bench, b'{"model": "big"}', "sk-two") == (200, None)
 
 
-async def test_a_second_name_behind_a_long_text_is_seen_on_its_way(bench: Bench) -> None:
+async def test_second_model_name_after_long_text_is_rejected(bench: Bench) -> None:
     await bench.wake(keys=[api_key("sk-one", models=("org/small",))])
     text = json.dumps({"model": "org/small", "user": "x" * 100_000}).encode()
     data = text[:-1] + b', "model": "big"}'
@@ -87,7 +87,7 @@ async def test_a_second_name_behind_a_long_text_is_seen_on_its_way(bench: Bench)
     assert not bench.serve.whole
 
 
-async def test_requests_in_a_minute(bench: Bench) -> None:
+async def test_request_above_rate_per_minute_of_key_returns_429(bench: Bench) -> None:
     keys = [api_key("sk-one", per_minute=3), api_key("sk-two")]
     await bench.wake(keys=keys)
     assert [await read_report(bench) for _ in range(5)] == [(200, None)] * 3 + [
@@ -103,7 +103,7 @@ async def test_requests_in_a_minute(bench: Bench) -> None:
     assert (await bench.state()).keys["sk-one"] == KeyState(6, 0, 2)
 
 
-async def test_requests_at_a_time(bench: Bench) -> None:
+async def test_request_above_in_flight_limit_of_key_returns_429(bench: Bench) -> None:
     await bench.wake(keys=[api_key("sk-one", in_flight=2), api_key("sk-two")])
     bench.serve.hold_answers = True
     asking = [asyncio.create_task(read_report(bench)) for _ in range(2)]
@@ -114,7 +114,7 @@ async def test_requests_at_a_time(bench: Bench) -> None:
     assert await read_report(bench) == (200, None)
 
 
-async def test_requests_that_are_held(bench: Bench) -> None:
+async def test_request_above_held_limit_of_key_returns_429(bench: Bench) -> None:
     keys = [api_key("sk-one", held=2), api_key("sk-two"), api_key("sk-three")]
     await bench.gate(Gate.CLOSED, keys=keys, max_held=20)
     asking = [asyncio.create_task(read_report(bench)) for _ in range(2)]
@@ -133,7 +133,7 @@ async def test_requests_that_are_held(bench: Bench) -> None:
     assert sorted(await asyncio.gather(*many)) == [(200, None)] * held + [(429, "hold_full")] * (30 - held)
 
 
-async def test_who_guesses_is_told_no_more(bench: Bench) -> None:
+async def test_client_gets_429_after_too_many_invalid_keys(bench: Bench) -> None:
     await bench.wake(keys=[api_key("sk-one"), api_key("sk-two")])
     assert await read_report(bench) == (200, None)
     found = [await read_report(bench, key=f"sk-{number}") for number in range(ATTEMPTS + 5)]

@@ -23,7 +23,9 @@ KEYS = [api_key("sk-one"), api_key("sk-two")]
     "header", ["", "Bearer", "Bearer ", "Bearer sk-three", "Basic sk-one", "sk-one", "Bearer sk-one sk-two"]
 )
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
-async def test_without_a_key_that_fits_nothing_moves(bench: Bench, header: str, gate: Gate) -> None:
+async def test_request_without_valid_key_returns_401_and_is_not_held(
+    bench: Bench, header: str, gate: Gate
+) -> None:
     await bench.wake(keys=KEYS)
     await bench.gate(gate, keys=KEYS)
     before = await bench.state()
@@ -41,7 +43,7 @@ async def test_without_a_key_that_fits_nothing_moves(bench: Bench, header: str, 
 
 
 @pytest.mark.parametrize("header", ["Bearer sk-one", "bearer sk-two", "BEARER  sk-two "])
-async def test_a_key_that_fits_opens_and_is_not_passed_on(bench: Bench, header: str) -> None:
+async def test_valid_key_is_accepted_and_not_forwarded(bench: Bench, header: str) -> None:
     await bench.gate(Gate.CLOSED, keys=KEYS)
     asking = asyncio.create_task(bench.ask("one", Authorization=header))
     await bench.until(lambda state: state.held == 1)
@@ -53,7 +55,7 @@ async def test_a_key_that_fits_opens_and_is_not_passed_on(bench: Bench, header: 
         assert listing.status == 200
 
 
-async def test_while_a_key_cannot_be_read_nobody_hears_that_his_is_wrong(bench: Bench) -> None:
+async def test_unknown_key_returns_503_while_another_key_is_unreadable(bench: Bench) -> None:
     await bench.wake(keys=[KEYS[0], ApiKey("two", NOBODY)])
     assert (await bench.ask("one", Authorization="Bearer sk-one"))[0] == 200
     status, answered, body = await bench.ask("two", Authorization="Bearer sk-two")
@@ -63,7 +65,7 @@ async def test_while_a_key_cannot_be_read_nobody_hears_that_his_is_wrong(bench: 
     assert bench.serve.observed == {"one": 1}
 
 
-async def test_keys_come_and_go(bench: Bench) -> None:
+async def test_change_of_keys_applies_to_next_requests(bench: Bench) -> None:
     await bench.wake(keys=KEYS[:1])
     assert (await bench.ask("one", Authorization="Bearer sk-two"))[0] == 401
     await bench.gate(Gate.OPEN, keys=KEYS[1:])
@@ -76,6 +78,6 @@ async def test_keys_come_and_go(bench: Bench) -> None:
     assert bench.serve.headers["authorization"] == "Bearer its-own"
 
 
-def test_what_is_no_digest_is_no_key() -> None:
+def test_invalid_digest_of_api_key_is_rejected() -> None:
     with pytest.raises(ValueError, match="not a SHA-256 digest"):
         ApiKey("one", "sk-one")

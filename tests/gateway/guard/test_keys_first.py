@@ -33,7 +33,9 @@ async def announced(port: int, length: int, more: bytes = b"") -> tuple[int, str
 
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
 @pytest.mark.parametrize("length", [100, 5 * MIB])
-async def test_nobody_waits_for_the_body_of_who_may_not_ask(bench: Bench, gate: Gate, length: int) -> None:
+async def test_request_without_valid_key_is_rejected_before_body_arrives(
+    bench: Bench, gate: Gate, length: int
+) -> None:
     await bench.wake(keys=KEYS)
     await bench.gate(gate, keys=KEYS, waits=True)
     port = bench.gateway.config.first_port
@@ -42,7 +44,7 @@ async def test_nobody_waits_for_the_body_of_who_may_not_ask(bench: Bench, gate: 
     assert (await bench.state()).arrivals == 0
 
 
-async def test_a_small_request_with_a_key_goes_past_lua(bench: Bench) -> None:
+async def test_small_request_with_valid_key_bypasses_lua(bench: Bench) -> None:
     await bench.wake(keys=KEYS)
     for number, key in enumerate(("sk-one", "sk-two", "sk-one")):
         assert (await bench.ask(f"r{number}", Authorization=f"Bearer {key}"))[0] == 200
@@ -50,7 +52,7 @@ async def test_a_small_request_with_a_key_goes_past_lua(bench: Bench) -> None:
     assert (state.arrivals, state.past_lua, state.ends) == (3, 3, {"passed": 3})
 
 
-async def test_who_may_ask_nothing_of_a_namespace_uses_up_no_room(town: Town) -> None:
+async def test_heads_without_valid_key_use_no_body_budget(town: Town) -> None:
     """Each head announces a body of 10 MiB: 26 of them are all the room that there is."""
     await keyed(town, tuple(KEYS[:1]), tuple(KEYS[1:]))
     port = town.router.config.port
@@ -60,7 +62,7 @@ async def test_who_may_ask_nothing_of_a_namespace_uses_up_no_room(town: Town) ->
     assert await town.bytes_here() == 0
 
 
-async def test_a_key_of_one_service_is_enough_to_be_listened_to(town: Town) -> None:
+async def test_key_is_accepted_only_by_its_own_service(town: Town) -> None:
     await keyed(town, tuple(KEYS[:1]), tuple(KEYS[1:]))
     await town.gate(1, Gate.FAILED, keys=KEYS[1:])
     for key, status in (("sk-one", 401), ("sk-two", 503)):

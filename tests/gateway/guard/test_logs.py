@@ -41,7 +41,7 @@ def body(**more: object) -> bytes:
     return json.dumps({"model": "big", "messages": [{"role": "user", "content": PROMPT}], **more}).encode()
 
 
-async def test_a_run_tells_no_secret(
+async def test_gateway_logs_contain_no_secret(
     haproxys_words: Callable[[], list[str]], bench: Bench, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with structlog.testing.capture_logs() as logs:
@@ -79,7 +79,7 @@ async def test_a_run_tells_no_secret(
     nothing_told(out + err)
 
 
-async def test_the_router_tells_no_secret(
+async def test_router_logs_contain_no_secret(
     haproxys_words: Callable[[], list[str]], town: Town, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with structlog.testing.capture_logs() as logs:

@@ -84,7 +84,7 @@ async def common(folder: Path) -> AsyncIterator[int]:
 
 
 @pytest.mark.parametrize("which", ["hold", "router"])
-async def test_wrong_keys_are_counted_together(
+async def test_wrong_keys_from_one_ipv6_network_count_as_one_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     monkeypatch.setattr(process, "render", lambda config: read_report(hold_config.render(config)))
@@ -108,7 +108,9 @@ async def test_wrong_keys_are_counted_together(
         assert await status(port, "::ffff:10.0.0.2", wrong) == 401
 
 
-async def test_connections_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_of_one_ipv6_network_do_not_block_other_clients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(process, "render", lambda config: read_report(hold_config.render(config)))
     async with hold(tmp_path / "gw", max_connections=40, head_timeout=120) as port, crowd(port) as strangers:
         for number in range(60):

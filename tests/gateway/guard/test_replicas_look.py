@@ -41,7 +41,9 @@ async def awake(bench: Bench, *servers: Server, **more: Any) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 20_000, 100_000, 1_000_000])
-async def test_bodies_pass_as_they_are_and_without_lua(bench: Bench, replica: FakeServe, size: int) -> None:
+async def test_bodies_bypass_lua_unchanged_if_replica_checks_bodies(
+    bench: Bench, replica: FakeServe, size: int
+) -> None:
     await awake(bench, replica.address)
     replica.bodies = {}
     for name in ("one", "two"):
@@ -53,7 +55,7 @@ async def test_bodies_pass_as_they_are_and_without_lua(bench: Bench, replica: Fa
 
 
 @pytest.mark.parametrize("size", [0, 20_000, 100_000])
-async def test_where_replicas_do_not_look_the_gateway_does(bench: Bench, size: int) -> None:
+async def test_gateway_checks_bodies_if_replicas_do_not(bench: Bench, size: int) -> None:
     await bench.wake(replicas_listen=True)
     status, _, answer = await bench.ask("bad", bad(size))
     assert (status, answer["error"]["param"]) == (400, "priority")
@@ -62,7 +64,7 @@ async def test_where_replicas_do_not_look_the_gateway_does(bench: Bench, size: i
     assert bench.serve.paths["good"] == CHAT
 
 
-async def test_who_does_not_prove_that_it_looks_gets_nothing(bench: Bench, replica: FakeServe) -> None:
+async def test_replica_without_proof_of_body_check_gets_no_request(bench: Bench, replica: FakeServe) -> None:
     await awake(bench, replica.address)
     await bench.gateway.set_servers("s0", [replica.address, bench.serve.address])
     for number in range(6):
@@ -74,7 +76,7 @@ async def test_who_does_not_prove_that_it_looks_gets_nothing(bench: Bench, repli
 @pytest.mark.parametrize(
     "more", [{"paths": "any"}, {"keys": [api_key("sk-one", models=("big",))]}, {"replicas_listen": False}]
 )  # fmt: skip
-async def test_some_services_bodies_are_looked_at_all_the_same(
+async def test_gateway_checks_bodies_despite_guard_unless_any_path_is_allowed(
     bench: Bench, replica: FakeServe, more: dict[str, Any]
 ) -> None:
     await awake(bench, replica.address, **more)
@@ -83,7 +85,7 @@ async def test_some_services_bodies_are_looked_at_all_the_same(
         assert status == (200 if "paths" in more else 400)
 
 
-async def test_what_has_no_length_is_looked_at_and_what_is_too_large_refused(
+async def test_chunked_body_is_checked_by_gateway_and_too_large_body_is_rejected(
     bench: Bench, replica: FakeServe
 ) -> None:
     await awake(bench, replica.address, max_body_bytes=150_000)
@@ -94,7 +96,9 @@ async def test_what_has_no_length_is_looked_at_and_what_is_too_large_refused(
 
 
 @pytest.mark.parametrize("size", [0, 100_000])
-async def test_who_is_held_is_looked_at(bench: Bench, replica: FakeServe, size: int) -> None:
+async def test_body_of_held_request_is_checked_by_gateway(
+    bench: Bench, replica: FakeServe, size: int
+) -> None:
     await awake(bench, replica.address)
     await bench.gate(Gate.CLOSED, **GUARDED)
     asking = asyncio.create_task(bench.ask("bad", bad(size)))
@@ -109,7 +113,7 @@ async def test_who_is_held_is_looked_at(bench: Bench, replica: FakeServe, size: 
 
 
 @pytest.mark.parametrize("size", [0, 20_000, 100_000])
-async def test_what_comes_back_is_looked_at_before_anybody_else_gets_it(
+async def test_returned_request_is_checked_before_other_replica_gets_request(
     bench: Bench, replica: FakeServe, size: int
 ) -> None:
     await awake(bench, replica.address)
@@ -130,7 +134,7 @@ async def test_what_comes_back_is_looked_at_before_anybody_else_gets_it(
     assert bench.serve.paths["1"] == CHAT
 
 
-async def test_what_waits_for_a_server_is_never_served_by_one_that_does_not_look(
+async def test_queued_bad_body_is_rejected_if_new_replica_does_not_check_bodies(
     bench: Bench, replica: FakeServe
 ) -> None:
     await awake(bench, replace(replica.address, max_connections=1))
@@ -148,7 +152,7 @@ async def test_what_waits_for_a_server_is_never_served_by_one_that_does_not_look
     assert not bench.serve.observed
 
 
-async def test_who_has_nothing_at_the_path_of_those_that_look_is_no_answer(bench: Bench) -> None:
+async def test_request_returns_503_if_server_has_no_guarded_path(bench: Bench) -> None:
     async with FakeServe(health="/-/{any:.*}") as other:
         await awake(bench, other.address)
         status, headers, _ = await bench.ask("one", bad())
@@ -156,7 +160,7 @@ async def test_who_has_nothing_at_the_path_of_those_that_look_is_no_answer(bench
         assert not other.observed
 
 
-async def test_once_it_looks_no_more_the_gateway_does(bench: Bench, replica: FakeServe) -> None:
+async def test_gateway_checks_bodies_after_replica_stops_checking(bench: Bench, replica: FakeServe) -> None:
     await awake(bench, replica.address)
     assert (await bench.ask("one", bad()))[0] == 200
     await bench.gateway.set_servers("s0", [bench.serve.address])
@@ -165,7 +169,7 @@ async def test_once_it_looks_no_more_the_gateway_does(bench: Bench, replica: Fak
     assert not bench.serve.observed
 
 
-async def test_where_replicas_are_chosen_by_bodies_they_are_waited_for(
+async def test_guarded_replica_gets_unchecked_bodies_under_prefix_policy(
     bench: Bench, replica: FakeServe
 ) -> None:
     await awake(bench, replica.address, choice=Choice(Policy.PREFIX, 10, 1), waits=True)
@@ -175,7 +179,9 @@ async def test_where_replicas_are_chosen_by_bodies_they_are_waited_for(
 
 
 @pytest.mark.parametrize("size", [0, 100_000])
-async def test_of_several_models_each_has_its_own_way(bench: Bench, replica: FakeServe, size: int) -> None:
+async def test_gateway_checks_bodies_only_for_models_whose_replicas_do_not(
+    bench: Bench, replica: FakeServe, size: int
+) -> None:
     port = bench.gateway.config.first_port
     front = Slot("qwen", Gate.OPEN, 1, listed=("big", "other"), waits=True)
     await bench.gateway.set_gate("s0", front)
@@ -194,7 +200,7 @@ async def test_of_several_models_each_has_its_own_way(bench: Bench, replica: Fak
     assert (replica.whole, bench.serve.whole) == ({"one": 1}, {})
 
 
-async def test_a_replica_of_ours_says_what_the_gateway_says(bench: Bench) -> None:
+async def test_replica_and_gateway_reject_body_with_same_answer(bench: Bench) -> None:
     report = []
     await bench.wake(replicas_listen=True)
     for size in (0, 100_000):

@@ -18,7 +18,7 @@ CHAT = "/v1/chat/completions"
 SLOTS = 16
 
 
-async def test_bodies_are_left_to_a_replica_that_looks_at_them(tmp_path: Path) -> None:
+async def test_benchmark_gateway_leaves_body_check_to_replica(tmp_path: Path) -> None:
     async with ReplicaDoor() as replica, aiohttp.ClientSession() as clients:
         port = free_ports(SLOTS)
         gateway = asyncio.create_task(run(port, "big", 1, [replica.address.port], 8, tmp_path))
@@ -40,7 +40,7 @@ async def test_bodies_are_left_to_a_replica_that_looks_at_them(tmp_path: Path) -
     assert fields.guard_path() + CHAT in replica.paths
 
 
-async def test_serves_proxy_is_not_asked_and_not_waited_for() -> None:
+async def test_gate_of_serve_proxy_is_returned_unchanged_without_delay() -> None:
     gate = WantedGate(Slot(service="check", gate=Gate.OPEN, epoch=1, models=("big",)), servers(1, [], 8))
     # The probed component has 20 s to answer.
     assert await asyncio.wait_for(with_proofs(gate), 10) == gate

@@ -113,7 +113,7 @@ ANY = [
 
 
 @pytest.mark.parametrize("state", ["Open", "Closed"])
-async def test_any_request_passes_and_held_ones_are_sent_once(state: str, tmp_path: Path) -> None:
+async def test_request_with_any_method_and_path_is_sent_exactly_once(state: str, tmp_path: Path) -> None:
     async with place(tmp_path, state) as there:
         requested = [asyncio.create_task(there.ask(*each)) for each in ANY]
         if state == "Closed":
@@ -126,7 +126,7 @@ async def test_any_request_passes_and_held_ones_are_sent_once(state: str, tmp_pa
 
 @pytest.mark.parametrize("state", ["Open", "Closed"])
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_server_that_dies_before_its_answer_is_told_and_not_asked_again(
+async def test_request_returns_502_without_retry_if_server_dies_before_answer(
     method: str, state: str, tmp_path: Path
 ) -> None:
     async with place(tmp_path, state) as there:
@@ -143,7 +143,7 @@ async def test_a_server_that_dies_before_its_answer_is_told_and_not_asked_again(
         assert await there.ask("POST", "/words", b"again") == (200, b"again")
 
 
-async def test_an_answer_that_breaks_off_is_cut_and_not_asked_for_again(tmp_path: Path) -> None:
+async def test_interrupted_answer_is_cut_and_request_is_not_retried(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         there.application.dies = "within"
         with pytest.raises(aiohttp.ClientPayloadError):
@@ -152,13 +152,13 @@ async def test_an_answer_that_breaks_off_is_cut_and_not_asked_for_again(tmp_path
 
 
 @pytest.mark.parametrize("path", ["/-/healthz", "/-/routes", "/%2D/routes", "/-%2Froutes", "/%2d%2froutes"])
-async def test_serves_own_pages_do_not_pass(path: str, tmp_path: Path) -> None:
+async def test_internal_path_of_serve_returns_404(path: str, tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         assert (await there.ask("GET", path))[0] == 404
         assert not there.application.observed
 
 
-async def test_v2_is_what_lies_below_it(tmp_path: Path) -> None:
+async def test_v2_application_accepts_only_paths_below_v2(tmp_path: Path) -> None:
     async with place(tmp_path, protocol="V2") as there:
         assert (await there.ask("GET", "/v2/health/ready"))[0] == 200
         assert (await there.ask("POST", "/v2/models/a/infer", b"{}"))[0] == 200
@@ -170,7 +170,7 @@ async def test_v2_is_what_lies_below_it(tmp_path: Path) -> None:
 ROUTES = [{"prefix": "/words"}, {"prefix": "/api/v1"}]
 
 
-async def test_with_routes_only_what_lies_below_them_passes(tmp_path: Path) -> None:
+async def test_only_paths_below_configured_routes_pass(tmp_path: Path) -> None:
     async with place(tmp_path, routes=ROUTES) as there:
         for path in ("/words", "/words/", "/words/7?x=/a/../b", "/%77ords", "/api/v1/things"):
             assert (await there.ask("GET", path))[0] == 200, path
@@ -188,7 +188,7 @@ async def test_with_routes_only_what_lies_below_them_passes(tmp_path: Path) -> N
         assert (await there.ask("GET", "/anything/else"))[0] == 200
 
 
-async def test_openai_lists_its_models_and_takes_no_other_path(tmp_path: Path) -> None:
+async def test_openai_application_lists_models_and_rejects_other_paths(tmp_path: Path) -> None:
     async with place(tmp_path, protocol="OpenAI", models=["one", "two"]) as there:
         status, listed = await there.ask("GET", "/v1/models")
         assert status == 200
@@ -200,7 +200,7 @@ async def test_openai_lists_its_models_and_takes_no_other_path(tmp_path: Path) -
         assert there.application.observed == {("POST", "/v1/chat/completions"): 1}
 
 
-async def test_425_is_the_applications_own_word(tmp_path: Path) -> None:
+async def test_application_status_425_is_forwarded_without_retry(tmp_path: Path) -> None:
     async with place(tmp_path) as there:
         there.application.status = 425
         assert (await there.ask("POST", "/once", b"x"))[0] == 425
@@ -208,7 +208,7 @@ async def test_425_is_the_applications_own_word(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [100, 200_000])
-async def test_a_body_larger_than_it_may_be_is_refused(size: int, tmp_path: Path) -> None:
+async def test_body_above_size_limit_returns_413(size: int, tmp_path: Path) -> None:
     async with place(tmp_path, hold={"maxBodyBytes": str(size - 1)}) as there:
         assert (await there.ask("POST", "/words", b"x" * size))[0] == 413
         assert (await there.ask("POST", "/words", b"x" * (size - 1)))[0] == 200
@@ -237,7 +237,7 @@ def keys(folder: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS", "DELETE"])
-async def test_without_a_key_that_fits_no_method_passes(method: str, tmp_path: Path) -> None:
+async def test_request_without_valid_key_is_rejected_for_any_method(method: str, tmp_path: Path) -> None:
     access = keys(tmp_path)
     async with place(tmp_path, access=access) as there:
         assert (await there.ask(method, "/x"))[0] == 401
@@ -248,7 +248,7 @@ async def test_without_a_key_that_fits_no_method_passes(method: str, tmp_path: P
         assert there.application.observed == {(method, "/x"): 1}
 
 
-async def test_a_page_asks_the_gateway_whether_it_may(tmp_path: Path) -> None:
+async def test_cors_preflight_is_answered_by_gateway_without_key(tmp_path: Path) -> None:
     access = {**keys(tmp_path), "corsOrigins": ["https://chat.example"]}
     async with place(tmp_path, access=access) as there:
         status, _ = await there.ask("OPTIONS", "/x", Origin="https://chat.example")

@@ -12,7 +12,7 @@ from tests.gateway.conftest import Bench
 from tests.gateway.ports import free_ports
 
 
-async def test_only_what_changed_is_told(bench: Bench) -> None:
+async def test_poll_reports_only_changed_slots(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     await bench.gateway.set_gate("s1", Slot(service="other", gate=Gate.CLOSED, epoch=1))
     since, all_of_it = await bench.gateway.changes(0)
@@ -35,7 +35,7 @@ async def test_only_what_changed_is_told(bench: Bench) -> None:
     assert (await bench.gateway.changes(since))[1].slots["s0"].ends == {"passed": 1}
 
 
-async def test_another_ray_cluster_is_told_though_haproxy_knows_nothing_of_it(bench: Bench) -> None:
+async def test_poll_reports_change_of_ray_cluster(bench: Bench) -> None:
     await bench.wake()
     since, _ = await bench.gateway.changes(0)
     since, quiet = await bench.gateway.changes(since)
@@ -49,7 +49,7 @@ async def test_another_ray_cluster_is_told_though_haproxy_knows_nothing_of_it(be
     assert reported.slots["s0"].clusters == ()
 
 
-async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
+async def test_end_of_request_is_reported_to_every_poller(bench: Bench) -> None:
     await bench.wake()
     bench.serve.hold_answers = True
     asking = asyncio.create_task(bench.ask("one"))
@@ -68,7 +68,7 @@ async def test_an_end_is_told_whoever_sees_it_first(bench: Bench) -> None:
     assert not (await bench.gateway.changes(since))[1].slots
 
 
-async def test_the_last_end_beside_those_that_are_held_is_told(bench: Bench) -> None:
+async def test_end_of_last_stream_is_reported_while_request_is_held(bench: Bench) -> None:
     await bench.wake()
     bench.serve.hold_answers = True
     streams = asyncio.create_task(bench.ask("streams"))
@@ -88,7 +88,7 @@ async def test_the_last_end_beside_those_that_are_held_is_told(bench: Bench) -> 
     await waits
 
 
-async def test_servers_that_come_and_go_are_told(bench: Bench) -> None:
+async def test_added_and_removed_servers_are_reported(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     since, _ = await bench.gateway.changes(0)
     for addresses, up in (([bench.serve.address], 1), ([], 0)):
@@ -101,7 +101,7 @@ async def test_servers_that_come_and_go_are_told(bench: Bench) -> None:
                 await asyncio.sleep(0.02)
 
 
-async def test_a_number_from_before_a_restart_asks_for_all(bench: Bench) -> None:
+async def test_poll_with_number_from_before_restart_reports_all_slots(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     since, before = await bench.gateway.changes(0)
     await bench.gateway.kill()
@@ -112,7 +112,7 @@ async def test_a_number_from_before_a_restart_asks_for_all(bench: Bench) -> None
     assert after.boot != before.boot
 
 
-async def test_1000_idle_services_are_not_told_again(tmp_path: Path) -> None:
+async def test_idle_services_are_reported_only_once(tmp_path: Path) -> None:
     first = free_ports(1000)
     gateway = Gateway(
         GatewayConfig(folder=tmp_path / "gw", address="127.0.0.1", first_port=first, slots=1000)

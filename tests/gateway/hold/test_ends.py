@@ -26,18 +26,18 @@ async def chunks(size: int) -> AsyncIterator[bytes]:
         size -= 7000
 
 
-async def test_no_such_service(bench: Bench) -> None:
+async def test_request_to_missing_service_returns_404(bench: Bench) -> None:
     status, _, body = await bench.ask("one")
     assert (status, code(body)) == (404, "not_found")
 
 
-async def test_hold_full(bench: Bench) -> None:
+async def test_request_returns_429_if_hold_is_full(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, max_held=0, retry_after=7)
     status, headers, body = await bench.ask("one")
     assert (status, code(body), headers["Retry-After"]) == (429, "hold_full", "7")
 
 
-async def test_the_queue_takes_as_many_as_it_should(bench: Bench) -> None:
+async def test_request_above_max_held_returns_429(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, max_held=2)
     held = [asyncio.create_task(bench.ask(f"held-{number}")) for number in range(2)]
     await bench.until(lambda state: state.held == 2)
@@ -51,13 +51,13 @@ async def test_the_queue_takes_as_many_as_it_should(bench: Bench) -> None:
     assert bench.serve.observed == {"held-0": 1, "held-1": 1}
 
 
-async def test_the_hold_takes_too_long(bench: Bench) -> None:
+async def test_held_request_times_out_with_503(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, hold_ms=100)
     status, headers, body = await bench.ask("one")
     assert (status, code(body), headers["Retry-After"]) == (503, "wake_timeout", "10")
 
 
-async def test_a_failed_wake_is_told_with_its_reason(bench: Bench) -> None:
+async def test_held_and_new_requests_get_reason_of_failed_wake(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
@@ -67,7 +67,7 @@ async def test_a_failed_wake_is_told_with_its_reason(bench: Bench) -> None:
         assert (status, code(body), body["error"]["message"]) == (503, "model_failed", reason)
 
 
-async def test_a_deleted_service_ends_its_hold(bench: Bench) -> None:
+async def test_held_request_returns_404_if_service_is_deleted(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
@@ -76,7 +76,7 @@ async def test_a_deleted_service_ends_its_hold(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_bodies_at_under_and_over_the_cap(bench: Bench, chunked: bool) -> None:
+async def test_body_passes_up_to_size_limit_and_returns_413_above(bench: Bench, chunked: bool) -> None:
     await bench.wake(max_body_bytes=CAP)
     for size in (CAP - 1, CAP):
         status, _, body = await bench.ask(f"r{size}", chunks(size) if chunked else b"y" * size)
@@ -92,7 +92,7 @@ async def test_bodies_at_under_and_over_the_cap(bench: Bench, chunked: bool) -> 
 
 
 @pytest.mark.parametrize("path", ["/-/healthz", "/", "/v1/models/../../-/healthz", "/metrics", "/v1/batches"])
-async def test_other_paths_are_not_there(bench: Bench, path: str) -> None:
+async def test_unsupported_path_returns_404(bench: Bench, path: str) -> None:
     await bench.wake()
     reader, writer = await bench.connect()
     writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())

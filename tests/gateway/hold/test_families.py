@@ -38,7 +38,9 @@ async def gateway(tmp_path: Path) -> AsyncIterator[tuple[Gateway, Router]]:
 
 @pytest.mark.parametrize("server", ["127.0.0.1", "::1"])
 @pytest.mark.parametrize("client", ["127.0.0.1", "[::1]"])
-async def test_every_family(gateway: tuple[Gateway, Router], server: str, client: str) -> None:
+async def test_requests_are_held_and_served_over_ipv4_and_ipv6(
+    gateway: tuple[Gateway, Router], server: str, client: str
+) -> None:
     hold, router = gateway
     path = "/v1/chat/completions"
     async with FakeServe(server) as serve, aiohttp.ClientSession() as clients:

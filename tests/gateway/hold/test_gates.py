@@ -41,7 +41,7 @@ async def until_unknown(scene: Village, body: bytes) -> None:
 class TestSeveral:
     """A service with two models."""
 
-    async def test_an_open_one_answers_while_the_other_holds(self, scene: Village) -> None:
+    async def test_open_model_serves_while_other_model_holds(self, scene: Village) -> None:
         await scene.gate(big="Open", org__small="Closed")
         held = scene.begin("held", SMALL)
         await scene.until("org/small", lambda report: report.held == 1)
@@ -58,7 +58,7 @@ class TestSeveral:
         assert scene.replicas["big"].observed.total() == 3
         assert not scene.proxy.observed
 
-    async def test_one_that_cannot_start_refuses_its_own_requests_alone(self, scene: Village) -> None:
+    async def test_failed_model_rejects_only_its_own_requests(self, scene: Village) -> None:
         await scene.gate(big="Open", org__small="Closed")
         held = scene.begin("held", SMALL)
         await scene.until("org/small", lambda report: report.held == 1)
@@ -75,7 +75,7 @@ class TestSeveral:
         assert "no GPU fits" in message
         assert "no node" in message
 
-    async def test_a_request_that_names_no_model_waits_until_all_are_open(self, scene: Village) -> None:
+    async def test_request_without_model_is_held_until_all_gates_are_open(self, scene: Village) -> None:
         await scene.gate(big="Closed", org__small="Closed")
         held = scene.begin("held", BOTH)
         await scene.until("", lambda report: report.held == 1)
@@ -90,7 +90,7 @@ class TestSeveral:
         assert (await held)[0] == 200
         assert scene.proxy.observed == {"held": 1}
 
-    async def test_health_check_is_of_one_model_alone(self, scene: Village) -> None:
+    async def test_health_check_depends_only_on_requested_model(self, scene: Village) -> None:
         scene.spec["sleep"] = {"healthChecks": {"userAgents": ["monitor/"]}}
         await scene.gate(big="Open", org__small="Closed")
         for number, header in enumerate(({"User-Agent": "monitor/2"}, {"Daybreak-Health-Check": "1"})):
@@ -112,7 +112,7 @@ class TestSeveral:
             (b'{"n": 1, "model": "big"}', "/v1/embeddings", {}),
         ],
     )
-    async def test_however_the_model_is_written(
+    async def test_model_name_is_recognized_in_any_notation(
         self, scene: Village, body: bytes, path: str, headers: dict[str, str]
     ) -> None:
         await scene.gate(big="Closed", org__small="Closed")
@@ -139,13 +139,13 @@ class TestSeveral:
         scene.write(big=None, org__small="Open")
         assert (await small)[0] == 200
 
-    async def test_an_unheard_of_state_holds(self, scene: Village) -> None:
+    async def test_unknown_gate_state_counts_as_closed(self, scene: Village) -> None:
         await scene.gate(big="Open", org__small="Snoozing")
         report = scene.report("org/small")
         assert report is not None
         assert report.gate == "closed"
 
-    async def test_keys_open_every_gate(self, scene: Village) -> None:
+    async def test_request_to_any_gate_requires_valid_key(self, scene: Village) -> None:
         file = scene.config.folder.parent / "keys" / "team" / "one"
         file.parent.mkdir(parents=True)
         file.write_bytes(b"sk-one")
@@ -159,7 +159,7 @@ class TestSeveral:
         assert {state.held for state in snapshot.slots.values()} == {0}
         assert hashlib.sha256(b"sk-one").hexdigest() not in json.dumps(scene.replicas["big"].headers)
 
-    async def test_all_are_listed_and_others_unknown(self, scene: Village) -> None:
+    async def test_models_and_loaded_adapters_are_listed_and_others_return_404(self, scene: Village) -> None:
         scene.spec = {"big": {"lora": {"adapters": [{"name": "polite"}, {"name": "refused"}]}}}
         await scene.gate(big={"state": "Closed", "adapters": ["polite"]}, org__small="Closed")
         url = f"http://127.0.0.1:{scene.config.first_port}/v1/models"
@@ -174,7 +174,7 @@ class TestSeveral:
         assert (await held)[0] == 200
         assert scene.replicas["big"].observed == {"held": 1}
 
-    async def test_a_queue_is_of_one_model(self, scene: Village) -> None:
+    async def test_full_queue_of_one_model_does_not_affect_other_model(self, scene: Village) -> None:
         scene.spec = {"big": {"serve": {"maxOngoingRequests": 1, "maxQueuedRequests": 1}}}
         await scene.gate(big="Open", org__small="Open")
         scene.replicas["big"].hold_answers = True
@@ -187,7 +187,7 @@ class TestSeveral:
         scene.replicas["big"].finish.set()
         assert [status for status, _ in await asyncio.gather(*waiting)] == [200, 200]
 
-    async def test_a_model_to_sleep_keeps_the_other_awake(self, scene: Village) -> None:
+    async def test_closing_gate_of_one_model_leaves_other_model_open(self, scene: Village) -> None:
         await scene.gate(big="Open", org__small="Open")
         scene.replicas["org/small"].finish.clear()
         stream = asyncio.create_task(scene.stream(SMALL))
@@ -204,9 +204,7 @@ class TestSeveral:
         await scene.gate(org__small="Open")
         assert (await held)[0] == 200
 
-    async def test_the_held_of_a_model_that_goes_hear_so_and_its_streams_end_in_peace(
-        self, scene: Village
-    ) -> None:
+    async def test_removed_model_rejects_held_requests_and_finishes_streams(self, scene: Village) -> None:
         await scene.gate(big="Open", org__small="Open")
         stream = asyncio.create_task(scene.stream(SMALL))
         await scene.until("org/small", lambda report: report.in_flight == 1)
@@ -228,9 +226,7 @@ class TestSeveral:
                 await asyncio.sleep(0.05)
         assert (await scene.ask("big", BIG))[0] == 200
 
-    async def test_a_model_that_comes_back_while_its_stream_runs_is_the_same_gate(
-        self, scene: Village
-    ) -> None:
+    async def test_model_added_again_during_its_stream_keeps_its_gate(self, scene: Village) -> None:
         await scene.gate(big="Open", org__small="Open")
         stream = asyncio.create_task(scene.stream(SMALL))
         await scene.until("org/small", lambda report: report.in_flight == 1)
@@ -244,7 +240,7 @@ class TestSeveral:
         scene.replicas["org/small"].finish.set()
         assert b"[DONE]" in await stream
 
-    async def test_the_next_service_has_nothing_of_the_one_before(self, scene: Village) -> None:
+    async def test_new_service_starts_without_state_of_deleted_service(self, scene: Village) -> None:
         await scene.gate(big="Closed", org__small="Closed")
         held = [scene.begin(f"r{number}", body) for number, body in enumerate((BIG, SMALL, BOTH))]
         for model in ("big", "org/small", ""):
@@ -265,7 +261,7 @@ class TestSeveral:
 class TestOneBecomesTwo:
     """A model is appended while the first one receives requests."""
 
-    async def test_who_waits_for_the_first_waits_on_for_it_alone(self, scene: Village) -> None:
+    async def test_held_requests_stay_with_first_model_if_second_is_added(self, scene: Village) -> None:
         await scene.gate(big="Closed")
         assert scene.report() is None, "one gate, one report"
         held = [
@@ -285,7 +281,9 @@ class TestOneBecomesTwo:
         report = await scene.until("big", lambda report: not report.in_flight)
         assert report.arrivals == 4
 
-    async def test_its_streams_go_on_and_are_counted_as_its_own(self, scene: Village) -> None:
+    async def test_running_stream_still_counts_for_first_model_if_second_is_added(
+        self, scene: Village
+    ) -> None:
         await scene.gate(big="Open")
         stream = asyncio.create_task(scene.stream(BIG))
         await scene.until("big", lambda report: report.in_flight == 1)
@@ -302,7 +300,7 @@ class TestOneBecomesTwo:
         assert ((await held)[0], (await front)[0]) == (200, 200)
         assert (scene.replicas["org/small"].observed, scene.proxy.observed) == ({"held": 1}, {"front": 1})
 
-    async def test_a_model_that_takes_the_place_of_another(self, scene: Village) -> None:
+    async def test_replaced_model_rejects_held_request_and_new_model_serves(self, scene: Village) -> None:
         await scene.gate(big="Closed")
         held = scene.begin("held", BIG)
         await scene.until("big", lambda report: report.held == 1)
@@ -314,7 +312,7 @@ class TestOneBecomesTwo:
         assert (await held)[0] == 200
         assert (await scene.ask("nameless", BOTH))[0] == 200
 
-    async def test_the_first_may_go_and_the_second_stays(self, scene: Village) -> None:
+    async def test_second_model_keeps_held_request_if_first_is_removed(self, scene: Village) -> None:
         await scene.gate(big="Open")
         await scene.gate(org__small="Closed")
         held = scene.begin("held", SMALL)
@@ -325,7 +323,7 @@ class TestOneBecomesTwo:
         await scene.gate(org__small="Open")
         assert (await held)[0] == 200
 
-    async def test_a_list_of_models_that_cannot_be_read_loses_nobody(self, scene: Village) -> None:
+    async def test_request_is_held_while_service_lists_no_models(self, scene: Village) -> None:
         await scene.gate(big="Open")
         scene.write(big=None)
         await scene.until("", lambda report: report.gate == Gate.CLOSED.value)
@@ -336,7 +334,7 @@ class TestOneBecomesTwo:
 
 
 @pytest.mark.parametrize("policy", ["Session", "Prefix"])
-async def test_routing_is_of_one_model(tmp_path: Path, policy: str) -> None:
+async def test_routing_policy_applies_only_to_its_model(tmp_path: Path, policy: str) -> None:
     async with village(tmp_path, "big", "org/small") as scene:
         scene.spec = {"big": {"routing": {"policy": policy}}}
         await scene.gate(big="Open", org__small="Open")
@@ -349,7 +347,7 @@ async def test_routing_is_of_one_model(tmp_path: Path, policy: str) -> None:
         assert len(choices.splitlines()) == 1
 
 
-async def test_where_no_backend_is_left_the_model_is_asked_at_the_front(tmp_path: Path) -> None:
+async def test_model_without_backend_is_served_through_front(tmp_path: Path) -> None:
     async with village(tmp_path, "big", "org/small", model_backends=1) as scene:
         scene.write(big="Open", org__small="Open")
         await scene.until("", lambda report: report.gate == "open" and report.servers_up > 0)
@@ -360,7 +358,7 @@ async def test_where_no_backend_is_left_the_model_is_asked_at_the_front(tmp_path
         assert (scene.replicas["big"].observed, scene.proxy.observed) == ({"big": 1}, {"small": 1})
 
 
-async def test_a_cluster_gets_its_share(tmp_path: Path) -> None:
+async def test_requests_are_split_by_cluster_weights(tmp_path: Path) -> None:
     async with village(tmp_path, "big") as scene:
         replicas = scene.replicas["big"], await scene.replica("big", "next")
 

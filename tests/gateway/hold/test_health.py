@@ -37,7 +37,7 @@ async def test_common_address_answers_health_without_key(town: Town, path: str) 
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_health_takes_no_other_method(bench: Bench, path: str) -> None:
+async def test_post_to_health_path_returns_404(bench: Bench, path: str) -> None:
     await bench.wake()
     assert (await bench.ask("one", path=path))[0] == 404
     assert not bench.serve.observed
@@ -55,7 +55,7 @@ async def test_terminating_gateway_is_healthy_but_takes_no_new_clients(bench: Be
         assert found == {"/health": 200, "/ping": 503}
 
 
-async def test_application_has_health_paths_of_its_own(bench: Bench) -> None:
+async def test_health_request_is_forwarded_to_application(bench: Bench) -> None:
     await bench.gateway.set_servers("s0", [bench.serve.address])
     slot = Slot(service="qwen", gate=Gate.OPEN, epoch=1, paths="any", check="/-/healthz")
     await bench.gateway.set_gate("s0", slot)

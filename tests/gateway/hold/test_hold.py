@@ -9,7 +9,7 @@ from daybreak.gateway.hold.table import Gate
 from tests.gateway.conftest import Bench
 
 
-async def test_one_is_held_and_released(bench: Bench) -> None:
+async def test_request_is_held_until_gate_opens(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     asking = asyncio.create_task(bench.ask("one"))
     held = await bench.until(lambda state: state.held == 1)
@@ -22,7 +22,7 @@ async def test_one_is_held_and_released(bench: Bench) -> None:
     assert (ended.held, ended.ends) == (0, {"passed": 1})
 
 
-async def test_an_open_gate_without_a_server_holds(bench: Bench) -> None:
+async def test_request_is_held_at_open_gate_without_server(bench: Bench) -> None:
     await bench.gate(Gate.OPEN)
     asking = asyncio.create_task(bench.ask("one"))
     await bench.until(lambda state: state.held == 1)
@@ -30,7 +30,7 @@ async def test_an_open_gate_without_a_server_holds(bench: Bench) -> None:
     assert (await asking)[0] == 200
 
 
-async def test_who_waits_takes_no_more_memory_with_time(bench: Bench) -> None:
+async def test_lua_memory_of_held_requests_does_not_grow_over_time(bench: Bench) -> None:
     """HAProxy's Lua has 64 MiB; if they are used up, held requests receive 500."""
 
     async def kept() -> int:
@@ -46,7 +46,7 @@ async def test_who_waits_takes_no_more_memory_with_time(bench: Bench) -> None:
     assert {status for status, _, _ in await asyncio.gather(*asking)} == {200}
 
 
-async def test_a_burst_of_1000_is_released_each_once(bench: Bench) -> None:
+async def test_burst_of_1000_held_requests_is_released_gradually_and_once(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED, max_held=1250)  # one client leaves room for others
     names = [f"r{number}" for number in range(1000)]
     asking = [asyncio.create_task(bench.ask(name)) for name in names]
@@ -75,7 +75,7 @@ async def test_500_held_bodies_of_1_mb_need_little_memory(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("kept_alive", [False, True])
-async def test_who_leaves_is_never_seen_by_the_model(bench: Bench, kept_alive: bool) -> None:
+async def test_held_request_of_departed_client_never_reaches_model(bench: Bench, kept_alive: bool) -> None:
     if kept_alive:  # HAProxy itself does not notice a client that leaves a connection which was there before
         await bench.wake()
         bench.serve.hold_answers = True
@@ -96,7 +96,7 @@ async def test_who_leaves_is_never_seen_by_the_model(bench: Bench, kept_alive: b
     assert bench.serve.observed == dict.fromkeys(asking, 1)
 
 
-async def test_it_is_told_how_long_the_oldest_one_has_been_held(bench: Bench) -> None:
+async def test_state_reports_hold_time_of_oldest_request(bench: Bench) -> None:
     clock = asyncio.get_running_loop().time
     await bench.gate(Gate.CLOSED)
     assert (await bench.state()).held_ms == 0
@@ -135,7 +135,7 @@ async def test_arrivals_while_the_gate_closes_are_in_flight_or_held(bench: Bench
     assert len(bench.serve.observed) == bench.serve.observed.total() == 80
 
 
-async def test_kept_alive_connections_across_gates_lose_nothing(bench: Bench) -> None:
+async def test_kept_alive_connections_lose_no_request_across_gate_changes(bench: Bench) -> None:
     await bench.wake()
     desired = finished = 0
 

@@ -13,7 +13,7 @@ MOST = 4500
 """Bytes of Lua for one."""
 
 
-async def test_an_idle_service_is_some_kilobytes(tmp_path: Path) -> None:
+async def test_idle_service_uses_few_kilobytes_of_lua_memory(tmp_path: Path) -> None:
     first = free_ports(SERVICES)
     gateway = Gateway(GatewayConfig(tmp_path / "gw", "127.0.0.1", first_port=first, slots=SERVICES))
     await gateway.start()

@@ -82,7 +82,7 @@ async def ask(place: Village, name: str) -> int:
         return answer.status
 
 
-async def test_a_held_request_goes_to_the_engine_when_it_is_well(tmp_path: Path) -> None:
+async def test_held_request_is_sent_to_engine_after_gate_opens(tmp_path: Path) -> None:
     """Runs next to a service of the same name, which continues to use its own servers."""
     async with village(tmp_path, "big") as place, FakeServe("127.0.0.200", health=ENGINE) as engine:
         await place.gate(big="Open")
@@ -99,7 +99,7 @@ async def test_a_held_request_goes_to_the_engine_when_it_is_well(tmp_path: Path)
         assert place.replicas["big"].observed == {"other": 1}
 
 
-async def test_the_path_of_another_engine_is_asked_anew(tmp_path: Path) -> None:
+async def test_changed_health_path_is_probed(tmp_path: Path) -> None:
     async with village(tmp_path) as place, FakeServe("127.0.0.200", health=ENGINE) as engine:
         write(place, "Open", engine.address.port, path="/elsewhere")
         run(place, engine)
@@ -127,7 +127,7 @@ OWN = [
 ]
 
 
-async def test_an_api_of_its_own_is_held_and_passes_once(tmp_path: Path) -> None:
+async def test_request_to_engine_specific_api_is_held_and_sent_once(tmp_path: Path) -> None:
     async with village(tmp_path) as place, FakeApplication("127.0.0.200", 0) as engine:
         port = engine.address.port
         write(place, "Closed", port, protocol="Any")
@@ -142,7 +142,7 @@ async def test_an_api_of_its_own_is_held_and_passes_once(tmp_path: Path) -> None
         assert engine.observed == {(method, path): 1 for method, path, _ in OWN}
 
 
-async def test_the_open_inference_protocol_alone(tmp_path: Path) -> None:
+async def test_v2_model_server_accepts_only_v2_paths(tmp_path: Path) -> None:
     async with village(tmp_path) as place, FakeApplication("127.0.0.200", 0) as engine:
         write(place, "Open", engine.address.port, protocol="V2")
         run(place, engine)
@@ -162,7 +162,7 @@ def write_route(scene: Scene, to: dict[str, Any]) -> None:
 
 
 @pytest.mark.xdist_group("gateway-agent")
-async def test_the_agent_leads_to_it_by_its_model(scene: Scene) -> None:
+async def test_agent_routes_requests_to_model_server_by_model_name(scene: Scene) -> None:
     """With a real API server, and the rights of the gateway's Role."""
     async with FakeServe(health=ENGINE) as engine:
         manifest = {

@@ -45,7 +45,7 @@ async def nothing_moved(bench: Bench) -> None:
     assert not bench.serve.listed
 
 
-async def test_a_long_list_is_answered_whole(bench: Bench) -> None:
+async def test_long_model_list_is_returned_completely(bench: Bench) -> None:
     many = tuple(f"org/adapter-{number:04}" for number in range(500))
     await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=1, models=many))
     status, headers, body = await get(bench, "/v1/models")
@@ -69,7 +69,7 @@ async def test_models_are_listed_in_every_state(bench: Bench, gate: Gate) -> Non
     await nothing_moved(bench)
 
 
-async def test_who_lists_models_keeps_nothing_awake(bench: Bench) -> None:
+async def test_listing_models_does_not_reset_idle_time(bench: Bench) -> None:
     await bench.wake()
     idle = (await bench.state()).idle_ms
     sequence, _ = await bench.gateway.changes(0)
@@ -90,7 +90,7 @@ async def test_who_lists_models_keeps_nothing_awake(bench: Bench) -> None:
     await nothing_moved(bench)
 
 
-async def test_who_does_not_read_the_list_keeps_nothing_awake(bench: Bench) -> None:
+async def test_slow_reader_of_model_list_does_not_reset_idle_time(bench: Bench) -> None:
     await bench.wake()
     idle = (await bench.state()).idle_ms
     slow = socket.socket()
@@ -110,7 +110,7 @@ async def test_who_does_not_read_the_list_keeps_nothing_awake(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("gate", Gate)
-async def test_a_method_that_no_model_takes_is_refused(bench: Bench, gate: Gate) -> None:
+async def test_unsupported_method_returns_405(bench: Bench, gate: Gate) -> None:
     await set_gate(bench, gate)
     refused = [(ASKS, method) for method in ("GET", "PUT", "PATCH", "DELETE")]
     refused += [("/v1/models", method) for method in ("POST", "DELETE")]
@@ -127,7 +127,7 @@ async def test_a_method_that_no_model_takes_is_refused(bench: Bench, gate: Gate)
 
 
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
-async def test_head_has_no_body(bench: Bench, gate: Gate) -> None:
+async def test_head_request_is_answered_without_body(bench: Bench, gate: Gate) -> None:
     await set_gate(bench, gate)
     for path, status in (("/v1/models", 200), (ASKS, 405)):
         head = f"HEAD {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode()
@@ -139,7 +139,9 @@ async def test_head_has_no_body(bench: Bench, gate: Gate) -> None:
 
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.CLOSED])
 @pytest.mark.parametrize(("path", "methods"), [(ASKS, "POST"), ("/v1/models", "GET, HEAD")])
-async def test_a_page_may_ask_whether_it_may_ask(bench: Bench, gate: Gate, path: str, methods: str) -> None:
+async def test_cors_preflight_is_allowed_only_for_configured_origins(
+    bench: Bench, gate: Gate, path: str, methods: str
+) -> None:
     await set_gate(bench, gate)
     requested = {"Origin": "https://chat.example", "Access-Control-Request-Method": methods.partition(",")[0]}
     status, headers, body = await get(bench, path, "OPTIONS", **requested)
@@ -162,7 +164,7 @@ async def test_a_page_may_ask_whether_it_may_ask(bench: Bench, gate: Gate, path:
     assert not cors((await get(bench, path, "OPTIONS", **stranger))[1])
 
 
-async def test_pages_read_what_they_may(bench: Bench) -> None:
+async def test_cors_header_is_set_only_for_configured_origins(bench: Bench) -> None:
     """The fake answers as vLLM does, which lets every page."""
     origin = "https://chat.example"
     await bench.wake()
@@ -181,7 +183,7 @@ async def test_pages_read_what_they_may(bench: Bench) -> None:
 
 @pytest.mark.parametrize("gate", Gate)
 @pytest.mark.parametrize("path", [ASKS, "/v1/responses", "/v1/audio/transcriptions"])
-async def test_a_websocket_that_nobody_answers_wakes_nothing(bench: Bench, gate: Gate, path: str) -> None:
+async def test_websocket_returns_405_and_wakes_no_model(bench: Bench, gate: Gate, path: str) -> None:
     await set_gate(bench, gate)
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await bench.clients.ws_connect(bench.url + path)
@@ -189,6 +191,6 @@ async def test_a_websocket_that_nobody_answers_wakes_nothing(bench: Bench, gate:
     await nothing_moved(bench)
 
 
-async def test_a_service_that_is_not_there_lists_nothing(bench: Bench) -> None:
+async def test_model_list_of_missing_service_returns_404(bench: Bench) -> None:
     answer = await bench.send(b"GET /v1/models HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert error(answer) == (404, "not_found")

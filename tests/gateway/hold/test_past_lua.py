@@ -17,7 +17,7 @@ ESCAPED = rb'{"messages": [{"content": "\u00e9"}]}'
 BODIES = (BODY, LARGE, ESCAPED, b"{}", b' {"n": 2}')
 
 
-async def test_what_is_small_and_harmless_goes_directly(bench: Bench) -> None:
+async def test_only_small_request_with_known_model_bypasses_lua(bench: Bench) -> None:
     await bench.wake()
     for number in range(3):
         assert (await bench.ask(f"small-{number}"))[0] == 200
@@ -30,7 +30,7 @@ async def test_what_is_small_and_harmless_goes_directly(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_every_request_is_counted_once_whichever_way_it_goes(bench: Bench, seed: int) -> None:
+async def test_every_request_is_counted_once_with_and_without_lua(bench: Bench, seed: int) -> None:
     dice = random.Random(seed)  # noqa: S311 -- a choice of tests
     await bench.wake()
     for turn in range(12):
@@ -52,7 +52,7 @@ async def test_every_request_is_counted_once_whichever_way_it_goes(bench: Bench,
     assert set(bench.serve.observed.values()) == {1}
 
 
-async def test_who_is_answered_after_the_gate_has_closed_is_in_flight(bench: Bench) -> None:
+async def test_request_past_lua_stays_in_flight_after_gate_closes(bench: Bench) -> None:
     await bench.wake()
     bench.serve.hold_answers = True
     asking = asyncio.create_task(bench.ask("slow"))
@@ -65,7 +65,7 @@ async def test_who_is_answered_after_the_gate_has_closed_is_in_flight(bench: Ben
     await bench.until(lambda state: state.in_flight == 0)
 
 
-async def test_a_request_directly_ends_the_idle_time(bench: Bench) -> None:
+async def test_request_past_lua_resets_idle_time(bench: Bench) -> None:
     await bench.wake()
     await bench.until(lambda state: state.idle_ms > 700)
     sequence, _ = await bench.gateway.changes(0)
@@ -81,7 +81,7 @@ async def test_a_request_directly_ends_the_idle_time(bench: Bench) -> None:
     assert not (await bench.gateway.changes(sequence))[1].slots, "who is idle has changed nothing"
 
 
-async def test_the_first_after_a_while_is_seen_by_lua(bench: Bench) -> None:
+async def test_first_request_after_idle_time_passes_through_lua(bench: Bench) -> None:
     await bench.wake()
     assert (await bench.ask("at once"))[0] == 200
     await bench.until(lambda state: state.idle_ms > 2700)
@@ -90,7 +90,7 @@ async def test_the_first_after_a_while_is_seen_by_lua(bench: Bench) -> None:
     assert (state.arrivals, state.past_lua, state.ends) == (3, 2, {"passed": 3})
 
 
-async def test_the_way_is_shut_by_a_key_and_by_a_small_limit(bench: Bench) -> None:
+async def test_request_is_rejected_after_gate_gets_key_or_limit_or_fails(bench: Bench) -> None:
     await bench.wake()
     assert (await bench.ask("one"))[0] == 200
     await bench.gate(Gate.OPEN, keys=KEYS)
@@ -106,7 +106,7 @@ async def test_the_way_is_shut_by_a_key_and_by_a_small_limit(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("name", ["chat_template", "mm_processor_kwargs", "media_io_kwargs", "n"])
-async def test_what_the_guard_minds_does_not_go_directly(bench: Bench, name: str) -> None:
+async def test_plain_or_escaped_forbidden_field_is_rejected_at_open_gate(bench: Bench, name: str) -> None:
     await bench.wake()
     escaped = "".join(f"\\u{ord(letter):04x}" for letter in name)
     for written in (name, escaped):
@@ -115,7 +115,7 @@ async def test_what_the_guard_minds_does_not_go_directly(bench: Bench, name: str
     assert not bench.serve.observed
 
 
-async def test_without_a_server_who_comes_is_held(bench: Bench) -> None:
+async def test_request_is_held_if_open_gate_loses_its_server(bench: Bench) -> None:
     await bench.wake()
     await bench.gateway.set_servers("s0", [])
     asking = asyncio.create_task(bench.ask("one"))
@@ -124,7 +124,7 @@ async def test_without_a_server_who_comes_is_held(bench: Bench) -> None:
     assert (await asking)[0] == 200
 
 
-async def test_the_next_service_of_a_slot_counts_from_nothing(bench: Bench) -> None:
+async def test_next_service_in_slot_starts_with_zero_counts(bench: Bench) -> None:
     await bench.wake()
     for body in (*BODIES, BODY):
         assert (await bench.ask("old", body))[0] == 200
@@ -137,7 +137,7 @@ async def test_the_next_service_of_a_slot_counts_from_nothing(bench: Bench) -> N
     assert ((await bench.state()).arrivals, (await bench.state()).ends) == (1, {"passed": 1})
 
 
-async def test_where_lua_fails_nobody_passes(bench: Bench) -> None:
+async def test_request_returns_500_if_lua_fails(bench: Bench) -> None:
     await bench.wake()
     await bench.gate(Gate.CLOSED)
     await bench.gateway._api.expect("daybreak set s0 max_held=none", "ok")  # it will miss the number
@@ -147,14 +147,14 @@ async def test_where_lua_fails_nobody_passes(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("head_timeout", [1])
-async def test_a_small_body_that_never_comes_is_no_arrival(bench: Bench) -> None:
+async def test_incomplete_small_body_returns_408_and_is_no_arrival(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"
     assert error(await bench.send(head)) == (408, "request_timeout")
     assert ((await bench.state()).arrivals, (await bench.state()).held) == (0, 0)
 
 
-async def test_who_asks_whether_to_send_a_small_body_is_told_to(bench: Bench) -> None:
+async def test_expect_100_continue_is_answered_for_small_body(bench: Bench) -> None:
     await bench.wake()
     reader, writer = await bench.connect()
     writer.write(

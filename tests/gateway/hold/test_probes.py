@@ -33,7 +33,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("size", [0, 100_000])
 @pytest.mark.parametrize(("headers", "path"), PROBES)
-async def test_health_check_is_answered_asleep(
+async def test_health_check_of_sleeping_model_is_answered_without_wake(
     bench: Bench, headers: dict[str, str], path: str, size: int
 ) -> None:
     await bench.gate(Gate.CLOSED, probes=MARKS, keys=KEYS)
@@ -68,7 +68,9 @@ async def test_health_check_of_an_awake_model_is_no_activity(
 
 
 @pytest.mark.parametrize(("headers", "path"), OTHERS)
-async def test_other_request_wakes(bench: Bench, headers: dict[str, str], path: str) -> None:
+async def test_request_without_health_check_mark_is_held(
+    bench: Bench, headers: dict[str, str], path: str
+) -> None:
     await bench.gate(Gate.CLOSED, probes=MARKS, keys=KEYS)
     asking = asyncio.create_task(bench.ask("one", BODY, path, **headers))
     await bench.until(lambda state: state.held == 1)
@@ -80,7 +82,7 @@ async def test_other_request_wakes(bench: Bench, headers: dict[str, str], path: 
     asking.cancel()
 
 
-async def test_health_check_in_flight_is_seen_until_it_ends(bench: Bench) -> None:
+async def test_health_check_counts_as_in_flight_until_its_end(bench: Bench) -> None:
     await bench.wake()
     bench.serve.hold_answers = True
     asking = asyncio.create_task(bench.ask("one", BODY, **{"Daybreak-Health-Check": "1"}))
@@ -96,7 +98,7 @@ async def test_health_check_in_flight_is_seen_until_it_ends(bench: Bench) -> Non
     await bench.until(lambda state: state.in_flight == 0)
 
 
-async def test_use_beside_health_checks_is_activity(bench: Bench) -> None:
+async def test_request_between_health_checks_counts_as_activity(bench: Bench) -> None:
     await bench.wake()
     probe: dict[str, Any] = {"Daybreak-Health-Check": "1"}
     for number in range(3):
@@ -108,7 +110,7 @@ async def test_use_beside_health_checks_is_activity(bench: Bench) -> None:
     assert state.idle_ms < 2000
 
 
-async def test_health_check_of_a_failed_or_unreachable_model_says_so(bench: Bench) -> None:
+async def test_health_check_of_failed_or_unreachable_model_returns_503(bench: Bench) -> None:
     probe: dict[str, Any] = {"Daybreak-Health-Check": "1"}
     await bench.gate(Gate.FAILED, reason="No weights")
     status, _, answer = await bench.ask("one", BODY, **probe)
@@ -120,7 +122,7 @@ async def test_health_check_of_a_failed_or_unreachable_model_says_so(bench: Benc
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
-async def test_health_check_of_an_application_that_sleeps_wakes_nothing(bench: Bench, method: str) -> None:
+async def test_health_check_does_not_wake_sleeping_application(bench: Bench, method: str) -> None:
     await bench.gate(Gate.CLOSED, paths="any", probes=("path/words",))
     for path, headers in (("/words", {}), ("/others", {"Daybreak-Health-Check": "1"})):
         async with bench.clients.request(method, bench.url + path, headers=headers) as answer:
@@ -130,7 +132,7 @@ async def test_health_check_of_an_application_that_sleeps_wakes_nothing(bench: B
 
 
 @pytest.mark.parametrize("late", [False, True])
-async def test_health_check_at_the_common_address_wakes_nothing(town: Town, late: bool) -> None:
+async def test_health_check_at_common_address_does_not_wake_model(town: Town, late: bool) -> None:
     text = '"user": "' + "x" * 50_000 + '"'
     body = (f'{{{text}, "model": "big"}}' if late else f'{{"model": "big", {text}}}').encode()
     headers = {"Daybreak-Health-Check": "1", "X-Request-Id": "one"}

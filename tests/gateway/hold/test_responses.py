@@ -31,7 +31,7 @@ async def respond(lua: RuntimeApi, name: str, values: Mapping[str, object]) -> A
 
 @on_the_loop_of_lua
 @pytest.mark.parametrize("name", responses.table())
-async def test_lua_sends_what_python_says(lua: RuntimeApi, name: str) -> None:
+async def test_lua_response_equals_python_response(lua: RuntimeApi, name: str) -> None:
     response = responses.table()[name]
     values = {key: f'{key} "\\%1 {{held}} {{{key}}}' for key in response.placeholders}
     found = await respond(lua, name, values)
@@ -44,7 +44,7 @@ async def test_lua_sends_what_python_says(lua: RuntimeApi, name: str) -> None:
 
 
 @on_the_loop_of_lua
-async def test_missing_value_leaves_field_and_header_out(lua: RuntimeApi) -> None:
+async def test_missing_value_sets_field_to_null_and_omits_header(lua: RuntimeApi) -> None:
     found = await respond(lua, "field_refused", {"field": "priority"})
     assert json.loads(found["body"])["error"]["param"] is None
     found = await respond(lua, "hold_full_waking", {"held": 3})

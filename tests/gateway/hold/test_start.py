@@ -12,7 +12,7 @@ from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
 
 
-async def test_a_request_that_is_quicker_than_the_agent(tmp_path: Path) -> None:
+async def test_early_request_waits_until_gateway_is_configured(tmp_path: Path) -> None:
     first = free_ports(SLOTS)
     config = GatewayConfig(folder=tmp_path / "gw", address="127.0.0.1", first_port=first, slots=SLOTS)
     gateway = Gateway(config)

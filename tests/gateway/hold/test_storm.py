@@ -15,7 +15,7 @@ CLIENTS = 25
 TURNS = 40
 
 
-async def test_1000_requests_across_many_gates_none_lost_none_doubled(bench: Bench) -> None:
+async def test_1000_requests_arrive_exactly_once_across_gate_changes(bench: Bench) -> None:
     await bench.wake()
     chance = random.Random(1)  # noqa: S311
     done = 0
@@ -65,7 +65,7 @@ class Completions(FakeServe):
         return web.Response(text=events, content_type="text/event-stream")
 
 
-async def test_the_end_to_end_storm_goes_through_a_gate_on_the_same_connections(bench: Bench) -> None:
+async def test_storm_client_loses_no_request_and_no_connection_at_closed_gate(bench: Bench) -> None:
     """The storm's requests keep their numbers, and those that lack their last byte have not arrived."""
     async with Completions() as bench.serve:
         await bench.wake()

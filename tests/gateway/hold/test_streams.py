@@ -66,7 +66,7 @@ async def test_a_soft_stop_lets_held_and_streaming_requests_finish(bench: Bench)
     assert await bench.gateway.wait() == 0
 
 
-async def test_after_sigkill_it_starts_anew_with_other_counts(bench: Bench) -> None:
+async def test_haproxy_starts_with_new_boot_id_after_sigkill(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     before = (await bench.gateway.snapshot()).boot
     held = asyncio.create_task(bench.ask("held"))
@@ -81,7 +81,7 @@ async def test_after_sigkill_it_starts_anew_with_other_counts(bench: Bench) -> N
     assert "held" not in bench.serve.observed
 
 
-async def test_sigkill_of_haproxy_ends_its_clients_and_they_can_ask_again(bench: Bench) -> None:
+async def test_sigkill_of_haproxy_ends_requests_and_clients_can_retry(bench: Bench) -> None:
     await bench.wake()
     streams = [await bench.clients.post(bench.url + "/v1/completions", data=b"{}") for _ in range(3)]
     for stream in streams:
@@ -101,7 +101,7 @@ async def test_sigkill_of_haproxy_ends_its_clients_and_they_can_ask_again(bench:
     assert all(bench.serve.observed[name] == 1 for name in names)
 
 
-async def test_a_slow_reader_costs_no_memory_and_holds_up_nobody(bench: Bench) -> None:
+async def test_slow_reader_uses_little_memory_and_blocks_no_other_client(bench: Bench) -> None:
     await bench.wake()
     size = bench.serve.answer_bytes = 32 * 2**20
     process = psutil.Process(bench.gateway.pid)
@@ -132,7 +132,7 @@ async def test_a_slow_reader_costs_no_memory_and_holds_up_nobody(bench: Bench) -
 
 
 @pytest.mark.parametrize("head_timeout", [1])
-async def test_a_stream_may_be_silent_for_longer_than_the_short_timers(bench: Bench) -> None:
+async def test_silent_stream_outlives_short_timeouts(bench: Bench) -> None:
     await bench.wake()
     async with bench.clients.post(bench.url + "/v1/completions", data=b"{}") as answer:
         await answer.content.readuntil(b"\n\n")
@@ -145,7 +145,7 @@ async def test_a_stream_may_be_silent_for_longer_than_the_short_timers(bench: Be
 
 @pytest.mark.parametrize("head_timeout", [1])
 @pytest.mark.parametrize(("stream_timeout", "keep_alive_timeout"), [(1, 300), (3600, 1)])
-async def test_a_stream_goes_on_for_longer_than_any_timer(bench: Bench) -> None:
+async def test_active_stream_outlives_all_timeouts(bench: Bench) -> None:
     await bench.wake()
     # One that is not the first of its connection: the time between two requests has begun to run before it.
     async with bench.clients.post(bench.url + "/v1/chat/completions", data=BODY) as first:
@@ -161,7 +161,7 @@ async def test_a_stream_goes_on_for_longer_than_any_timer(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("keep_alive_timeout", [1])
-async def test_a_silent_stream_is_no_idle_connection(bench: Bench) -> None:
+async def test_silent_stream_is_not_ended_as_idle_connection(bench: Bench) -> None:
     await bench.wake()
     async with bench.clients.post(bench.url + "/v1/completions", data=BODY) as answer:
         await answer.content.readuntil(b"\n\n")

@@ -19,7 +19,7 @@ def series(state: SlotState) -> dict[tuple[str, str], float]:
     }
 
 
-async def test_times_of_those_that_were_held_and_of_those_that_were_not(bench: Bench) -> None:
+async def test_hold_and_release_times_are_reported_for_all_requests(bench: Bench) -> None:
     await bench.wake()
     await bench.gate(Gate.CLOSED)
     asking = [asyncio.create_task(bench.ask(f"held-{number}")) for number in range(3)]
@@ -50,7 +50,7 @@ async def test_times_of_those_that_were_held_and_of_those_that_were_not(bench: B
     assert found["connect_seconds", ""] >= 0
 
 
-async def test_a_server_that_comes_up_late_is_no_time_that_the_gateway_added(bench: Bench) -> None:
+async def test_late_server_does_not_count_as_release_delay(bench: Bench) -> None:
     await bench.gate(Gate.OPEN)
     asking = asyncio.create_task(bench.ask("held"))
     await bench.until(lambda state: state.held == 1)
@@ -63,7 +63,7 @@ async def test_a_server_that_comes_up_late_is_no_time_that_the_gateway_added(ben
     assert state.wakes == 0
 
 
-async def test_nothing_is_measured_where_nobody_asked(bench: Bench) -> None:
+async def test_hold_metrics_are_zero_without_requests(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     found = series(await bench.state())
     assert {found[name, "+Inf"] for name in ("hold_seconds_bucket", "release_delay_seconds_bucket")} == {0}

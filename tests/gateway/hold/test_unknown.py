@@ -27,7 +27,7 @@ async def nobody_came(bench: Bench) -> None:
     assert not bench.serve.observed
 
 
-async def test_it_is_told_what_there_is(bench: Bench) -> None:
+async def test_request_for_unknown_model_returns_404_with_available_models(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     status, _, body = await bench.ask("one", NONE)
     assert status == 404
@@ -40,7 +40,7 @@ async def test_it_is_told_what_there_is(bench: Bench) -> None:
     await nobody_came(bench)
 
 
-async def test_many_models_are_not_all_named(bench: Bench) -> None:
+async def test_error_for_unknown_model_lists_at_most_50_models(bench: Bench) -> None:
     names = tuple(f"m{number}" for number in range(60))
     await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=1, models=names))
     _, _, body = await bench.ask("one", NONE)
@@ -57,7 +57,9 @@ async def test_many_models_are_not_all_named(bench: Bench) -> None:
         ("/v1/score", b'{"model": "none", that is no JSON', {"Content-Type": "text/plain"}),
     ],
 )
-async def test_wherever_it_is_named(bench: Bench, path: str, body: bytes, headers: dict[str, str]) -> None:
+async def test_unknown_model_is_rejected_in_any_kind_of_body(
+    bench: Bench, path: str, body: bytes, headers: dict[str, str]
+) -> None:
     await bench.gate(Gate.CLOSED)
     status, _, answer = await bench.ask("one", body, path, **headers)
     assert (status, answer["error"]["code"]) == (404, "model_not_found")
@@ -65,7 +67,7 @@ async def test_wherever_it_is_named(bench: Bench, path: str, body: bytes, header
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_a_large_body_need_not_be_whole(bench: Bench, chunked: bool) -> None:
+async def test_unknown_model_in_large_body_is_rejected(bench: Bench, chunked: bool) -> None:
     await bench.gate(Gate.CLOSED)
     length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(LONG)
     body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(LONG), LONG) if chunked else LONG
@@ -76,13 +78,13 @@ async def test_a_large_body_need_not_be_whole(bench: Bench, chunked: bool) -> No
 
 
 @pytest.mark.parametrize("gate", [Gate.OPEN, Gate.FAILED])
-async def test_without_a_server_too(bench: Bench, gate: Gate) -> None:
+async def test_unknown_model_is_rejected_at_gate_without_server(bench: Bench, gate: Gate) -> None:
     await bench.gate(gate)
     assert (await bench.ask("one", NONE))[0] == 404
     await nobody_came(bench)
 
 
-async def test_while_the_model_is_awake_too(bench: Bench) -> None:
+async def test_unknown_model_is_rejected_while_service_is_awake(bench: Bench) -> None:
     """Serve's own answer has another shape than OpenAI's, and it remembers every name for ever."""
     await bench.wake()
     for body in (NONE, b" " + NONE, b'{"model": "big:none"}'):
@@ -113,7 +115,9 @@ async def tail() -> AsyncIterator[bytes]:
         (tail, "/v1/chat/completions", {}),
     ],
 )
-async def test_all_others_are_held(bench: Bench, body: Any, path: str, headers: dict[str, str]) -> None:
+async def test_request_with_known_or_unreadable_model_is_held(
+    bench: Bench, body: Any, path: str, headers: dict[str, str]
+) -> None:
     await bench.gate(Gate.CLOSED)
     asking = asyncio.create_task(bench.ask("one", tail() if body is tail else body, path, **headers))
     await bench.until(lambda state: state.held == 1)
@@ -124,7 +128,7 @@ async def test_all_others_are_held(bench: Bench, body: Any, path: str, headers: 
     await bench.until(lambda state: state.ends == {"passed": 1})
 
 
-async def test_before_its_models_are_known_everybody_is_held(bench: Bench) -> None:
+async def test_request_is_held_while_models_of_service_are_unknown(bench: Bench) -> None:
     await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=1))
     asking = asyncio.create_task(bench.ask("one", NONE))
     await bench.until(lambda state: state.held == 1)
@@ -132,7 +136,7 @@ async def test_before_its_models_are_known_everybody_is_held(bench: Bench) -> No
     assert (await asking)[0] == 200
 
 
-async def test_a_model_that_comes_is_known_at_once(bench: Bench) -> None:
+async def test_added_model_is_held_and_removed_model_is_rejected_immediately(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     assert (await bench.ask("one", NONE))[0] == 404
     await bench.gateway.set_gate("s0", Slot(service="qwen", gate=Gate.CLOSED, epoch=9, models=("none",)))

@@ -61,7 +61,7 @@ async def test_h2c_offer_is_answered_over_http_1(
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_common_address_takes_an_h2c_offer(town: Town, chunked: bool, late: bool) -> None:
+async def test_common_address_answers_h2c_offer_over_http_1(town: Town, chunked: bool, late: bool) -> None:
     await town.wake(0)
     serve = town.serves[0]
     serve.bodies = {}

@@ -22,7 +22,7 @@ from tests.gateway.conftest import Bench
         (socket.AF_INET6, "::", "127.0.0.1", TCP6),
     ],
 )
-def test_addresses_are_found_as_the_kernel_writes_them(
+def test_connection_is_found_by_address_in_kernel_table(
     family: socket.AddressFamily, bound: str, address: str, file: Path
 ) -> None:
     diag = SockDiag()
@@ -57,7 +57,9 @@ def test_addresses_are_found_as_the_kernel_writes_them(
 
 
 @pytest.mark.parametrize("few", [0, 256])
-async def test_who_left_is_found_either_way(bench: Bench, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
+async def test_departed_clients_are_detected_with_few_and_many_connections(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
     monkeypatch.setattr(departures, "_FEW", few)
     await bench.gate(Gate.CLOSED)
     asking = [asyncio.create_task(bench.ask(f"r{number}")) for number in range(10)]

@@ -101,7 +101,7 @@ async def test_replica_whose_engine_fails_gets_no_more_requests(
     assert bad.requested > before
 
 
-async def test_failing_replica_that_says_it_is_well_gets_few_requests(
+async def test_failing_replica_that_reports_healthy_gets_few_requests(
     bench: Bench, good: Replica, bad: Replica
 ) -> None:
     await serve(bench, good, bad)
@@ -110,7 +110,7 @@ async def test_failing_replica_that_says_it_is_well_gets_few_requests(
     assert found[500] < 300 / 3
 
 
-async def test_errors_between_answers_take_no_replica_away(bench: Bench, good: Replica) -> None:
+async def test_errors_between_good_answers_do_not_remove_replica(bench: Bench, good: Replica) -> None:
     async with Replica() as mixed:
         await serve(bench, good, mixed)
         for _ in range(4):
@@ -127,7 +127,7 @@ async def test_last_replica_is_not_taken_away(bench: Bench, bad: Replica) -> Non
 
 
 @pytest.mark.parametrize("status", [400, 429, 503])
-async def test_answers_that_are_no_failure_take_no_replica_away(
+async def test_answers_400_429_and_503_do_not_remove_replica(
     bench: Bench, good: Replica, status: int
 ) -> None:
     async with Replica(status, delay=0) as other:

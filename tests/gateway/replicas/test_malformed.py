@@ -29,7 +29,7 @@ def error(answer: bytes) -> tuple[int, Any]:
 
 
 @pytest.mark.parametrize("head_timeout", [1])
-async def test_a_slow_head_is_cut(bench: Bench) -> None:
+async def test_incomplete_head_times_out_with_408(bench: Bench) -> None:
     await bench.wake()
     assert (await bench.send(b"POST /v1/chat/completions HTTP/1.1\r\nHo")).startswith(b"HTTP/1.1 408")
 
@@ -45,7 +45,7 @@ async def test_a_slow_head_is_cut(bench: Bench) -> None:
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
-async def test_malformed_http_is_refused(bench: Bench, noise: bytes) -> None:
+async def test_malformed_http_returns_400(bench: Bench, noise: bytes) -> None:
     # HAProxy answers these before there is a request: with its built-in texts, which are fixed in 2.8.
     await bench.wake()
     assert (await bench.send(noise)).startswith(b"HTTP/1.1 400")
@@ -53,7 +53,7 @@ async def test_malformed_http_is_refused(bench: Bench, noise: bytes) -> None:
     assert bench.serve.observed == {"after": 1}
 
 
-async def test_a_malformed_chunk_is_refused_in_openais_shape(bench: Bench) -> None:
+async def test_malformed_chunk_returns_400_in_openai_format(bench: Bench) -> None:
     await bench.gate(Gate.CLOSED)
     reader, writer = await bench.connect()
     writer.write(b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -65,7 +65,7 @@ async def test_a_malformed_chunk_is_refused_in_openais_shape(bench: Bench) -> No
 
 
 @pytest.mark.parametrize("stream_timeout", [1])
-async def test_a_body_that_stays_out_is_told_in_openais_shape(bench: Bench) -> None:
+async def test_incomplete_body_returns_error_in_openai_format(bench: Bench) -> None:
     await bench.wake()
     # The gateway waited for the small body, and has begun to forward the large one to the model.
     assert error(await bench.send(REQUEST[:-1])) == (408, "request_timeout")
@@ -84,7 +84,7 @@ async def test_a_body_that_stays_out_is_told_in_openais_shape(bench: Bench) -> N
         (Manner.SILENT, (504, "gateway_timeout")),
     ],
 )
-async def test_a_broken_server_is_told_in_openais_shape_and_asked_once(
+async def test_broken_server_yields_openai_error_without_retry(
     bench: Bench, manner: Manner, expected: tuple[int, str]
 ) -> None:
     async with BrokenServe(manner) as broken, BrokenServe(manner) as other:
@@ -96,7 +96,7 @@ async def test_a_broken_server_is_told_in_openais_shape_and_asked_once(
         assert broken.observed + other.observed == 1
 
 
-async def test_an_answer_that_breaks_off_is_cut_and_asked_once(bench: Bench) -> None:
+async def test_interrupted_answer_is_cut_and_request_is_not_retried(bench: Bench) -> None:
     async with BrokenServe(Manner.RESETS) as broken:
         await bench.gateway.set_servers("s0", [broken.address])
         await bench.gate(Gate.OPEN)
@@ -122,7 +122,9 @@ def noise(draw: st.DrawFn) -> bytes:
 @few
 @given(data=noise())
 @pytest.mark.parametrize("head_timeout", [1])
-async def test_whatever_comes_is_answered_or_refused(bench: Bench, data: bytes) -> None:
+async def test_any_bytes_are_answered_or_rejected_and_next_request_succeeds(
+    bench: Bench, data: bytes
+) -> None:
     await bench.wake()
     try:
         answer = await bench.send(data, seconds=2)
@@ -134,7 +136,7 @@ async def test_whatever_comes_is_answered_or_refused(bench: Bench, data: bytes) 
 
 @few
 @given(body=st.binary(max_size=3000).map(lambda body: body.replace(b"\0", b"0")))
-async def test_bodies_that_are_no_json_are_the_models_to_judge(bench: Bench, body: bytes) -> None:
+async def test_invalid_json_body_is_forwarded_to_model(bench: Bench, body: bytes) -> None:
     await bench.wake()
     status, _, answer = await bench.ask("one", body)
     assert (status, answer["bytes"]) == (200, len(body))

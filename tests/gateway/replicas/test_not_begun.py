@@ -75,7 +75,7 @@ async def scene(bench: Bench) -> AsyncIterator[Scene]:
 
 
 @pytest.mark.parametrize("choice", [None, Choice(Policy.SESSION, 100, 2), Choice(Policy.PREFIX, 100, 16)])
-async def test_a_replica_with_a_full_queue_costs_no_request(scene: Scene, choice: Choice | None) -> None:
+async def test_request_moves_to_other_replica_if_queue_is_full(scene: Scene, choice: Choice | None) -> None:
     full, free = ReplicaDoor(limit=1, most_waiting=0), ReplicaDoor()
     await scene.open(full, free, choice=choice, waits=choice is not None and choice.policy is Policy.PREFIX)
     await scene.fill(full)
@@ -88,7 +88,7 @@ async def test_a_replica_with_a_full_queue_costs_no_request(scene: Scene, choice
     assert (state.arrivals, state.answers["2xx"], state.answers["4xx"]) == (10, 10, 0)
 
 
-async def test_when_all_queues_are_full_it_says_so(scene: Scene) -> None:
+async def test_request_returns_429_if_all_replica_queues_are_full(scene: Scene) -> None:
     await scene.open(*[ReplicaDoor(limit=1, most_waiting=0) for _ in range(2)])
     for replica in scene.replicas:
         await scene.fill(replica)
@@ -99,7 +99,7 @@ async def test_when_all_queues_are_full_it_says_so(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("proxy", [False, True])
-async def test_who_waits_at_an_engine_that_dies_is_answered_by_another(scene: Scene, proxy: bool) -> None:
+async def test_waiting_requests_move_to_other_server_if_engine_dies(scene: Scene, proxy: bool) -> None:
     """By another replica, or by Serve's proxy, which waits for the next one."""
     others = [] if proxy else [ReplicaDoor(limit=4)]
     await scene.open(ReplicaDoor(limit=1), *others, proxy=proxy)
@@ -121,7 +121,7 @@ async def test_who_waits_at_an_engine_that_dies_is_answered_by_another(scene: Sc
         assert sum(scene.begun(name)) + scene.bench.serve.observed[name] == 1
 
 
-async def test_who_comes_to_a_dead_engine_is_answered_by_another(scene: Scene) -> None:
+async def test_request_to_dead_engine_is_answered_by_other_replica(scene: Scene) -> None:
     await scene.open(ReplicaDoor(), ReplicaDoor())
     scene.replicas[0].dead = True
     for number in range(6):
@@ -141,14 +141,14 @@ class Loading(ReplicaDoor):
         await send({"type": "http.response.body", "body": body[9:]})
 
 
-async def test_an_adapter_that_a_replica_still_loads_is_asked_of_another(scene: Scene) -> None:
+async def test_request_moves_to_other_replica_while_adapter_is_loading(scene: Scene) -> None:
     await scene.open(Loading(), ReplicaDoor())
     for number in range(4):
         assert (await scene.bench.ask(f"r{number}"))[0] == 200
         assert scene.begun(f"r{number}") == [0, 1]
 
 
-async def test_an_adapter_that_all_still_load_is_told(scene: Scene) -> None:
+async def test_request_returns_503_if_all_replicas_are_loading_adapter(scene: Scene) -> None:
     await scene.open(Loading(), Loading())
     status, headers, answer = await scene.bench.ask("r")
     assert (status, headers["Retry-After"]) == (503, "1")
@@ -160,7 +160,7 @@ async def test_an_adapter_that_all_still_load_is_told(scene: Scene) -> None:
     }
 
 
-async def test_a_replica_that_stops_costs_no_request(scene: Scene) -> None:
+async def test_stopping_replica_loses_no_request(scene: Scene) -> None:
     """It serves on while it says that it stops, and closes its port when the gateway has seen it."""
     await scene.open(ReplicaDoor(), ReplicaDoor())
     stopping = scene.replicas[0]
@@ -186,13 +186,13 @@ async def test_a_replica_that_stops_costs_no_request(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 429])
-async def test_an_answer_of_the_engine_is_final(scene: Scene, status: int) -> None:
+async def test_error_answer_of_engine_is_not_retried(scene: Scene, status: int) -> None:
     await scene.open(*[ReplicaDoor(status=status) for _ in range(2)])
     assert (await scene.bench.ask("r"))[0] == status
     assert sorted(scene.begun("r")) == [0, 1]
 
 
-async def test_a_body_that_the_gateway_has_not_kept_is_answered_clearly(scene: Scene) -> None:
+async def test_large_request_returns_429_or_503_if_only_replica_rejects(scene: Scene) -> None:
     await scene.open(ReplicaDoor(limit=1, most_waiting=0))
     await scene.fill(scene.replicas[0])
     status, headers, answer = await scene.bench.ask("r", BIG + b" " * 100_000)

@@ -82,7 +82,7 @@ async def make(bench: Bench) -> AsyncIterator[Make]:
 
 @pytest.mark.parametrize("proxy", [True, False])
 @pytest.mark.parametrize("how", ["cut", "silent"])
-async def test_the_only_server_is_gone_for_a_while(make: Make, how: str, proxy: bool) -> None:
+async def test_requests_are_held_while_only_server_is_unreachable(make: Make, how: str, proxy: bool) -> None:
     lose, find = loss(how)
     cluster = await make(1, proxy=proxy)
     await cluster.open()
@@ -103,7 +103,7 @@ async def test_the_only_server_is_gone_for_a_while(make: Make, how: str, proxy: 
     assert await cluster.answered(cluster.ask("after")) == [200]
 
 
-async def test_a_node_that_goes_silent_is_noticed_though_nobody_asks(make: Make) -> None:
+async def test_silent_node_is_detected_without_requests(make: Make) -> None:
     cluster = await make(1)
     await cluster.open()
     cluster.wires[0].silence()
@@ -114,7 +114,7 @@ async def test_a_node_that_goes_silent_is_noticed_though_nobody_asks(make: Make)
 
 
 @pytest.mark.parametrize("how", ["cut", "silent"])
-async def test_another_replica_takes_what_one_does_not(make: Make, how: str) -> None:
+async def test_requests_go_to_other_replica_if_first_is_unreachable(make: Make, how: str) -> None:
     cluster = await make(2)
     await cluster.open()
     loss(how)[0](cluster.wires[0])
@@ -124,7 +124,7 @@ async def test_another_replica_takes_what_one_does_not(make: Make, how: str) -> 
     assert cluster.serves[1].observed == {f"r{number}": 1 for number in range(20)}
 
 
-async def test_serves_proxy_comes_before_the_hold(bench: Bench, make: Make) -> None:
+async def test_serve_proxy_gets_requests_if_replica_is_unreachable(bench: Bench, make: Make) -> None:
     """Serve's proxy gets requests that replicas cannot accept, while one proxy is up."""
     cluster = await make(1)
     await cluster.bench.gateway.set_servers("s0", [replace(bench.serve.address, backup=True)])
@@ -138,7 +138,7 @@ async def test_serves_proxy_comes_before_the_hold(bench: Bench, make: Make) -> N
     assert bench.serve.observed == {f"r{number}": 1 for number in range(10)}
 
 
-async def test_who_waits_for_a_replica_waits_on_when_it_goes(make: Make) -> None:
+async def test_queued_requests_wait_and_sent_requests_fail_if_replica_is_cut_off(make: Make) -> None:
     cluster = await make(1)
     await cluster.open(queue=100)
     cluster.serves[0].hold_answers = True
@@ -160,7 +160,7 @@ async def test_who_waits_for_a_replica_waits_on_when_it_goes(make: Make) -> None
     assert set(cluster.observed.values()) == {1}
 
 
-async def test_the_hold_ends_in_its_time(make: Make) -> None:
+async def test_held_request_times_out_if_server_stays_unreachable(make: Make) -> None:
     cluster = await make(1)
     await cluster.open(hold_ms=3000)
     await asyncio.sleep(PURGED)
@@ -171,7 +171,7 @@ async def test_the_hold_ends_in_its_time(make: Make) -> None:
     assert not cluster.observed
 
 
-async def test_who_leaves_meanwhile_never_reaches_the_model(make: Make) -> None:
+async def test_held_request_of_departed_client_never_reaches_model(make: Make) -> None:
     cluster = await make(1)
     await cluster.open()
     await asyncio.sleep(PURGED)
@@ -186,7 +186,7 @@ async def test_who_leaves_meanwhile_never_reaches_the_model(make: Make) -> None:
     assert cluster.observed == {"r2": 1, "r3": 1}
 
 
-async def test_a_gate_that_closes_meanwhile_counts_them_as_held(make: Make) -> None:
+async def test_requests_stay_held_if_gate_closes_while_server_is_unreachable(make: Make) -> None:
     """The cluster is replaced: no request is in flight to the old one."""
     cluster = await make(2)
     await cluster.open()
@@ -206,7 +206,7 @@ async def test_a_gate_that_closes_meanwhile_counts_them_as_held(make: Make) -> N
     assert cluster.serves[1].observed == {f"r{number}": 1 for number in range(4)}
 
 
-async def test_a_key_opens_once(make: Make) -> None:
+async def test_held_request_counts_once_for_its_key(make: Make) -> None:
     from tests.gateway.guard.test_keys import KEYS
 
     cluster = await make(1)

@@ -77,7 +77,7 @@ async def send_request(bench: Bench, count: int, **headers: str) -> list["asynci
 
 
 @pytest.mark.parametrize("key", [None, "sk-one"])
-async def test_one_too_many_is_told_at_once(bench: Bench, key: str | None, direct: bool) -> None:
+async def test_request_above_queue_limit_returns_429(bench: Bench, key: str | None, direct: bool) -> None:
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     keys = tuple(KEYS) if key else ()
     await program(bench, read(bench, keys=keys, direct=direct, maxQueuedRequests=2))
@@ -94,14 +94,14 @@ async def test_one_too_many_is_told_at_once(bench: Bench, key: str | None, direc
     assert bench.serve.observed == dict.fromkeys(["r0", "r1", "r2", "five"], 1)
 
 
-async def test_who_was_held_is_not_turned_away_afterwards(bench: Bench, direct: bool) -> None:
+async def test_held_requests_are_not_rejected_by_queue_limit(bench: Bench, direct: bool) -> None:
     await program(bench, read(bench, "Closed", direct=direct, maxQueuedRequests=1))
     held = await send_request(bench, 6)
     await program(bench, read(bench, direct=direct, maxQueuedRequests=1))
     assert [status for status, _, _ in await asyncio.gather(*held)] == [200] * 6
 
 
-async def test_who_waits_for_too_long_is_told_why(bench: Bench, direct: bool) -> None:
+async def test_queued_request_times_out_with_503_if_replica_is_busy(bench: Bench, direct: bool) -> None:
     await program(bench, read(bench, direct=direct))
     bench.serve.hold_answers = True
     first, second = await send_request(bench, 2)
@@ -114,7 +114,7 @@ async def test_who_waits_for_too_long_is_told_why(bench: Bench, direct: bool) ->
     assert bench.serve.observed == {"r0": 1}
 
 
-async def test_a_queue_that_may_grow_again(bench: Bench) -> None:
+async def test_removal_of_queue_limit_admits_more_requests(bench: Bench) -> None:
     """The cap follows the spec, and goes with the service."""
     await program(bench, read(bench, maxQueuedRequests=1))
     bench.serve.hold_answers = True
@@ -130,7 +130,7 @@ async def test_a_queue_that_may_grow_again(bench: Bench) -> None:
 
 @pytest.mark.parametrize("queue_timeout", [60])
 @pytest.mark.parametrize("keyed", [False, True])
-async def test_nobody_fills_the_queue(bench: Bench, direct: bool, keyed: bool) -> None:
+async def test_single_client_or_key_cannot_fill_queue(bench: Bench, direct: bool, keyed: bool) -> None:
     """A key, or where there are none a client, leaves room for the next one."""
     keys = tuple(KEYS) if keyed else ()
     await program(bench, read(bench, keys=keys, direct=direct, maxQueuedRequests=20))
@@ -152,7 +152,9 @@ async def test_nobody_fills_the_queue(bench: Bench, direct: bool, keyed: bool) -
 
 @pytest.mark.parametrize("queue_timeout", [60])
 @pytest.mark.parametrize("late", [False, True])
-async def test_no_key_waits_behind_all_of_another(bench: Bench, direct: bool, late: bool) -> None:
+async def test_request_of_other_key_overtakes_queue_of_first_key(
+    bench: Bench, direct: bool, late: bool
+) -> None:
     """Forty requests of one key wait for the replica; one of another key comes then."""
     await program(bench, read(bench, keys=tuple(KEYS), direct=direct))
     bench.serve.hold_answers = True

@@ -17,7 +17,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Village]:
         yield made
 
 
-async def test_it_is_told_of_until_its_last_stream_has_ended(scene: Village) -> None:
+async def test_replaced_cluster_is_reported_until_last_stream_ends(scene: Village) -> None:
     await scene.gate(big="Open")
     await scene.until("big", lambda report: report.clusters == ("c",))
     streaming = asyncio.create_task(scene.stream(BODY))
@@ -37,7 +37,7 @@ async def test_it_is_told_of_until_its_last_stream_has_ended(scene: Village) -> 
     await scene.until("big", lambda report: report.clusters == ("d",))
 
 
-async def test_without_a_request_it_is_left_at_once(scene: Village) -> None:
+async def test_replaced_cluster_without_requests_is_no_longer_reported(scene: Village) -> None:
     await scene.gate(big="Open")
     await scene.replica("big", cluster="d")
     scene.backends = [{"cluster": "d", "weight": 100}]

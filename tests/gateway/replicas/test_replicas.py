@@ -85,7 +85,7 @@ async def test_requests_go_to_replicas_and_never_to_the_proxy(scene: Replicas) -
     assert (state.past_lua, state.answers["2xx"], state.answers["5xx"]) == (10, 10, 0)
 
 
-async def test_the_proxy_takes_what_comes_while_no_replica_is_up(scene: Replicas) -> None:
+async def test_serve_proxy_gets_requests_while_no_replica_is_up(scene: Replicas) -> None:
     first, _ = scene.replicas
     await scene.gate()
     await scene.servers()
@@ -97,7 +97,7 @@ async def test_the_proxy_takes_what_comes_while_no_replica_is_up(scene: Replicas
     assert (first.observed.total(), scene.bench.serve.observed.total()) == (1, 1)
 
 
-async def test_a_replica_that_has_gone_costs_no_request(scene: Replicas) -> None:
+async def test_no_request_is_lost_if_replicas_disappear(scene: Replicas) -> None:
     """If the replica's port refuses, the request goes to another one or the proxy: none was sent before."""
     first, second = scene.replicas
     await scene.gate()
@@ -112,7 +112,7 @@ async def test_a_replica_that_has_gone_costs_no_request(scene: Replicas) -> None
     assert scene.bench.serve.observed.total() == 20
 
 
-async def test_a_replica_gets_no_more_than_it_takes(scene: Replicas) -> None:
+async def test_replica_gets_no_more_requests_than_its_limit(scene: Replicas) -> None:
     first, _ = scene.replicas
     await scene.gate()
     await scene.servers(first, limit=2)
@@ -133,7 +133,7 @@ async def test_a_replica_gets_no_more_than_it_takes(scene: Replicas) -> None:
     ("path", "body"),
     [("/v1/responses", BIG), ("/v1/messages", BIG), ("/rerank", BIG), ("/v1/chat/completions", ADAPTER)],
 )
-async def test_what_the_proxy_does_not_know_waits_for_a_replica(
+async def test_request_unsupported_by_proxy_is_held_until_replica_is_up(
     scene: Replicas, path: str, body: bytes
 ) -> None:
     first, _ = scene.replicas
@@ -149,7 +149,7 @@ async def test_what_the_proxy_does_not_know_waits_for_a_replica(
     assert (await scene.bench.state()).past_lua == 1, "once a replica is up Lua is not asked"
 
 
-async def test_without_direct_ingress_those_paths_do_not_exist(scene: Replicas) -> None:
+async def test_replica_only_path_returns_404_without_direct_ingress(scene: Replicas) -> None:
     await scene.gate(replicas_listen=False)
     await scene.bench.gateway.set_servers("s0", [scene.bench.serve.address])
     await scene.bench.until(lambda state: state.servers_up == 1)
@@ -158,7 +158,7 @@ async def test_without_direct_ingress_those_paths_do_not_exist(scene: Replicas) 
     assert not scene.bench.serve.observed
 
 
-async def test_a_stored_response_is_nowhere(scene: Replicas) -> None:
+async def test_stored_response_returns_404_without_wake(scene: Replicas) -> None:
     await scene.gate(Gate.CLOSED)
     for method in ("get", "delete"):
         async with scene.bench.clients.request(method, f"{scene.bench.url}/v1/responses/resp_1") as answer:
@@ -167,7 +167,7 @@ async def test_a_stored_response_is_nowhere(scene: Replicas) -> None:
     assert (await scene.bench.state()).arrivals == 0, "it wakes nothing"
 
 
-async def test_the_key_of_anthropics_clients(scene: Replicas) -> None:
+async def test_x_api_key_header_is_accepted_as_key_and_removed(scene: Replicas) -> None:
     first, _ = scene.replicas
     await scene.gate(keys=KEYS)
     await scene.servers(first)
@@ -211,7 +211,7 @@ class TestSeveralModels:
                     return states
                 await asyncio.sleep(0.02)
 
-    async def test_each_goes_to_its_own(self, scene: Replicas) -> None:
+    async def test_request_goes_to_replica_of_its_model(self, scene: Replicas) -> None:
         big, small = await self.open(scene)
         assert await scene.statuses(*[BIG, SMALL, SMALL, ADAPTER]) == [200] * 4
         assert (big.observed.total(), small.observed.total(), scene.bench.serve.observed.total()) == (2, 2, 0)
@@ -223,7 +223,7 @@ class TestSeveralModels:
         ]
 
     @pytest.mark.parametrize("chunked", [False, True])
-    async def test_a_large_body_too(self, scene: Replicas, chunked: bool) -> None:
+    async def test_large_body_goes_to_replica_of_its_model(self, scene: Replicas, chunked: bool) -> None:
         big, small = await self.open(scene)
         body = json.dumps({"model": "org/small", "messages": [{"content": "x" * 200_000}]}).encode()
 
@@ -235,19 +235,19 @@ class TestSeveralModels:
         assert (status, answer["bytes"]) == (200, len(body))
         assert (big.observed.total(), small.observed.total(), scene.bench.serve.observed.total()) == (0, 1, 0)
 
-    async def test_a_name_that_comes_late_is_the_proxys_to_find(self, scene: Replicas) -> None:
+    async def test_request_with_late_model_name_goes_to_serve_proxy(self, scene: Replicas) -> None:
         await self.open(scene)
         body = json.dumps({"messages": [{"content": "x" * 200_000}], "model": "org/small"}).encode()
         assert (await scene.bench.ask("late", body))[0] == 200
         assert scene.bench.serve.observed == {"late": 1}
 
-    async def test_unknown_ones_reach_nobody(self, scene: Replicas) -> None:
+    async def test_unknown_model_returns_404_and_reaches_no_server(self, scene: Replicas) -> None:
         big, small = await self.open(scene)
         status, _, answer = await scene.bench.ask("none", b'{"model": "none"}')
         assert (status, answer["error"]["code"]) == (404, "model_not_found")
         assert not (big.observed + small.observed + scene.bench.serve.observed)
 
-    async def test_held_requests_are_counted_at_their_own_gate_and_go_where_they_belong(
+    async def test_held_requests_count_at_gate_of_their_model_and_reach_its_replica(
         self, scene: Replicas
     ) -> None:
         big, small = await self.open(scene, Gate.CLOSED)
@@ -265,9 +265,7 @@ class TestSeveralModels:
         states = await self.states(scene, lambda *all_of: not any(state.in_flight for state in all_of))
         assert [state.arrivals for state in states] == [0, 2, 2]
 
-    async def test_a_model_that_goes_is_counted_until_its_last_request_has_ended(
-        self, scene: Replicas
-    ) -> None:
+    async def test_removed_model_is_counted_until_its_last_request_ends(self, scene: Replicas) -> None:
         _, small = await self.open(scene)
         small.hold_answers = True
         asking = asyncio.create_task(scene.bench.ask("slow", SMALL))

@@ -152,13 +152,13 @@ async def town(bench: Bench) -> AsyncIterator[Town]:
 class TestSession:
     """Requests with the same `x-session-id` reach the same replica."""
 
-    async def test_a_session_stays_where_it_was(self, town: Town) -> None:
+    async def test_session_stays_on_its_replica(self, town: Town) -> None:
         await town.open({"policy": "Session"})
         first = await town.homes()
         assert await town.homes() == first
         assert len(set(first.values())) == REPLICAS, "sessions are spread over all"
 
-    async def test_a_change_of_the_replicas_moves_few(self, town: Town) -> None:
+    async def test_added_replica_moves_less_than_half_of_sessions(self, town: Town) -> None:
         await town.open({"policy": "Session"}, replicas=3)
         before = await town.homes()
         await town.open({"policy": "Session"}, replicas=4)
@@ -171,7 +171,7 @@ class TestSession:
         await town.open({"policy": "Session"}, replicas=3)
         assert await town.homes() == before
 
-    async def test_another_gateway_chooses_the_same(self, town: Town, tmp_path: Path) -> None:
+    async def test_gateways_choose_same_replica_for_session(self, town: Town, tmp_path: Path) -> None:
         await town.open({"policy": "Session"})
         homes = await town.homes()
         async with running(tmp_path / "other") as other:
@@ -179,14 +179,14 @@ class TestSession:
             town.bench = other
             assert await town.homes() == homes
 
-    async def test_without_the_header_the_least_busy_is_asked(self, town: Town) -> None:
+    async def test_request_without_session_goes_to_least_busy_replica(self, town: Town) -> None:
         await town.open({"policy": "Session"})
         async with town.busy("one", 4) as held:
             (busy,) = held
             requested = {await town.ask() for _ in range(20)}
         assert requested == town.replicas.keys() - {busy}
 
-    async def test_a_replica_that_is_full_passes_to_the_next(self, town: Town) -> None:
+    async def test_request_goes_to_next_replica_if_home_replica_is_full(self, town: Town) -> None:
         await town.open({"policy": "Session"}, limit=2)
         async with town.busy("one", 3) as first, town.busy("one", 1) as second:
             counts = sorted(first.values())
@@ -195,7 +195,7 @@ class TestSession:
             "to the same one as the next"
         )
 
-    async def test_when_all_are_full_it_waits_for_any(self, town: Town) -> None:
+    async def test_request_waits_if_all_replicas_are_full(self, town: Town) -> None:
         await town.open({"policy": "Session"}, limit=1, replicas=2)
         async with town.busy("one", 2) as held:
             waiting = asyncio.create_task(town.bench.ask("w", BIG, **{"x-session-id": "one"}))
@@ -203,7 +203,7 @@ class TestSession:
         assert set(held.values()) == {1}
         assert (await waiting)[0] == 200
 
-    async def test_without_fallbacks_it_waits_for_its_own(self, town: Town) -> None:
+    async def test_request_waits_for_home_replica_without_fallbacks(self, town: Town) -> None:
         await town.open({"policy": "Session", "session": {"fallbackReplicas": 0}}, limit=1)
         home = await town.ask("one")
         async with town.busy("one", 1):
@@ -215,13 +215,13 @@ class TestSession:
         assert (await waiting)[0] == 200
         assert (town.totals() - before).keys() == {home}
 
-    async def test_a_crowd_does_not_bury_one_replica(self, town: Town) -> None:
+    async def test_many_requests_of_one_session_are_spread_over_replicas(self, town: Town) -> None:
         await town.open({"policy": "Session", "session": {"fallbackReplicas": 3}})
         async with town.busy("one", 40) as held:
             pass
         assert max(held.values()) <= 13, "a quarter above the mean"
 
-    async def test_a_replica_that_has_gone_costs_no_request(self, town: Town) -> None:
+    async def test_only_sessions_of_failed_replica_move(self, town: Town) -> None:
         await town.open({"policy": "Session"})
         homes = await town.homes()
         gone = homes[SESSIONS[0]]
@@ -232,7 +232,7 @@ class TestSession:
             session for session in SESSIONS if homes[session] == gone
         }
 
-    async def test_each_of_several_models_has_its_own_way(self, town: Town) -> None:
+    async def test_routing_policy_applies_only_to_its_model(self, town: Town) -> None:
         hosts = sorted(town.replicas)
         claim = town.desired(hosts, {"policy": "Session"})
         own: dict[str, Any] = {"port": town.bench.gateway.config.first_port, "front": False}
@@ -257,7 +257,7 @@ class TestSession:
         assert len({await town.ask("one") for _ in range(8)}) == REPLICAS
 
 
-async def test_in_turn(town: Town) -> None:
+async def test_round_robin_sends_requests_to_replicas_in_turn(town: Town) -> None:
     await town.open({"policy": "RoundRobin"})
     requested = [await town.ask("one") for _ in range(9)]
     assert set(requested[:4]) == town.replicas.keys()
@@ -269,7 +269,9 @@ async def test_in_turn(town: Town) -> None:
 
 
 @pytest.mark.parametrize("routing", [None, {"policy": "PowerOfTwo"}])
-async def test_otherwise_the_least_busy(town: Town, routing: dict[str, Any] | None) -> None:
+async def test_default_and_power_of_two_policy_choose_least_busy_replicas(
+    town: Town, routing: dict[str, Any] | None
+) -> None:
     await town.open(routing)
     async with town.busy("one", 3) as held:
         assert {await town.ask("one") for _ in range(5)} == town.replicas.keys() - held.keys()
@@ -285,7 +287,7 @@ def chat(*words: str, **more: Any) -> bytes:
 class TestPrefix:
     """Requests with the same prompt prefix reach the same replica."""
 
-    async def test_a_conversation_stays_where_it_was(self, town: Town) -> None:
+    async def test_conversation_stays_on_its_replica(self, town: Town) -> None:
         await town.open({"policy": "Prefix"})
         homes = set()
         for number in range(12):
@@ -334,7 +336,7 @@ class TestPrefix:
             ),
         ],
     )
-    async def test_every_form_of_a_prompt(
+    async def test_same_prompt_prefix_reaches_same_replica_on_every_path(
         self, town: Town, path: str, one: dict[str, Any], more: dict[str, Any]
     ) -> None:
         await town.open({"policy": "Prefix"})
@@ -343,12 +345,12 @@ class TestPrefix:
         bodies = [json.dumps({"model": "big", **body}).encode() for body in (one, more)]
         assert len({await town.ask(body=body, path=path) for body in bodies * 3}) == 1
 
-    async def test_what_has_no_prompt_goes_to_the_least_busy(self, town: Town) -> None:
+    async def test_requests_without_prompt_are_spread_over_all_replicas(self, town: Town) -> None:
         await town.open({"policy": "Prefix"})
         body = b'{"model": "big", "input": "word"}'
         assert len({await town.ask(body=body, path="/v1/embeddings") for _ in range(8)}) == REPLICAS
 
-    async def test_load_counts_more_once_it_is_too_far_ahead(self, town: Town) -> None:
+    async def test_load_overrides_prefix_if_imbalance_exceeds_threshold(self, town: Town) -> None:
         await town.open({"policy": "Prefix", "prefix": {"imbalancedThreshold": 3}})
         async with town.busy("one", 5, chat("Be kind.", "Hello")) as held:
             pass

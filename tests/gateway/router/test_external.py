@@ -116,7 +116,7 @@ async def route(town: Town, api: FakeOpenAi, ca: str, *, first: bool = True, **m
     await town.router.set_routes(town.routes, [share])
 
 
-async def test_what_nobody_takes_goes_out_without_what_is_the_clients(
+async def test_rejected_request_reaches_external_model_without_client_headers(
     town: Town, openai: FakeOpenAi, authority: Authority
 ) -> None:
     await town.gate(0, Gate.CLOSED, max_held=0)
@@ -155,7 +155,9 @@ async def test_what_nobody_takes_goes_out_without_what_is_the_clients(
     assert got(town) == [0, 0]
 
 
-async def test_a_large_body_goes_out_too(town: Town, openai: FakeOpenAi, authority: Authority) -> None:
+async def test_large_body_is_sent_to_external_model(
+    town: Town, openai: FakeOpenAi, authority: Authority
+) -> None:
     """If the model's name is beyond the part that the first HAProxy reads, the other one sends it."""
     await town.gate(0, Gate.FAILED)
     await route(town, openai, authority.pem)
@@ -170,7 +172,7 @@ async def test_a_large_body_goes_out_too(town: Town, openai: FakeOpenAi, authori
     assert found[OUTSIDE].errors == 0
 
 
-async def test_who_is_taken_stays_and_who_waits_too_long_goes_out(
+async def test_request_goes_to_external_model_only_if_held_too_long(
     town: Town, openai: FakeOpenAi, authority: Authority
 ) -> None:
     await town.wake(0)
@@ -182,7 +184,7 @@ async def test_who_is_taken_stays_and_who_waits_too_long_goes_out(
     assert len(openai.observed) == 1, "after 300 ms"
 
 
-async def test_only_what_a_backend_has_refused_goes_out(
+async def test_request_returns_503_if_backend_or_external_model_is_missing(
     town: Town, openai: FakeOpenAi, authority: Authority
 ) -> None:
     """No backend has checked the API key of a request that none has received."""
@@ -197,7 +199,7 @@ async def test_only_what_a_backend_has_refused_goes_out(
 
 
 @pytest.mark.parametrize("wrong", ["name", "authority"])
-async def test_a_certificate_that_is_not_the_hosts_is_not_believed(
+async def test_external_host_with_wrong_certificate_is_rejected(
     wrong: str, town: Town, openai: FakeOpenAi, authority: Authority, tmp_path: Path
 ) -> None:
     await town.gate(0, Gate.FAILED)
@@ -216,7 +218,7 @@ async def test_a_certificate_that_is_not_the_hosts_is_not_believed(
 
 
 @pytest.mark.parametrize("status", [302, 401, 403, 429, 500])
-async def test_what_it_says_of_our_key_is_not_for_the_client(
+async def test_external_redirect_and_key_errors_are_replaced_by_502(
     status: int, town: Town, openai: FakeOpenAi, authority: Authority
 ) -> None:
     await town.gate(0, Gate.FAILED)
@@ -231,7 +233,7 @@ async def test_what_it_says_of_our_key_is_not_for_the_client(
             assert (await answer.json())["error"]["code"] == "external_refused"
 
 
-async def test_it_is_told_again_and_the_key_is_not_shown(
+async def test_external_key_is_not_visible_after_repeated_configuration(
     town: Town, openai: FakeOpenAi, authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     await town.gate(0, Gate.FAILED)
@@ -250,7 +252,7 @@ async def test_it_is_told_again_and_the_key_is_not_shown(
     assert "authorization" not in openai.observed[-1][1]
 
 
-async def test_certificates_that_are_none_are_no_reason_to_believe_nobody(
+async def test_requests_are_rejected_until_invalid_certificates_are_replaced(
     town: Town, openai: FakeOpenAi, authority: Authority
 ) -> None:
     await town.gate(0, Gate.FAILED)
@@ -263,7 +265,7 @@ async def test_certificates_that_are_none_are_no_reason_to_believe_nobody(
     assert await ask(town, "r") == 200
 
 
-def test_certificates_are_read_whatever_stands_between() -> None:
+def test_certificates_are_extracted_from_text_with_other_content() -> None:
     one = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
     assert certificates(f"# a\n{one}\r\n\nb\n{one}") == (one, one)
     assert certificates("-----BEGIN PRIVATE KEY-----\nYQ==\n-----END PRIVATE KEY-----") == ()

@@ -35,7 +35,7 @@ async def answered(town: Town, number: int) -> dict[str, Tally]:
     return await counted(town, lambda found: sum(each.answered for each in found.values()) == number)
 
 
-async def test_who_is_held_for_too_long_goes_on_and_has_woken_the_first(town: Town) -> None:
+async def test_request_held_too_long_moves_to_fallback_and_wakes_first_backend(town: Town) -> None:
     await town.wake(1)
     await route(town, held_ms=HELD_MS)
     began = time.monotonic()
@@ -51,7 +51,7 @@ async def test_who_is_held_for_too_long_goes_on_and_has_woken_the_first(town: To
     assert (state.ends, state.arrivals) == ({"fell_back": 1}, 1)
 
 
-async def test_who_is_released_in_time_stays(town: Town) -> None:
+async def test_request_released_in_time_stays_at_first_backend(town: Town) -> None:
     await town.wake(1)
     await route(town, held_ms=20_000)
     requested = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(5)]
@@ -62,7 +62,7 @@ async def test_who_is_released_in_time_stays(town: Town) -> None:
     assert (await answered(town, 5))[BIG].passed_on == 0
 
 
-async def test_without_a_time_it_is_the_holds(town: Town) -> None:
+async def test_fallback_without_time_waits_for_hold_timeout(town: Town) -> None:
     await town.wake(1)
     await town.gate(0, Gate.CLOSED, hold_ms=500)
     await route(town)
@@ -72,7 +72,7 @@ async def test_without_a_time_it_is_the_holds(town: Town) -> None:
     assert got(town) == [0, 1]
 
 
-async def test_what_cannot_start_is_passed_over(town: Town) -> None:
+async def test_requests_skip_failed_backend(town: Town) -> None:
     await town.wake(1)
     await route(town, held_ms=60_000)
     held = asyncio.create_task(ask(town, "held"))
@@ -85,7 +85,7 @@ async def test_what_cannot_start_is_passed_over(town: Town) -> None:
     assert (found[BIG].sent, found[BIG].passed_on, found[BIG].errors) == (21, 21, 0)
 
 
-async def test_a_full_hold_is_passed_over(town: Town) -> None:
+async def test_requests_skip_backend_with_full_hold(town: Town) -> None:
     await town.wake(1)
     await town.gate(0, Gate.CLOSED, max_held=2)
     await route(town, held_ms=60_000)
@@ -97,7 +97,7 @@ async def test_a_full_hold_is_passed_over(town: Town) -> None:
     assert got(town) == [2, 10]
 
 
-async def test_a_full_queue_before_the_replicas_is_passed_over(town: Town) -> None:
+async def test_requests_skip_backend_with_full_queue(town: Town) -> None:
     await town.wake(1)
     await town.wake(0)
     await town.gate(0, Gate.OPEN, queue=0)
@@ -106,7 +106,7 @@ async def test_a_full_queue_before_the_replicas_is_passed_over(town: Town) -> No
     assert got(town) == [0, 5]
 
 
-async def test_without_a_backend_it_is_the_first_choice(town: Town) -> None:
+async def test_fallback_gets_request_if_route_has_no_backend(town: Town) -> None:
     await town.wake(1)
     await route(town, first=False)
     assert await ask(town, "r") == 200
@@ -114,7 +114,7 @@ async def test_without_a_backend_it_is_the_first_choice(town: Town) -> None:
     assert (await answered(town, 1))[TINY].sent == 1
 
 
-async def test_a_model_that_goes_lets_its_requests_go_on(town: Town) -> None:
+async def test_held_request_moves_to_fallback_if_model_is_removed(town: Town) -> None:
     await town.wake(1)
     await route(town, held_ms=60_000)
     held = asyncio.create_task(ask(town, "held"))
@@ -124,7 +124,7 @@ async def test_a_model_that_goes_lets_its_requests_go_on(town: Town) -> None:
     assert got(town) == [0, 1]
 
 
-async def test_the_last_ones_answer_is_the_clients(town: Town) -> None:
+async def test_client_gets_answer_of_last_fallback(town: Town) -> None:
     """Each backend receives the request once: a fallback that is also the first backend is no second try."""
     await town.gate(0, Gate.FAILED, reason="no GPU fits")
     await town.gate(1, Gate.FAILED, reason="the image cannot be pulled")
@@ -140,7 +140,7 @@ async def test_the_last_ones_answer_is_the_clients(town: Town) -> None:
 
 
 @pytest.mark.parametrize("where", ["first", "last"])
-async def test_bodies_of_any_size_arrive_whole_with_the_models_own_name(town: Town, where: str) -> None:
+async def test_fallback_gets_body_of_any_size_with_only_model_name_replaced(town: Town, where: str) -> None:
     await town.gateway.set_servers("s1", [town.serves[1].address])
     await town.gateway.set_gate("s1", Slot(service="service-1", gate=Gate.OPEN, epoch=2, models=(LONG,)))
     await town.until(1, lambda state: state.servers_up == 1)
@@ -159,7 +159,7 @@ async def test_bodies_of_any_size_arrive_whole_with_the_models_own_name(town: To
     assert await town.bytes_here() == 0
 
 
-async def test_what_went_on_is_no_request_of_the_first_ones(town: Town) -> None:
+async def test_moved_request_is_not_in_flight_at_first_backend(town: Town) -> None:
     """A service that sleeps stays idle, and may be replaced, while another one answers."""
     await town.wake(1)
     town.serves[1].hold_answers = True
@@ -173,7 +173,7 @@ async def test_what_went_on_is_no_request_of_the_first_ones(town: Town) -> None:
     assert sum((await town.until(0, lambda _: True)).answers.values()) == 0
 
 
-async def test_the_next_service_asks_for_its_own_keys(town: Town) -> None:
+async def test_key_is_forwarded_to_fallback_and_wrong_key_returns_401(town: Town) -> None:
     await town.wake(1)
     key = ApiKey("team", hashlib.sha256(b"secret").hexdigest())
     await town.gate(0, Gate.CLOSED, keys=(key,))
@@ -184,7 +184,7 @@ async def test_the_next_service_asks_for_its_own_keys(town: Town) -> None:
     assert got(town) == [0, 1]
 
 
-async def test_a_clients_own_headers_lead_nowhere(town: Town) -> None:
+async def test_client_headers_do_not_trigger_fallback(town: Town) -> None:
     await town.wake(1)
     await town.gate(0, Gate.CLOSED, hold_ms=500)
     reported = {"X-Daybreak-Next": "1: r:1 service-0/big", "X-Daybreak-Routed": "x"}

@@ -70,7 +70,7 @@ async def pieces(body: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_it_waits_for_its_own_model_alone(town: Late, chunked: bool) -> None:
+async def test_request_with_late_model_name_waits_only_for_its_model(town: Late, chunked: bool) -> None:
     scene = town.scene
     scene.spec = {"hold": {"maxBodyBytes": "1Mi"}}
     await scene.gate(big="Closed", org__small="Closed")
@@ -86,7 +86,7 @@ async def test_it_waits_for_its_own_model_alone(town: Late, chunked: bool) -> No
     assert not [name for name in scene.replicas["org/small"].headers if name.startswith("x-daybreak")]
 
 
-async def test_the_common_address_tells_the_model_too(town: Late) -> None:
+async def test_common_address_uses_late_model_name_despite_client_headers(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Closed", org__small="Open")
     # A client's own word does not count against the body's.
@@ -96,7 +96,7 @@ async def test_the_common_address_tells_the_model_too(town: Late) -> None:
     assert not [name for name in scene.replicas["org/small"].headers if name.startswith("x-daybreak")]
 
 
-async def test_a_client_that_tells_it_itself_is_not_believed(town: Late) -> None:
+async def test_internal_headers_of_client_do_not_change_model(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Closed", org__small="Open")
     assert (await scene.ask("body", SMALL, **{"x-daybreak-model": "big"}))[0] == 200
@@ -107,7 +107,7 @@ async def test_a_client_that_tells_it_itself_is_not_believed(town: Late) -> None
     assert scene.replicas["org/small"].observed == {"body": 1, "late": 1, "routed": 1}
 
 
-async def test_what_names_none_waits_at_the_front_and_goes_round_once(town: Late) -> None:
+async def test_large_body_without_model_is_held_once_at_front(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Closed", org__small="Closed")
     body = json.dumps({"messages": [{"content": "x" * 100_000}]}).encode()
@@ -121,7 +121,7 @@ async def test_what_names_none_waits_at_the_front_and_goes_round_once(town: Late
     assert scene.proxy.observed == {"held": 1}
 
 
-async def test_who_has_no_key_takes_no_room(town: Late) -> None:
+async def test_request_with_late_model_name_requires_valid_key(town: Late) -> None:
     scene = town.scene
     file = scene.config.folder.parent / "keys" / "team" / "one"
     file.parent.mkdir(parents=True)
@@ -134,14 +134,14 @@ async def test_who_has_no_key_takes_no_room(town: Late) -> None:
     assert scene.replicas["org/small"].observed == {"one": 1}
 
 
-async def test_what_is_too_large_for_the_router_is_the_fronts(town: Late) -> None:
+async def test_body_too_large_for_router_is_served_through_front(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Open", org__small="Open")
     assert (await scene.ask("large", io.BytesIO(late(size=2 * MAX_BODY))))[0] == 200
     assert scene.proxy.observed == {"large": 1}
 
 
-async def test_a_client_that_leaves_is_not_asked_for(town: Late) -> None:
+async def test_held_request_of_departed_client_never_reaches_replica(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Open", org__small="Closed")
     held = scene.begin("held", late())
@@ -152,7 +152,7 @@ async def test_a_client_that_leaves_is_not_asked_for(town: Late) -> None:
     assert not scene.replicas["org/small"].observed
 
 
-async def test_without_the_router_it_waits_at_the_front(town: Late) -> None:
+async def test_request_goes_through_front_after_router_is_killed(town: Late) -> None:
     scene = town.scene
     await scene.gate(big="Open", org__small="Open")
     os.kill(town.router.late_pid, signal.SIGKILL)
@@ -162,5 +162,5 @@ async def test_without_the_router_it_waits_at_the_front(town: Late) -> None:
     assert scene.proxy.observed == {"late": 1}
 
 
-def test_without_a_router_there_is_no_way_to_it(tmp_path: Path) -> None:
+def test_gateway_config_has_no_late_socket_by_default(tmp_path: Path) -> None:
     assert GatewayConfig(folder=tmp_path).late_socket is None

@@ -9,7 +9,7 @@ MODELS = 1200
 LONG = "m" * 90
 
 
-async def test_each_of_many_models_is_found(town: Town) -> None:
+async def test_all_of_1200_models_are_listed_until_removed(town: Town) -> None:
     await town.wake(1)
     known = town.routes["tiny"]
     many = {f"{LONG}-{number}": known for number in range(MODELS)}
@@ -22,7 +22,7 @@ async def test_each_of_many_models_is_found(town: Town) -> None:
     assert {model["id"] for model in listed["data"]} == set(town.routes)
 
 
-async def test_each_of_many_keys_opens_its_model(town: Town) -> None:
+async def test_each_of_1200_keys_lists_only_its_models(town: Town) -> None:
     keys = [f"key-{number}" for number in range(MODELS)]
     digests = [hashlib.sha256(key.encode()).hexdigest() for key in keys]
     first = town.routes["tiny"]

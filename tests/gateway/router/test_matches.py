@@ -52,7 +52,9 @@ async def went(town: Town, *, path: str = CHAT, body: Any = None, **headers: str
         (Compared.PATTERN, lua_pattern("a*"), ["a" * 128], ["a" * 129]),
     ],
 )
-async def test_by_header(town: Town, how: Compared, value: str, yes: list[str], no: list[str]) -> None:
+async def test_match_by_header_selects_backend(
+    town: Town, how: Compared, value: str, yes: list[str], no: list[str]
+) -> None:
     await match(town, Match((way(town, 1),), headers=(("x-team", how, value),)))
     for each in yes:
         assert await went(town, **{"X-Team": each}) == 1, each
@@ -61,7 +63,7 @@ async def test_by_header(town: Town, how: Compared, value: str, yes: list[str], 
     assert await went(town) == 0
 
 
-async def test_all_that_is_given_must_hold_and_the_first_match_counts(town: Town) -> None:
+async def test_match_requires_all_conditions_and_first_match_wins(town: Town) -> None:
     beta = ("x-team", Compared.EXACT, "beta")
     await match(
         town,
@@ -74,12 +76,12 @@ async def test_all_that_is_given_must_hold_and_the_first_match_counts(town: Town
     assert await went(town, **{"X-Team": "beta"}) == 0
 
 
-async def test_by_path(town: Town) -> None:
+async def test_match_by_path_selects_backend(town: Town) -> None:
     await match(town, Match((way(town, 1),), paths=(EMBEDDINGS,)))
     assert [await went(town), await went(town, path=EMBEDDINGS)] == [0, 1]
 
 
-async def test_by_key(town: Town) -> None:
+async def test_match_by_key_selects_backend(town: Town) -> None:
     await match(town, Match((way(town, 1),), keys=(hashlib.sha256(b"secret").hexdigest(),)))
     assert await went(town, Authorization="Bearer secret") == 1
     assert await went(town, **{"X-Api-Key": "secret"}) == 1
@@ -95,14 +97,14 @@ async def test_by_key(town: Town) -> None:
         b'{"user":"\\u0061lice","model":"chat"}',
     ],
 )
-async def test_by_user_however_it_is_written(town: Town, text: bytes) -> None:
+async def test_match_by_user_accepts_any_json_notation(town: Town, text: bytes) -> None:
     await match(town, Match((way(town, 1),), users=("alice",)))
     assert (await town.ask("odd", text))[0] == 200
     assert got(town) == [0, 1]
 
 
 @pytest.mark.parametrize("size", [10, 40_000, 2 * MIB])
-async def test_by_user_wherever_it_stands(town: Town, size: int) -> None:
+async def test_match_by_user_works_at_any_position_in_body(town: Town, size: int) -> None:
     await match(town, Match((way(town, 1),), users=("alice", "ann")))
     text = {"messages": [{"role": "user", "content": '"user": "alice"' + "x" * size}]}
     assert await went(town, body={"user": "alice", **text}) == 1
@@ -113,7 +115,7 @@ async def test_by_user_wherever_it_stands(town: Town, size: int) -> None:
     assert await town.bytes_here() == 0
 
 
-async def test_a_match_has_shares_of_its_own(town: Town) -> None:
+async def test_match_distributes_requests_by_its_own_shares(town: Town) -> None:
     team = (("x-team", Compared.EXACT, "beta"),)
     await match(town, Match((way(town, 0, 3), way(town, 1, 1)), headers=team))
     for number in range(40):
@@ -125,7 +127,7 @@ async def test_a_match_has_shares_of_its_own(town: Town) -> None:
     assert got(town) == [50, 10]
 
 
-async def test_what_a_match_leads_to_may_have_a_fallback(town: Town) -> None:
+async def test_request_moves_to_fallback_if_backend_of_match_fails(town: Town) -> None:
     await match(town)
     await town.gateway.set_gate("s0", Slot(service="service-0", gate=Gate.FAILED, epoch=5, models=("big",)))
     gone = Match((), paths=(EMBEDDINGS,))

@@ -31,7 +31,7 @@ async def copied(town: Town, number: int) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_copy_has_the_other_models_name_and_nobody_waits_for_it(town: Town) -> None:
+async def test_copy_names_mirror_model_and_client_does_not_wait_for_copy(town: Town) -> None:
     await town.wake(1)
     await mirror(town)
     bodies = town.serves[1].bodies = {}
@@ -48,7 +48,7 @@ async def test_a_copy_has_the_other_models_name_and_nobody_waits_for_it(town: To
     assert (found[TINY].sent, found[TINY].answered, found[TINY].errors) == (1, 0, 0)
 
 
-async def test_as_many_in_a_hundred_as_it_says(town: Town) -> None:
+async def test_mirror_copies_configured_percentage_of_requests(town: Town) -> None:
     await town.wake(1)
     await mirror(town, 25)
     assert await ask_many(town, 100, at_once=4) == {200: 100}
@@ -57,7 +57,7 @@ async def test_as_many_in_a_hundred_as_it_says(town: Town) -> None:
     assert got(town) == [100, 25]
 
 
-async def test_a_body_that_is_not_here_whole_is_not_copied(town: Town) -> None:
+async def test_large_body_is_not_copied(town: Town) -> None:
     await town.wake(1)
     await mirror(town)
     for size in (40_000, MIB):
@@ -69,7 +69,7 @@ async def test_a_body_that_is_not_here_whole_is_not_copied(town: Town) -> None:
 
 
 @pytest.mark.parametrize("gate", [Gate.FAILED, Gate.CLOSED])
-async def test_a_copy_that_is_refused_or_held_is_nothing_to_the_client(town: Town, gate: Gate) -> None:
+async def test_rejected_or_held_copy_does_not_affect_client(town: Town, gate: Gate) -> None:
     await town.gateway.set_gate(
         "s1", Slot(service="service-1", gate=gate, epoch=2, models=("tiny",), hold_ms=500)
     )
@@ -79,7 +79,7 @@ async def test_a_copy_that_is_refused_or_held_is_nothing_to_the_client(town: Tow
     assert got(town) == [10, 0]
 
 
-async def test_no_more_than_a_few_are_on_their_way(town: Town) -> None:
+async def test_at_most_32_copies_are_in_flight(town: Town) -> None:
     await town.wake(1)
     town.serves[1].hold_answers = True
     await mirror(town)
@@ -90,7 +90,7 @@ async def test_no_more_than_a_few_are_on_their_way(town: Town) -> None:
     assert got(town) == [100, 32]
 
 
-async def test_a_key_that_the_mirror_does_not_know_is_no_wrong_try_of_the_clients(town: Town) -> None:
+async def test_copy_with_wrong_key_does_not_count_as_attempt_of_client(town: Town) -> None:
     """Otherwise a client with many copies would be locked out as if it guessed keys."""
     key = ApiKey("team", hashlib.sha256(b"right").hexdigest())
     await town.wake(1)

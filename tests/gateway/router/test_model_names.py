@@ -13,7 +13,7 @@ NAMES = ("coder:7b", "/models/coder")
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_router_finds_a_model(town: Town, name: str) -> None:
+async def test_router_finds_model_with_colon_or_slash_in_name(town: Town, name: str) -> None:
     await town.wake(1)
     slot = Slot(service="service-1", gate=Gate.OPEN, epoch=2, models=(*MODELS[1], name))
     await town.gateway.set_gate("s1", slot)
@@ -29,7 +29,7 @@ async def test_router_finds_a_model(town: Town, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_gate_of_a_model_opens(tmp_path: Path, name: str) -> None:
+async def test_gate_opens_for_model_with_colon_or_slash_in_name(tmp_path: Path, name: str) -> None:
     async with village(tmp_path, "big", name) as scene:
         await scene.gate(big="Open", **{name: "Closed"})
         held = scene.begin("held", b'{"model": "%b"}' % name.encode())

@@ -38,7 +38,7 @@ async def ask(town: Town, own: int, model: str, *, size: int = 10, **headers: st
 
 
 @pytest.mark.parametrize("size", [10, 40_000, 2 * MIB], ids=["first", "late", "large"])
-async def test_its_names_and_no_others(routes: Town, size: int) -> None:
+async def test_own_address_serves_only_names_of_its_route(routes: Town, size: int) -> None:
     assert (await ask(routes, 0, "chat", size=size))[0] == 200
     assert (await ask(routes, 0, "chat-2", size=size))[0] == 200
     assert (await ask(routes, 1, "other", size=size))[0] == 200
@@ -52,7 +52,7 @@ async def test_its_names_and_no_others(routes: Town, size: int) -> None:
     assert got(routes) == [2, 2]
 
 
-async def test_its_names_are_listed_and_no_others(routes: Town) -> None:
+async def test_own_address_lists_only_names_of_its_route(routes: Town) -> None:
     async def listed(url: str) -> list[str]:
         async with routes.clients.get(url + "/v1/models") as answer:
             return [each["id"] for each in (await answer.json())["data"]]
@@ -66,7 +66,7 @@ async def test_its_names_are_listed_and_no_others(routes: Town) -> None:
 
 
 @pytest.mark.parametrize("size", [10, 40_000], ids=["first", "late"])
-async def test_no_header_of_a_client_says_where_it_has_come_to(routes: Town, size: int) -> None:
+async def test_client_header_cannot_select_another_route(routes: Town, size: int) -> None:
     second = str(routes.router.config.route_ports[1])
     for name in ("X-Daybreak-Door", "X-Daybreak-Port", "X-Daybreak-Next", "Host"):
         status, _ = await ask(routes, 0, "other", size=size, **{name: second})
@@ -74,7 +74,7 @@ async def test_no_header_of_a_client_says_where_it_has_come_to(routes: Town, siz
     assert got(routes) == [0, 0]
 
 
-async def test_keys_open_its_names(routes: Town) -> None:
+async def test_own_address_requires_key_of_its_route(routes: Town) -> None:
     digest = hashlib.sha256(b"secret").hexdigest()
     keyed = {name: replace(route, keys=(digest,)) for name, route in routes.routes.items()}
     first, _ = routes.router.config.route_ports
@@ -89,7 +89,7 @@ async def test_keys_open_its_names(routes: Town) -> None:
     assert (status, "require an API key" in answer["error"]["message"]) == (404, True)
 
 
-async def test_an_address_that_no_route_has_answers_so(routes: Town) -> None:
+async def test_address_without_route_returns_503(routes: Town) -> None:
     status, answer = await ask(routes, 1, "other")
     assert status == 200
     await share(routes, way(routes, 0))

@@ -29,7 +29,7 @@ async def counted(town: Town, good: Callable[[dict[str, Tally]], bool]) -> dict[
     return found
 
 
-async def test_what_each_backend_got_is_counted_since_its_shares_were_set(town: Town) -> None:
+async def test_requests_are_counted_per_backend_since_shares_were_set(town: Town) -> None:
     await town.wake(0)
     await town.wake(1)
     await share(town, 3, 1)
@@ -53,7 +53,7 @@ async def test_what_each_backend_got_is_counted_since_its_shares_were_set(town: 
     assert {name: each.sent for name, each in found.items()} == {BIG: 5, TINY: 5}
 
 
-async def test_large_bodies_are_counted_too(town: Town) -> None:
+async def test_large_body_is_counted_in_tally(town: Town) -> None:
     """They pass through another HAProxy."""
     await town.wake(0)
     await share(town, 1, 0)
@@ -64,7 +64,7 @@ async def test_large_bodies_are_counted_too(town: Town) -> None:
     assert (found[BIG].sent, found[BIG].first.total, found[BIG].whole.total) == (2, 2, 2)
 
 
-async def test_a_streams_first_byte_and_its_end(town: Town) -> None:
+async def test_tally_records_first_byte_and_end_of_stream(town: Town) -> None:
     await town.wake(0)
     await share(town, 1, 0)
     town.serves[0].events = 4
@@ -86,7 +86,7 @@ async def test_a_streams_first_byte_and_its_end(town: Town) -> None:
     assert whole >= 1000 * 4 * EVENT_SECONDS
 
 
-async def test_an_answer_of_5xx_is_an_error_and_has_no_time(town: Town) -> None:
+async def test_answer_5xx_counts_as_error_without_time(town: Town) -> None:
     await town.wake(0)
     await town.gate(1, Gate.FAILED, reason="no GPU fits")
     await share(town, 1, 1)
@@ -96,7 +96,7 @@ async def test_an_answer_of_5xx_is_an_error_and_has_no_time(town: Town) -> None:
     assert (found[BIG].sent, found[BIG].errors, found[BIG].whole.total) == (10, 0, 10)
 
 
-async def test_what_was_held_is_counted_and_not_timed(town: Town) -> None:
+async def test_held_request_is_counted_without_time(town: Town) -> None:
     await share(town, 0, 1)
     held = asyncio.create_task(ask(town, "held"))
     late = b'{"messages": "' + b"x" * 200_000 + b'", "model": "chat"}'
@@ -113,7 +113,7 @@ async def test_what_was_held_is_counted_and_not_timed(town: Town) -> None:
     assert bound < bound_ms(60)
 
 
-async def test_clients_do_not_see_that_they_were_held(town: Town) -> None:
+async def test_answer_to_held_request_has_no_internal_headers(town: Town) -> None:
     own = f"http://127.0.0.1:{town.gateway.config.first_port + 1}/v1/chat/completions"
     late = b'{"messages": "' + b"x" * 200_000 + b'", "model": "tiny"}'
 
@@ -131,7 +131,7 @@ async def test_clients_do_not_see_that_they_were_held(town: Town) -> None:
         assert not {name for name in names if name.startswith("x-daybreak-")}
 
 
-async def test_a_client_that_leaves_is_no_error(town: Town) -> None:
+async def test_departed_client_does_not_count_as_error(town: Town) -> None:
     await town.wake(0)
     await share(town, 1, 0)
     town.serves[0].hold_answers = True
@@ -147,6 +147,6 @@ async def test_a_client_that_leaves_is_no_error(town: Town) -> None:
     assert (found[BIG].sent, found[BIG].errors) == (6, 0)
 
 
-def test_lua_has_the_buckets_that_the_operator_reads() -> None:
+def test_lua_and_python_use_same_tally_buckets() -> None:
     text = (OWN_LUA / "tally.lua").read_text()
     assert f"FIRST_MS, PER_DOUBLING, LAST = {FIRST_MS}, {PER_DOUBLING}, {LAST}\n" in text

@@ -12,7 +12,7 @@ from tests.gateway.replicas.test_malformed import error
 from tests.gateway.town import MIB, Town
 
 
-async def test_the_right_service_gets_each_request(town: Town) -> None:
+async def test_each_request_reaches_service_of_its_model(town: Town) -> None:
     await town.wake(0)
     await town.wake(1)
     long = 'a\\u0041"{[ \\' * (MIB // 8)
@@ -35,7 +35,7 @@ async def test_the_right_service_gets_each_request(town: Town) -> None:
     assert set(town.serves[0].whole) == {"other"}
 
 
-async def test_a_sleeping_service_is_woken_through_the_router(town: Town) -> None:
+async def test_request_through_router_is_held_until_service_wakes(town: Town) -> None:
     await town.wake(0)
     body = {"messages": [{"role": "user", "content": "x" * MIB}], "model": "tiny"}
     held = asyncio.create_task(town.ask("held", body))
@@ -47,7 +47,7 @@ async def test_a_sleeping_service_is_woken_through_the_router(town: Town) -> Non
     assert (status, answer["id"]) == (200, "held")
 
 
-async def test_what_cannot_be_routed_is_refused(town: Town) -> None:
+async def test_request_without_routable_model_is_rejected(town: Town) -> None:
     status, answer = await town.ask("unknown", {"messages": [], "model": 'no "such"'})
     assert status == 404
     assert answer["error"] == {
@@ -87,7 +87,7 @@ async def test_what_cannot_be_routed_is_refused(town: Town) -> None:
 
 
 @pytest.mark.parametrize("part", [b'{"a":""},', b'"\\"\\"\\"\\"",'], ids=["objects", "escapes"])
-async def test_a_search_that_would_take_long_is_given_up(town: Town, part: bytes) -> None:
+async def test_body_that_takes_too_long_to_search_is_rejected(town: Town, part: bytes) -> None:
     """While one body is searched, the router serves no other client."""
     body = b'{"messages": [' + part * (MIB // 2) + b'0], "model": "tiny"}'
     status, answer = await town.ask("long", body)
@@ -108,7 +108,7 @@ async def test_models_of_sleeping_services_are_listed(town: Town) -> None:
     assert (await town.until(1, lambda _: True)).arrivals == 0
 
 
-async def test_a_stream_is_not_kept_back(town: Town) -> None:
+async def test_stream_is_forwarded_before_stream_ends(town: Town) -> None:
     await town.wake(0)
     url = f"{town.url}/v1/completions"
     async with town.clients.post(url, json={"model": "big"}, headers={"X-Request-Id": "s"}) as answer:
@@ -135,7 +135,7 @@ async def test_a_client_that_leaves_while_held_never_reaches_the_model(town: Tow
     assert await reader.read() == b""
 
 
-async def test_a_client_that_leaves_a_stream_ends_it(town: Town) -> None:
+async def test_stream_ends_if_client_disconnects(town: Town) -> None:
     await town.wake(0)
     url = f"{town.url}/v1/completions"
     async with town.clients.post(url, json={"model": "big"}, headers={"X-Request-Id": "s"}) as answer:
@@ -150,7 +150,7 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-async def test_the_largest_body_passes_and_no_larger_one(town: Town, chunked: bool) -> None:
+async def test_body_passes_up_to_size_limit_and_returns_413_above(town: Town, chunked: bool) -> None:
     await town.gateway.set_servers("s0", [town.serves[0].address])
     await town.gate(0, Gate.OPEN, max_body_bytes=20 * MIB)
     await town.until(0, lambda state: state.servers_up == 1)

@@ -46,7 +46,7 @@ async def get(town: Town, path: str, key: str) -> tuple[int, Any]:
         (ONE.digest, []),
     ],
 )
-async def test_models_are_named_to_who_has_a_key(town: Town, key: str, models: list[str]) -> None:
+async def test_models_are_listed_only_for_valid_key(town: Town, key: str, models: list[str]) -> None:
     await keyed(town, (ONE, TWO), (TWO, THREE))
     status, answer = await get(town, "/v1/models", key)
     assert (status, [model["id"] for model in answer["data"]]) == (200, models)
@@ -61,7 +61,7 @@ async def test_models_are_named_to_who_has_a_key(town: Town, key: str, models: l
     assert not models or message.endswith(f"Available models: {', '.join(models)}.")
 
 
-async def test_models_of_open_services_are_named_to_all(town: Town) -> None:
+async def test_models_of_services_without_keys_are_listed_for_all_clients(town: Town) -> None:
     await keyed(town, (ONE,), ())
     for key, models in (("", TINY), ("sk-two", TINY), ("sk-one", [*BIG, *TINY])):
         status, answer = await get(town, "/v1/models", key)
@@ -70,7 +70,7 @@ async def test_models_of_open_services_are_named_to_all(town: Town) -> None:
     assert [model["id"] for model in (await get(town, "/v1/models", ""))[1]["data"]] == [*BIG, *TINY]
 
 
-async def test_the_service_itself_asks_for_the_key(town: Town) -> None:
+async def test_request_through_router_requires_key_of_service(town: Town) -> None:
     await keyed(town, (ONE,), ())
     await town.gateway.set_servers("s0", [town.serves[0].address])
     await town.gate(0, Gate.OPEN, keys=(ONE,))
@@ -83,7 +83,7 @@ async def test_the_service_itself_asks_for_the_key(town: Town) -> None:
     assert "authorization" not in town.serves[0].headers
 
 
-async def test_a_model_behind_a_long_text(town: Town) -> None:
+async def test_key_limits_apply_to_request_with_late_model_name(town: Town) -> None:
     keys = (api_key("sk-one", models=("big",), per_minute=3),)
     await keyed(town, keys, (TWO,))
     await town.gateway.set_servers("s0", [town.serves[0].address])
@@ -109,7 +109,7 @@ async def test_a_model_behind_a_long_text(town: Town) -> None:
     assert town.serves[0].observed == {"r": 2}
 
 
-async def test_who_guesses_is_told_no_more(town: Town) -> None:
+async def test_client_gets_429_after_too_many_invalid_keys(town: Town) -> None:
     await keyed(town, (ONE,), (TWO,))
     await town.gate(0, Gate.FAILED, keys=(ONE,))
 

@@ -18,7 +18,7 @@ def whole(extra: bytes = b"", path: bytes = b"/v1/chat/completions") -> bytes:
     return head + extra + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
 
 
-async def test_heads_at_and_over_the_bound(town: Town) -> None:
+async def test_head_above_size_limit_is_rejected(town: Town) -> None:
     await town.wake(0)
     large = b"A: %b\r\nB: %b\r\n" % (b"a" * 6000, b"b" * 6000)
     for path in (b"/v1/chat/completions", b"/v1/chat/completions?" + b"a" * 2000):
@@ -40,7 +40,7 @@ async def test_heads_at_and_over_the_bound(town: Town) -> None:
 
 
 @pytest.mark.parametrize("router_settings", [{"head_timeout": 1}])
-async def test_a_slow_body_is_cut(town: Town) -> None:
+async def test_incomplete_body_returns_408(town: Town) -> None:
     await town.wake(0)
     assert error(await town.send(whole()[:-1])) == (408, "request_timeout")
     chunked = HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\n{"
@@ -49,7 +49,7 @@ async def test_a_slow_body_is_cut(town: Town) -> None:
 
 
 @pytest.mark.parametrize("router_settings", [{"body_timeout": 1, "stall_timeout": 3}])
-async def test_a_slow_large_body_is_cut(town: Town) -> None:
+async def test_incomplete_large_body_returns_408(town: Town) -> None:
     await town.wake(0)
     start = b'{"messages": "' + b"x" * 40_000
     assert error(await town.send(HEAD + b"Content-Length: 50000\r\n\r\n" + start)) == (408, "request_timeout")
@@ -61,7 +61,7 @@ async def test_a_slow_large_body_is_cut(town: Town) -> None:
     assert await town.bytes_here() == 0
 
 
-async def test_a_malformed_chunk_is_refused(town: Town) -> None:
+async def test_malformed_chunk_returns_400(town: Town) -> None:
     await town.wake(0)
     reader, writer = await asyncio.open_connection("127.0.0.1", town.router.config.port)
     writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
@@ -82,7 +82,7 @@ async def test_a_malformed_chunk_is_refused(town: Town) -> None:
         (b"POST /v1/completions HTTP/1.1\r\nHo", 408),
     ],
 )
-async def test_what_is_no_request_is_refused(town: Town, noise: bytes, status: int) -> None:
+async def test_malformed_http_is_rejected(town: Town, noise: bytes, status: int) -> None:
     # In HAProxy's own words: it answers these before there is a request.
     await town.wake(0)
     assert (await town.send(noise)).startswith(b"HTTP/1.1 %d " % status)
@@ -91,7 +91,7 @@ async def test_what_is_no_request_is_refused(town: Town, noise: bytes, status: i
 
 
 @pytest.mark.parametrize("router_settings", [{"budget_bytes": 3 * MIB}])
-async def test_no_more_bodies_than_there_is_room_for(town: Town) -> None:
+async def test_body_above_remaining_budget_returns_429(town: Town) -> None:
     large = {"messages": [{"role": "user", "content": "x" * MIB}], "model": "tiny"}
     held = [asyncio.create_task(town.ask(f"held-{number}", large)) for number in range(2)]
     await town.until(1, lambda state: state.held == 2)
@@ -123,7 +123,7 @@ async def test_a_form_goes_to_the_service_of_its_model(town: Town, boundary: byt
     assert town.serves[1].whole == {"sound": 1}
 
 
-async def test_forms_that_name_no_model(town: Town) -> None:
+async def test_form_without_model_returns_400(town: Town) -> None:
     path = b"/v1/audio/transcriptions"
     assert error(await town.send(whole(path=path))) == (400, "invalid_body")
     form = b"Content-Type: multipart/form-data; boundary=zzz\r\n"

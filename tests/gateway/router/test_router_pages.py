@@ -33,7 +33,9 @@ async def send_request(town: Town, method: str, path: str, origin: str, **more: 
 
 
 @pytest.mark.parametrize(("path", "methods"), [("/v1/chat/completions", "POST"), ("/v1/models", "GET, HEAD")])
-async def test_a_page_asks_whether_it_may_ask(town: Town, path: str, methods: str) -> None:
+async def test_cors_preflight_is_allowed_only_for_configured_origins(
+    town: Town, path: str, methods: str
+) -> None:
     await opened(town, (CHAT,), ())
     status, headers = await send_request(town, "OPTIONS", path, CHAT)
     assert (status, headers["Allow"]) == (204, methods)
@@ -49,7 +51,7 @@ async def test_a_page_asks_whether_it_may_ask(town: Town, path: str, methods: st
     assert not any(serve.observed for serve in town.serves)
 
 
-async def test_each_service_says_who_reads_its_answers(town: Town) -> None:
+async def test_cors_header_follows_origins_of_each_service(town: Town) -> None:
     await opened(town, (CHAT,), (OTHER,))
     for model, reader in (("big", CHAT), ("tiny", OTHER)):
         for origin in (CHAT, OTHER):
@@ -61,7 +63,7 @@ async def test_each_service_says_who_reads_its_answers(town: Town) -> None:
             assert cors(headers) == allowed
 
 
-async def test_what_the_address_answers_itself_is_read_by_pages_of_any_service(town: Town) -> None:
+async def test_answers_of_router_allow_origins_of_any_service(town: Town) -> None:
     await opened(town, (CHAT,), ())
     for origin, allowed in ((CHAT, {"access-control-allow-origin": CHAT}), (OTHER, {})):
         assert cors((await send_request(town, "GET", "/v1/models", origin))[1]) == allowed

@@ -76,7 +76,7 @@ async def test_ten_thousand_requests_are_shared_by_weight(town: Town) -> None:
     assert await town.router.shares() == {"r": {"service-0/big": big, "service-1/tiny": tiny}}
 
 
-async def test_a_change_of_weights_drops_nothing(town: Town) -> None:
+async def test_change_of_weights_loses_no_request(town: Town) -> None:
     await town.wake(0)
     await town.wake(1)
     weights = [(100, 1), (50, 50), (1, 100), (3, 4)]
@@ -97,7 +97,7 @@ async def test_a_change_of_weights_drops_nothing(town: Town) -> None:
     assert [now - then for now, then in zip(got(town), before, strict=True)] == [100, 300]
 
 
-async def test_what_is_told_again_goes_on_where_it_was(town: Town) -> None:
+async def test_requests_keep_their_shares_if_routes_are_set_again(town: Town) -> None:
     """Else each change of any service would begin with the heaviest backend."""
     await town.wake(0)
     await town.wake(1)
@@ -107,7 +107,7 @@ async def test_what_is_told_again_goes_on_where_it_was(town: Town) -> None:
     assert got(town) == [9, 1]
 
 
-async def test_a_sleeping_backend_is_woken_by_its_share(town: Town) -> None:
+async def test_sleeping_backend_holds_its_share_of_requests(town: Town) -> None:
     await town.wake(0)
     await share(town, way(town, 0), way(town, 1))
     requested = [asyncio.create_task(ask(town, f"r-{number}")) for number in range(10)]
@@ -117,7 +117,7 @@ async def test_a_sleeping_backend_is_woken_by_its_share(town: Town) -> None:
     assert got(town) == [5, 5]
 
 
-async def test_requests_with_the_same_header_stay_together(town: Town) -> None:
+async def test_requests_with_same_session_header_reach_same_backend(town: Town) -> None:
     await town.wake(0)
     await town.wake(1)
     await share(town, way(town, 0), way(town, 1), sticky="x-session-id")
@@ -133,7 +133,7 @@ async def test_requests_with_the_same_header_stay_together(town: Town) -> None:
 
 
 @pytest.mark.parametrize("size", [10, 40_000], ids=["first", "late"])
-async def test_requests_with_keys_of_one_name_stay_together(town: Town, size: int) -> None:
+async def test_requests_with_keys_of_same_name_reach_same_backend(town: Town, size: int) -> None:
     """Through which HAProxy ever they are chosen, and whichever of its values a key has."""
     await town.wake(0)
     await town.wake(1)
@@ -170,7 +170,9 @@ async def _pieces(body: bytes) -> AsyncIterator[bytes]:
 @pytest.mark.parametrize("target", ["big", LONG], ids=["shorter", "longer"])
 @pytest.mark.parametrize("where", ["first", "last"])
 @pytest.mark.parametrize("chunked", [False, True], ids=["whole", "chunked"])
-async def test_the_model_gets_its_own_name(town: Town, target: str, where: str, chunked: bool) -> None:
+async def test_model_name_in_body_is_replaced_by_name_of_backend(
+    town: Town, target: str, where: str, chunked: bool
+) -> None:
     """Whatever the size: in the first buffer, where the body fills it, and in the large ones."""
     bodies = await wake(town, target)
     await share(town, way(town, 0, model=target))
@@ -185,7 +187,7 @@ async def test_the_model_gets_its_own_name(town: Town, target: str, where: str, 
     assert await town.bytes_here() == 0
 
 
-async def test_odd_bodies_are_renamed_too(town: Town) -> None:
+async def test_model_name_is_replaced_in_escaped_json_and_form(town: Town) -> None:
     bodies = await wake(town, "big")
     await share(town, way(town, 0))
     odd = b'\xef\xbb\xbf {"n": 1, "t": null, "mod\\u0065l" :\n "ch\\u0061t", "user": "chat"}'
@@ -201,7 +203,7 @@ async def test_odd_bodies_are_renamed_too(town: Town) -> None:
     assert bodies["form"] == form.replace(b'"model"\r\n\r\nchat', b'"model"\r\n\r\nbig')
 
 
-async def test_two_requests_on_one_connection(town: Town) -> None:
+async def test_model_name_is_replaced_in_pipelined_requests(town: Town) -> None:
     """The length header is that of the forwarded body: no byte of one request counts for the next."""
     bodies = await wake(town, LONG)
     await share(town, way(town, 0, model=LONG))
@@ -221,7 +223,7 @@ async def test_two_requests_on_one_connection(town: Town) -> None:
     assert len(bodies) == 3
 
 
-async def test_other_requests_are_as_they_were(town: Town) -> None:
+async def test_request_with_own_name_of_model_is_unchanged(town: Town) -> None:
     bodies = await wake(town, "big")
     await share(town, way(town, 0))
     body = b'{"model": "big", "user": "chat"}'
@@ -237,7 +239,7 @@ async def test_other_requests_are_as_they_were(town: Town) -> None:
     assert (await town.ask("gone", {"model": "chat"}))[0] == 404
 
 
-async def test_more_routes_than_one_command_takes(town: Town) -> None:
+async def test_routes_are_set_and_removed_if_one_command_is_too_short(town: Town) -> None:
     await town.wake(0)
     many = [Share(f"r{number}", (f"{number}-{LONG[:90]}",), (way(town, 0),)) for number in range(400)]
     await town.router.set_routes(town.routes, many)
@@ -247,7 +249,7 @@ async def test_more_routes_than_one_command_takes(town: Town) -> None:
     assert (await town.ask("gone", {"model": f"399-{LONG[:90]}"}))[0] == 404
 
 
-async def test_a_name_is_listed_and_may_lead_nowhere(town: Town) -> None:
+async def test_shared_name_is_listed_and_returns_503_without_backend(town: Town) -> None:
     await share(town, way(town, 0))
     _, answer = await town.get("/v1/models")
     listed = [model["id"] for model in answer["data"]]
@@ -260,7 +262,7 @@ async def test_a_name_is_listed_and_may_lead_nowhere(town: Town) -> None:
     assert "chat-2" in answer["error"]["message"]
 
 
-async def test_a_closed_gate_that_fails_is_told_with_its_reason(town: Town) -> None:
+async def test_request_to_failed_backend_returns_503_with_reason(town: Town) -> None:
     await town.gate(0, Gate.FAILED, reason="no GPU fits")
     await share(town, way(town, 0))
     status, answer = await town.ask("failed", {"model": "chat"})

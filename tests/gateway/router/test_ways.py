@@ -40,7 +40,7 @@ async def send_request(api: RuntimeApi, command: str) -> Any:
 
 @some
 @given(weights=WEIGHTS, data=st.data())
-async def test_each_way_has_its_share_after_any_number_of_requests(
+async def test_each_backend_gets_its_share_for_any_weights_and_request_count(
     lua: RuntimeApi, weights: list[int], data: st.DataObject
 ) -> None:
     number = data.draw(st.integers(1, 2000))
@@ -55,13 +55,13 @@ async def test_each_way_has_its_share_after_any_number_of_requests(
         assert abs(got[way] - number * weight / total) < len(weights)
 
 
-async def test_ten_thousand_requests_are_exact(lua: RuntimeApi) -> None:
+async def test_requests_are_split_exactly_and_evenly_by_weight(lua: RuntimeApi) -> None:
     assert Counter(await send_request(lua, f"spread {word([90, 10])} 10000")) == {0: 9000, 1: 1000}
     # Spread, not one way after the other.
     assert Counter((await send_request(lua, f"spread {word([1, 1])} 100"))[::2]) == {0: 50}
 
 
-async def test_values_lead_by_weight_and_stay_where_they_can(lua: RuntimeApi) -> None:
+async def test_values_follow_weights_and_move_only_to_added_or_heavier_backend(lua: RuntimeApi) -> None:
     number = 5000
     before = await send_request(lua, f"lead {word([80, 20])} {number}")
     assert before == await send_request(lua, f"lead {word([80, 20])} {number}")

@@ -29,7 +29,7 @@ SPEC = dict(nodes(crd.CRD.schema()["properties"]["spec"], "spec"))
 STATUS = dict(nodes(crd.CRD.schema()["properties"]["status"], "status"))
 
 
-def test_names() -> None:
+def test_crd_has_expected_names_and_version() -> None:
     document = crd.CRD.manifest()
     assert document["metadata"]["name"] == "llmservices.daybreak.dev"
     assert document["spec"]["names"]["shortNames"] == ["llm"]
@@ -49,7 +49,7 @@ def test_every_node_is_structural_and_described(path: str, node: Schema) -> None
 
 
 @pytest.mark.parametrize(("path", "node"), SPEC.items(), ids=SPEC)
-def test_everything_has_a_bound_so_that_rules_stay_cheap(path: str, node: Schema) -> None:
+def test_every_list_string_and_map_of_spec_has_size_limit(path: str, node: Schema) -> None:
     if node.get("type") == "array":
         assert node["maxItems"] <= 64
     if node.get("type") == "string":
@@ -62,7 +62,7 @@ def test_status_has_no_defaults() -> None:
     assert not [path for path, node in STATUS.items() if "default" in node]
 
 
-def test_parts_with_defaults_are_filled_in_when_they_are_left_out() -> None:
+def test_omitted_model_parts_have_empty_default() -> None:
     model = crd.CRD.schema()["properties"]["spec"]["properties"]["models"]["items"]["properties"]
     for part in ("parallelism", "replicas", "serve", "accelerator", "engine"):
         assert model[part]["default"] == {}
@@ -70,18 +70,18 @@ def test_parts_with_defaults_are_filled_in_when_they_are_left_out() -> None:
     assert "default" not in model["accelerator"]["properties"]["resource"]
 
 
-def test_every_rule_is_in_it() -> None:
+def test_crd_rules_equal_rules_of_broken_specs() -> None:
     whole = dict(nodes(crd.CRD.schema()))
     messages = {rule["message"] for node in whole.values() for rule in node.get(VALIDATIONS, [])}
     assert {broken.rule for broken in BY_RULE} == messages
 
 
-def test_engine_arguments_keep_what_the_api_server_does_not_know() -> None:
+def test_engine_arguments_preserve_unknown_fields() -> None:
     args = SPEC["spec.models[].engine.args"]
     assert args["additionalProperties"] == {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
 
 
-def test_a_volume_keeps_what_is_kubernetes_own() -> None:
+def test_volume_preserves_unknown_fields() -> None:
     assert SPEC["spec.runtime.volumes[]"]["x-kubernetes-preserve-unknown-fields"] is True
 
 
@@ -94,12 +94,12 @@ def test_a_volume_keeps_what_is_kubernetes_own() -> None:
         ("spec.runtime.volumeMounts", "mountPath"),
     ],
 )
-def test_lists_that_two_managers_can_share(path: str, key: str) -> None:
+def test_list_with_two_managers_is_map_with_expected_key(path: str, key: str) -> None:
     assert SPEC[path]["x-kubernetes-list-type"] == "map"
     assert SPEC[path]["x-kubernetes-list-map-keys"] == [key]
 
 
-def test_columns_find_what_they_show() -> None:
+def test_status_columns_refer_to_existing_fields() -> None:
     for column in crd.CRD.columns:
         if column["jsonPath"].startswith(".status.conditions"):
             field = column["jsonPath"].rpartition(".")[2]
@@ -116,7 +116,7 @@ def test_scale_paths_exist() -> None:
     assert STATUS[scale["labelSelectorPath"].removeprefix(".")]["type"] == "string"
 
 
-def test_two_makings_are_equal_and_independent() -> None:
+def test_two_crd_manifests_are_equal_and_independent() -> None:
     first = crd.CRD.manifest()
     first["spec"]["versions"][0]["schema"].clear()
     assert crd.CRD.manifest() == crd.CRD.manifest()
@@ -124,11 +124,11 @@ def test_two_makings_are_equal_and_independent() -> None:
 
 
 @pytest.mark.parametrize("annotation", [int | str, dict[str, "int | str"]])
-def test_a_type_without_a_structural_form_is_refused(annotation: Any) -> None:
+def test_type_without_structural_schema_is_rejected(annotation: Any) -> None:
     model = type("Two", (BaseModel,), {"__annotations__": {"field": annotation}})
     with pytest.raises(ValueError, match="one type in Kubernetes"):
         structural(model)
 
 
-def test_the_name_limit_is_kuberays() -> None:
+def test_ray_service_name_limit_is_47() -> None:
     assert definition.RAY_SERVICE_NAME_LIMIT == 47

@@ -33,20 +33,20 @@ def read_message(name: str, value: Any = 1, *, other_vllm: bool = False) -> str:
         ("enable_prefix_cache", "enable_prefix_caching"),
     ],
 )
-def test_an_unknown_name_gets_its_nearest(wrong: str, near: str) -> None:
+def test_unknown_argument_is_rejected_with_nearest_name(wrong: str, near: str) -> None:
     assert read_message(wrong) == f"vLLM {versions.VLLM} has no such argument; did you mean {near}?"
 
 
-def test_a_name_like_no_other_gets_no_guess() -> None:
+def test_unknown_argument_without_similar_name_gets_no_suggestion() -> None:
     assert read_message("zzzzzz") == f"vLLM {versions.VLLM} has no such argument, and none of a similar name"
 
 
-def test_a_name_near_one_of_ours_leads_to_our_field() -> None:
+def test_argument_similar_to_owned_name_is_reported_with_model_field() -> None:
     assert read_message("tensor_parallel").endswith("use the model's field parallelism.tensor")
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN.owned))
-def test_what_has_a_field_is_refused_with_the_field(name: str) -> None:
+def test_argument_with_model_field_is_rejected_with_that_field(name: str) -> None:
     field = KNOWN.owned[name].removeprefix("spec.models[].")
     assert read_message(name) == f"Daybreak sets this argument; use the model's field {field}"
     part: Any = Model
@@ -57,12 +57,12 @@ def test_what_has_a_field_is_refused_with_the_field(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN.refused))
-def test_what_cannot_work_is_refused_with_the_reason(name: str) -> None:
+def test_unsupported_argument_is_rejected_with_reason(name: str) -> None:
     assert KNOWN.refused[name] in read_message(name)
     assert KNOWN.refused[name] in read_message(name, other_vllm=True)
 
 
-def test_reasons_name_only_fields_that_exist() -> None:
+def test_rejection_reasons_name_only_existing_fields() -> None:
     top = {field.alias for field in LLMServiceSpec.model_fields.values()}
     own = {field.alias for field in Model.model_fields.values()}
     assert "models" in top
@@ -73,7 +73,7 @@ def test_reasons_name_only_fields_that_exist() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(KNOWN.arguments))
-def test_vllms_own_default_is_taken(name: str) -> None:
+def test_default_and_choices_of_vllm_are_accepted(name: str) -> None:
     text = resources.files("daybreak.api.common").joinpath("engine_args.json").read_text(encoding="utf-8")
     entry = json.loads(text)["arguments"][name]
     assert read_message(name, entry.get("default")) == ""
@@ -99,7 +99,7 @@ def test_vllms_own_default_is_taken(name: str) -> None:
         ("allowed_media_domains", ["example.com"]),
     ],
 )
-def test_what_vllm_takes_is_taken(name: str, value: Any) -> None:
+def test_valid_argument_value_is_accepted(name: str, value: Any) -> None:
     assert read_message(name, value) == ""
 
 
@@ -119,7 +119,7 @@ def test_what_vllm_takes_is_taken(name: str, value: Any) -> None:
         ("scheduling_policy", "lottery", "choices (fcfs, priority)"),
     ],
 )
-def test_what_vllm_cannot_take_is_refused(name: str, value: Any, words: str) -> None:
+def test_invalid_argument_value_is_rejected_with_fix(name: str, value: Any, words: str) -> None:
     assert words.replace("0.29.0", versions.VLLM) in read_message(name, value)
 
 
@@ -127,20 +127,20 @@ def test_a_long_value_is_cut() -> None:
     assert len(read_message("max_model_len", ["x" * 500])) < 200
 
 
-def test_another_vllm_judges_its_own_arguments() -> None:
+def test_arguments_of_another_vllm_are_unchecked_unless_owned() -> None:
     assert read_message("brand_new_argument", other_vllm=True) == ""
     assert read_message("max_model_len", "eight", other_vllm=True) == ""
     assert read_message("tensor_parallel_size", other_vllm=True) != ""
 
 
-def test_the_list_is_of_the_pinned_versions() -> None:
+def test_argument_catalogue_matches_pinned_vllm_and_ray() -> None:
     text = resources.files("daybreak.api.common").joinpath("engine_args.json").read_text(encoding="utf-8")
     document = json.loads(text)
     assert (document["vllm"], document["ray"]) == (versions.VLLM, versions.RAY)
     assert not set(KNOWN.arguments) & (set(KNOWN.owned) | set(KNOWN.refused))
 
 
-def test_a_similar_name_is_looked_for_a_few_times_only() -> None:
+def test_number_of_name_suggestions_is_limited() -> None:
     """Each search for a similar name takes milliseconds and blocks all other reconciles."""
     near = {f"max_model_len{number}": 1 for number in range(engine_args.SUGGESTIONS + 5)}
     found = [wrong for _, wrong in engine_args.problems(near, other_vllm=False)]

@@ -23,7 +23,7 @@ def test_a_generated_file_is_up_to_date(name: str) -> None:
     assert (ROOT / name).read_text() == content(name), "run `make generate`"
 
 
-def test_every_link_of_the_api_page_leads_somewhere() -> None:
+def test_every_link_of_api_page_has_matching_heading() -> None:
     page = api_md()
     headings = {heading.lower() for heading in re.findall(r"^### (\w+)$", page, re.MULTILINE)}
     links = set(re.findall(r"\]\(#(\w+)\)", page))
@@ -31,7 +31,7 @@ def test_every_link_of_the_api_page_leads_somewhere() -> None:
     assert links <= headings
 
 
-def test_every_field_has_a_meaning() -> None:
+def test_every_api_field_has_description() -> None:
     rows = [line for line in api_md().splitlines() if line.startswith("| `")]
     assert len(rows) > 100
     for row in rows:
@@ -39,11 +39,11 @@ def test_every_field_has_a_meaning() -> None:
 
 
 @pytest.mark.parametrize("words", [ConditionType, ModelState, Phase, Reason])
-def test_every_word_of_the_status_has_a_meaning(words: type) -> None:
+def test_every_status_value_has_description(words: type) -> None:
     assert all(docstrings.of_members(words).values())
 
 
-def test_every_version_is_on_its_page() -> None:
+def test_every_version_is_on_versions_page() -> None:
     page = versions_md()
     for name in docstrings.of_constants(versions):
         assert f"| {getattr(versions, name)} |" in page

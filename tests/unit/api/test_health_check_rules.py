@@ -35,11 +35,11 @@ def test_known_key_is_accepted() -> None:
         ([{"name": "team", "secretRef": SECRET}, {"secretRef": SECRET}], "use one of team, keys/one"),
     ],
 )
-def test_unknown_key_is_rejected_with_the_known_ones(api_keys: list[dict[str, Any]], fix: str) -> None:
+def test_unknown_key_is_rejected_with_fix(api_keys: list[dict[str, Any]], fix: str) -> None:
     (problem,) = read_message(["monitor"], *api_keys)
     assert problem == f"spec.sleep.healthChecks.keys[0]: spec.access.apiKeys has no key monitor; {fix}"
 
 
-def test_service_names_the_problem() -> None:
+def test_service_validation_reports_unknown_health_check_key() -> None:
     service = LLMService.from_manifest(manifest(sleep={"healthChecks": {"keys": ["monitor"]}}))
     assert any(problem.startswith("spec.sleep.healthChecks.keys[0]") for problem in problems_of(service))

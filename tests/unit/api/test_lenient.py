@@ -23,5 +23,5 @@ def test_unreadable_items_of_a_list_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("found", [None, [], "status", {"models": {"tiny": MODEL}}])
-def test_nothing_is_kept_of_what_has_another_form(found: Any) -> None:
+def test_status_of_wrong_type_is_dropped(found: Any) -> None:
     assert readable(LLMServiceStatus, found) == {}

@@ -15,7 +15,7 @@ def problems(*models: dict[str, Any], **spec: Any) -> tuple[str, ...]:
     return validation.problems(service(*models, **spec))
 
 
-def test_a_model_with_adapters_is_right() -> None:
+def test_model_with_adapters_has_no_problems() -> None:
     args = {"max_cpu_loras": 8, "lora_dtype": "auto"}
     assert problems(model(lora={"adapters": [ADAPTER]}, engine={"args": args})) == ()
     assert problems(model(lora={})) == ()
@@ -46,14 +46,14 @@ def test_a_model_with_adapters_is_right() -> None:
         ),
     ],
 )
-def test_a_name_is_one_thing_only(first: list[Any], second: list[Any], path: str) -> None:
+def test_duplicate_adapter_name_is_rejected(first: list[Any], second: list[Any], path: str) -> None:
     found = problems(
         model(name="one", lora={"adapters": first}), model(name="two", lora={"adapters": second})
     )
     assert found == (f"{path} already; rename one",)
 
 
-def test_more_names_than_gateways_list_are_refused() -> None:
+def test_more_than_128_models_and_adapters_are_rejected() -> None:
     def many(prefix: str) -> dict[str, Any]:
         adapters = [{"name": f"{prefix}-{number}", "source": "s3://bucket/a"} for number in range(64)]
         return model(name=prefix, lora={"adapters": adapters})
@@ -64,7 +64,7 @@ def test_more_names_than_gateways_list_are_refused() -> None:
     )
 
 
-def test_without_the_replicas_own_port_there_are_no_adapters() -> None:
+def test_adapters_without_direct_ingress_are_rejected() -> None:
     found = problems(model(lora={"adapters": [ADAPTER]}), runtime={"directIngress": False})
     assert found == (
         "spec.models[0].lora: adapters are served by the replicas' own port; "
@@ -73,7 +73,7 @@ def test_without_the_replicas_own_port_there_are_no_adapters() -> None:
 
 
 @pytest.mark.parametrize("path", ["/adapters", "/adapters/x"])
-def test_their_directory_is_theirs(path: str) -> None:
+def test_mount_in_adapter_directory_is_rejected_if_model_has_lora(path: str) -> None:
     runtime = {
         "volumes": [{"name": "v", "emptyDir": {}}],
         "volumeMounts": [{"name": "v", "mountPath": path}],
@@ -84,14 +84,14 @@ def test_their_directory_is_theirs(path: str) -> None:
     assert problems(model(), runtime=runtime) == ()
 
 
-def test_arguments_for_adapters_need_lora() -> None:
+def test_adapter_argument_without_lora_is_rejected() -> None:
     found = problems(model(engine={"args": {"fully_sharded_loras": True, "lora_dtype": "auto"}}))
     assert found == (
         "spec.models[0].engine.args.fully_sharded_loras: without effect, since the model has no lora",
     )
 
 
-def test_memory_holds_at_least_what_the_accelerator_holds() -> None:
+def test_fewer_cpu_loras_than_max_loaded_are_rejected() -> None:
     found = problems(model(lora={"maxLoaded": 8}, engine={"args": {"max_cpu_loras": 4}}))
     assert found == (
         "spec.models[0].engine.args.max_cpu_loras: 4 is less than lora.maxLoaded, which is 8; "
@@ -113,13 +113,13 @@ def test_memory_holds_at_least_what_the_accelerator_holds() -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_refused(lora: dict[str, Any], message: str) -> None:
+def test_invalid_lora_setting_is_rejected(lora: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpec, match=message):
         service(model(lora=lora))
 
 
 @pytest.mark.parametrize(("adapters", "refused"), [(1, False), (2, True), (3, True)])
-def test_cpu_keeps_one_place_empty(adapters: int, refused: bool) -> None:
+def test_cpu_model_without_spare_adapter_place_is_rejected(adapters: int, refused: bool) -> None:
     lora = {"maxLoaded": 2, "adapters": [{**ADAPTER, "name": f"a{number}"} for number in range(adapters)]}
     found = problems(model(accelerator={"kind": "cpu"}, lora=lora))
     assert bool(found) is refused

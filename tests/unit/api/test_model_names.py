@@ -29,12 +29,12 @@ def of_route(name: str) -> Any:
 
 @pytest.mark.parametrize("made", [of_server, of_route])
 @pytest.mark.parametrize("name", NAMES)
-def test_name_is_accepted(made: Callable[[str], Any], name: str) -> None:
+def test_name_with_tag_or_path_is_accepted_by_server_and_route(made: Callable[[str], Any], name: str) -> None:
     assert made(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_name_is_accepted_of_a_service(name: str) -> None:
+def test_name_with_tag_or_path_is_accepted_by_service(name: str) -> None:
     svc = service(model(name=name))
     assert problems(svc) == ()
     group = names.worker_group(name)
@@ -44,12 +44,12 @@ def test_name_is_accepted_of_a_service(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [":7b", "coder:", "//models/a", "/", "a b", "-a", "a/"])
-def test_other_names_are_refused(name: str) -> None:
+def test_malformed_name_is_rejected(name: str) -> None:
     with pytest.raises(InvalidSpec):
         service(model(name=name))
 
 
-def test_names_that_differ_in_a_colon_are_different_groups() -> None:
+def test_names_that_differ_only_in_separator_have_different_groups() -> None:
     assert len({names.worker_group(name) for name in ("coder:7b", "coder-7b", "coder.7b")}) == 3
 
 
@@ -60,13 +60,13 @@ def ingress_class(*chosen: str, **runtime: Any) -> Any:
     return application["args"].get("ingress_cls_config")
 
 
-def test_ingress_that_knows_colons_is_used_only_for_them() -> None:
+def test_ingress_class_is_set_only_for_names_with_colon() -> None:
     """Other services keep their configuration, so that they do not restart."""
     assert ingress_class("a", "org/b") is None
     assert ingress_class("a", "coder:7b") == {"ingress_cls": INGRESS_CLASS}
 
 
-def test_colon_without_direct_ingress_is_refused() -> None:
+def test_name_with_colon_without_direct_ingress_is_rejected() -> None:
     svc = service(model(name="coder:7b"), runtime={"directIngress": False})
     [problem] = problems(svc)
     assert problem.startswith("spec.models[0].name: coder:7b has a colon")

@@ -25,16 +25,16 @@ def test_two_models_never_share_a_group(models: list[str]) -> None:
     assert len(set(map(names.worker_group, models))) == 2
 
 
-def test_names_that_only_look_alike_stay_apart() -> None:
+def test_similar_names_have_different_worker_groups() -> None:
     alike = ["a.b", "a-b", "a/b", "A-B", "a--b", "a_b"]
     assert len(set(map(names.worker_group, alike))) == len(alike)
 
 
-def test_a_plain_name_is_kept() -> None:
+def test_plain_model_name_is_unchanged_as_worker_group() -> None:
     assert names.worker_group("qwen-7b") == "qwen-7b"
 
 
-def test_names_of_the_longest_service_fit() -> None:
+def test_object_names_of_longest_service_name_fit_label_limit() -> None:
     service = "n" * NAME_LIMIT
     for name in (
         names.ray_service(service),
@@ -47,12 +47,12 @@ def test_names_of_the_longest_service_fit() -> None:
     assert all(len(value) <= LABEL_LIMIT for value in names.labels(service, "worker").values())
 
 
-def test_serve_merges_what_validation_must_keep_apart() -> None:
+def test_different_model_names_can_share_serve_deployment_name() -> None:
     assert names.serve_deployment("org/model-1.5") == "LLMServer:org--model-1_5"
     assert names.serve_deployment("a/b") == names.serve_deployment("a--b")
 
 
-def test_the_url_is_a_base_url() -> None:
+def test_service_url_is_openai_base_url() -> None:
     assert names.url("qwen", "models") == "http://qwen.models.svc/v1"
 
 
@@ -64,11 +64,11 @@ def test_the_url_is_a_base_url() -> None:
         unique=True,
     )
 )
-def test_claims_have_short_names_of_their_own(owners: list[tuple[str, str]]) -> None:
+def test_cache_claim_names_are_short_and_unique(owners: list[tuple[str, str]]) -> None:
     claims = [volume_names.cache_claim(service, model) for service, model in owners]
     assert len(set(claims)) == 2
     assert all(len(claim) <= LABEL_LIMIT and DNS_LABEL.fullmatch(claim) for claim in claims)
 
 
-def test_a_short_claim_says_whose_it_is() -> None:
+def test_short_cache_claim_name_contains_service_and_model() -> None:
     assert volume_names.cache_claim("chat", "qwen-7b") == "chat-qwen-7b-weights"

@@ -59,7 +59,7 @@ def of_head(**spec: Any) -> tuple[str, ...]:
         ("terminationGracePeriodSeconds", 5, "how long requests"),
     ],
 )
-def test_fields_of_the_pod_that_are_owned(field: str, value: Any, instead: str) -> None:
+def test_owned_pod_field_is_rejected_with_alternative(field: str, value: Any, instead: str) -> None:
     for found, template in ((of_pod(**{field: value}), TEMPLATE), (of_head(**{field: value}), HEAD)):
         [problem] = found
         assert problem.startswith(f"{template}.spec.{field}: Daybreak owns this field")
@@ -78,14 +78,14 @@ def test_fields_of_the_pod_that_are_owned(field: str, value: Any, instead: str) 
         ("restartPolicy", "Never", "KubeRay"),
     ],
 )
-def test_fields_of_the_ray_container_that_are_owned(field: str, value: Any, instead: str) -> None:
+def test_owned_ray_container_field_is_rejected_with_alternative(field: str, value: Any, instead: str) -> None:
     [problem] = of_ray(**{field: value})
     assert problem.startswith(f"{TEMPLATE}.spec.containers[0].{field}: Daybreak owns this field")
     assert instead in problem
 
 
 @pytest.mark.parametrize("name", ["ray", "ray-worker"])
-def test_the_ray_container_goes_by_two_names(name: str) -> None:
+def test_ray_container_is_recognized_by_both_names(name: str) -> None:
     container = {"name": name, "image": "other:1"}
     [problem] = of_pod(containers=[container])
     assert "spec.runtime.image" in problem
@@ -114,20 +114,20 @@ def test_the_ray_container_goes_by_two_names(name: str) -> None:
         ({"limits": {"rdma/hca": "one"}}, "write a number with a unit"),
     ],
 )
-def test_resources_of_the_ray_container(resources: dict[str, Any], words: str) -> None:
+def test_invalid_ray_container_resources_are_rejected(resources: dict[str, Any], words: str) -> None:
     [problem] = of_ray(resources=resources)
     assert problem.startswith(f"{TEMPLATE}.spec.containers[0].resources")
     assert words in problem
 
 
-def test_a_limit_of_cores_goes_with_the_cores_asked_for() -> None:
+def test_cpu_limit_below_cpu_request_is_rejected() -> None:
     limit = {"spec": {"containers": [{"name": "ray", "resources": {"limits": {"cpu": 4}}}]}}
     assert of_worker(limit, resources={"cpu": "4"}) == ()
     [problem] = of_worker(limit, resources={"cpu": "4500m"})
     assert "limits.cpu: 4 is less than spec.models[0].resources.cpu, which is 4500m" in problem
 
 
-def test_no_other_container_takes_accelerators() -> None:
+def test_accelerator_limit_of_other_container_is_rejected() -> None:
     greedy = {**LOGS, "resources": {"limits": {"nvidia.com/gpu": 1}}}
     [problem] = of_pod(containers=[greedy])
     assert "containers[0].resources.limits.nvidia.com/gpu: Daybreak owns this field" in problem
@@ -204,7 +204,7 @@ def test_no_other_container_takes_accelerators() -> None:
         ({"containers": [{"name": "ray", "env": [{"name": "DAYBREAK_X"}]}]}, "it is Daybreak's own"),
     ],
 )
-def test_what_no_pod_has_or_nobody_can_have_twice(spec: dict[str, Any], words: str) -> None:
+def test_invalid_or_duplicate_pod_field_is_rejected(spec: dict[str, Any], words: str) -> None:
     found = of_pod(**spec)
     assert len(found) == 1
     assert found[0].startswith(f"{TEMPLATE}.spec.")
@@ -224,12 +224,12 @@ def test_what_no_pod_has_or_nobody_can_have_twice(spec: dict[str, Any], words: s
         ),
     ],
 )
-def test_labels_and_annotations_that_are_owned(metadata: dict[str, Any], path: str) -> None:
+def test_owned_label_or_annotation_is_rejected(metadata: dict[str, Any], path: str) -> None:
     [problem] = of_worker({"metadata": metadata})
     assert problem.startswith(f"{TEMPLATE}.metadata.{path}: ")
 
 
-def test_labels_of_the_ray_service() -> None:
+def test_ray_service_accepts_queue_labels_and_rejects_owned_metadata() -> None:
     queue = {"kueue.x-k8s.io/queue-name": "a", "ray.io/gang-scheduling-enabled": "true"}
     assert read_message(with_runtime(metadata={"labels": queue})) == ()
     wrong = {
@@ -243,7 +243,7 @@ def test_labels_of_the_ray_service() -> None:
     ]
 
 
-def test_host_network_passes_neither_keys_nor_the_dashboard_by() -> None:
+def test_host_network_is_rejected_with_api_keys_or_on_head() -> None:
     keys = {"apiKeys": [{"secretRef": {"name": "keys", "key": "a"}}]}
     desired = {"spec": {"hostNetwork": True}}
     assert of_worker(desired) == ()
@@ -254,7 +254,7 @@ def test_host_network_passes_neither_keys_nor_the_dashboard_by() -> None:
     assert of_head(hostNetwork=False) == ()
 
 
-def test_the_weights_and_their_token_stay_daybreaks() -> None:
+def test_pod_template_cannot_cover_weights_or_replace_token() -> None:
     mounts = [{"name": "own", "mountPath": "/models/chat/"}]
     template = {
         "spec": {
@@ -272,7 +272,7 @@ def test_the_weights_and_their_token_stay_daybreaks() -> None:
     assert problem.endswith("HF_TOKEN may not be set: use spec.models[0].token")
 
 
-def test_volumes_of_the_service_can_be_mounted_and_not_made_again() -> None:
+def test_existing_volumes_can_be_mounted_but_not_redefined() -> None:
     scratch = {"name": "scratch", "emptyDir": {}}
     mounts = [
         {"name": name, "mountPath": f"/{name}"}
@@ -290,7 +290,7 @@ def test_volumes_of_the_service_can_be_mounted_and_not_made_again() -> None:
     assert "the pod has no volume daybreak-cache" in problem
 
 
-def test_what_a_pod_may_have_is_taken() -> None:
+def test_valid_pod_fields_are_accepted() -> None:
     spec = {
         "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
         "dnsPolicy": "None",
@@ -320,7 +320,9 @@ def test_the_ports_of_ray_pods_are_owned() -> None:
 @pytest.mark.parametrize(
     ("placement", "devices", "needed"), [("STRICT_PACK", 4, 8), ("PACK", 8, 4), (None, 8, 4)]
 )
-def test_a_claim_holds_what_a_pod_computes_on(placement: str | None, devices: int, needed: int) -> None:
+def test_claim_with_wrong_number_of_devices_is_rejected(
+    placement: str | None, devices: int, needed: int
+) -> None:
     def claimed(count: int) -> tuple[str, ...]:
         claim = {"templateName": "gpus", "devices": count}
         parallelism = {"tensor": 4, "pipeline": 2}
@@ -336,7 +338,7 @@ def test_a_claim_holds_what_a_pod_computes_on(placement: str | None, devices: in
 
 
 @pytest.mark.parametrize("place", ["spec.runtime.head", "spec.models[0]"])
-def test_volumes_of_the_head_and_of_models_are_checked_like_the_services(place: str) -> None:
+def test_invalid_volumes_of_head_or_model_are_rejected(place: str) -> None:
     fields = {
         "volumes": [{"name": "daybreak-a", "emptyDir": {}}, {"name": "a"}],
         "volumeMounts": [{"name": "b", "mountPath": "/b"}],
@@ -349,7 +351,7 @@ def test_volumes_of_the_head_and_of_models_are_checked_like_the_services(place: 
     ]
 
 
-def test_a_models_volumes_and_the_services_are_told_apart() -> None:
+def test_model_volume_that_duplicates_service_volume_is_rejected() -> None:
     volume = {"name": "a", "emptyDir": {}}
     mount = {"name": "a", "mountPath": "/a"}
     both = {"volumes": [volume], "volumeMounts": [mount]}
@@ -360,7 +362,7 @@ def test_a_models_volumes_and_the_services_are_told_apart() -> None:
     ]
 
 
-def test_the_list_is_of_the_pinned_kuberay() -> None:
+def test_pod_schema_matches_pinned_kuberay() -> None:
     assert pod_schema.kuberay() == versions.KUBERAY, (
         "regenerate operator/src/daybreak/api/pods/pod_schema.json"
     )

@@ -46,7 +46,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_sample_can_be_built(path: Path) -> None:
+def test_service_sample_is_valid(path: Path) -> None:
     whole = read(path)
     service = LLMService.from_manifest(whole)
     assert problems(service) == ()
@@ -55,35 +55,35 @@ def test_a_sample_can_be_built(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", BATCHES, ids=lambda path: path.stem)
-def test_a_batch_can_be_built(path: Path) -> None:
+def test_batch_sample_is_valid(path: Path) -> None:
     whole = read(path)
     assert batch_validation.problems(LLMBatch.from_manifest(whole)) == ()
     jsonschema.validate(whole, json_schema(LLM_BATCH))
 
 
 @pytest.mark.parametrize("path", BENCHMARKS, ids=lambda path: path.stem)
-def test_a_benchmark_can_be_built(path: Path) -> None:
+def test_benchmark_sample_is_valid(path: Path) -> None:
     whole = read(path)
     assert benchmark_validation.problems(LLMBenchmark.from_manifest(whole)) == ()
     jsonschema.validate(whole, json_schema(LLM_BENCHMARK))
 
 
 @pytest.mark.parametrize("path", SERVERS, ids=lambda path: path.stem)
-def test_a_model_server_can_be_built(path: Path) -> None:
+def test_model_server_sample_is_valid(path: Path) -> None:
     whole = read(path)
     assert server_validation.problems(ModelServer.from_manifest(whole)) == ()
     jsonschema.validate(whole, json_schema(MODEL_SERVER))
 
 
 @pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
-def test_an_application_can_be_built(path: Path) -> None:
+def test_application_sample_is_valid(path: Path) -> None:
     whole = read(path)
     assert application_validation.problems(ServeApplication.from_manifest(whole)) == ()
     jsonschema.validate(whole, json_schema(SERVE_APPLICATION))
 
 
 @pytest.mark.parametrize("path", APPLICATIONS, ids=lambda path: path.stem)
-def test_the_code_of_an_application_has_what_its_spec_names(path: Path) -> None:
+def test_application_sample_code_defines_names_of_its_spec(path: Path) -> None:
     [code, whole] = yaml.safe_load_all(path.read_text())
     spec = whole["spec"]
     module, _, name = spec["importPath"].partition(":")
@@ -96,7 +96,7 @@ def test_the_code_of_an_application_has_what_its_spec_names(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ROUTES, ids=lambda path: path.stem)
-def test_a_route_leads_to_models_of_the_samples(path: Path) -> None:
+def test_route_sample_refers_to_models_of_other_samples(path: Path) -> None:
     whole = read(path)
     route = LLMRoute.from_manifest(whole)
     jsonschema.validate(whole, json_schema(LLM_ROUTE))
@@ -106,7 +106,7 @@ def test_a_route_leads_to_models_of_the_samples(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda path: path.stem)
-def test_a_sample_says_what_it_shows_and_needs(path: Path) -> None:
+def test_sample_header_states_purpose_and_requirements(path: Path) -> None:
     head = path.read_text().split("apiVersion", 1)[0]
     assert "# Shows: " in head
     assert "# Needs: " in head
@@ -118,7 +118,7 @@ def test_kustomize_has_every_sample() -> None:
     assert len({read(path)["metadata"]["name"] for path in EVERY}) == len(EVERY)
 
 
-def test_the_samples_cover_what_they_promise() -> None:
+def test_samples_cover_expected_sources_accelerators_and_parallelism() -> None:
     models = [
         model for path in FILES for model in LLMService.from_manifest(read(path)).spec.models
     ]  # every model of every sample

@@ -20,14 +20,14 @@ FACTORS |= {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
     ("text", "seconds"),
     [("0s", 0), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("2m30s", 150), ("999999h", 999999 * 3600)],
 )
-def test_duration(text: str, seconds: float) -> None:
+def test_duration_is_parsed_to_seconds(text: str, seconds: float) -> None:
     assert scalars.seconds(text) == seconds
 
 
 @pytest.mark.parametrize(
     "text", ["", "10", "s", "1s1m", "1.5h", "-1s", "1 s", "1s\n", "1d", "1000000s", "1h" * 20, "Auto"]
 )
-def test_no_duration(text: str) -> None:
+def test_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         scalars.parse_duration(text)
 
@@ -42,14 +42,14 @@ def test_a_duration_is_the_sum_of_its_parts(parts: list[int]) -> None:
 @pytest.mark.parametrize(
     ("text", "number"), [("500m", "0.5"), ("4", "4"), ("1.5", "1.5"), ("16Gi", 16 * 2**30), ("0.5Gi", 2**29)]
 )
-def test_quantity(text: str, number: str | int) -> None:
+def test_quantity_is_parsed_to_number(text: str, number: str | int) -> None:
     assert scalars.parse_quantity(text) == Decimal(number)
 
 
 @pytest.mark.parametrize(
     "text", ["", "-1", "+1", "1e3", "1E3", ".5", "5.", "1 Gi", "1Gi\n", "GiGi", "1g", "1KB", "9" * 33]
 )
-def test_no_quantity(text: str) -> None:
+def test_invalid_quantity_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         scalars.parse_quantity(text)
 
@@ -60,22 +60,22 @@ def test_a_quantity_is_its_number_times_its_unit(number: Decimal, unit: str) -> 
 
 
 @given(st.integers(0, 10**12))
-def test_a_whole_number_is_a_quantity_without_quotes(number: int) -> None:
+def test_whole_number_is_accepted_as_quantity(number: int) -> None:
     assert TypeAdapter(Quantity).validate_python(number) == str(number)
 
 
 @pytest.mark.parametrize("value", [True, 0.5, None, [], {}])
-def test_other_values_are_no_quantities(value: object) -> None:
+def test_value_of_other_type_is_rejected_as_quantity(value: object) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(Quantity).validate_python(value)
 
 
 @pytest.mark.parametrize("key", ["zone", "topology.kubernetes.io/zone", "example.com/a_b.c-d"])
-def test_label_keys(key: str) -> None:
+def test_valid_label_key_is_accepted(key: str) -> None:
     assert TypeAdapter(Labels).validate_python({key: "a"}) == {key: "a"}
 
 
 @pytest.mark.parametrize("key", ["", "a b", "/zone", "UPPER.com/zone", "a/b/c", "-a"])
-def test_no_label_keys(key: str) -> None:
+def test_invalid_label_key_is_rejected(key: str) -> None:
     with pytest.raises(ValidationError):
         TypeAdapter(Labels).validate_python({key: "a"})

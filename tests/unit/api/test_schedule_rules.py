@@ -27,7 +27,7 @@ def read_message(**fields: str) -> list[str]:
     ],
 )
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu"])
-def test_nothing_is_wrong(start: str, zone: str) -> None:
+def test_valid_schedule_has_no_problems(start: str, zone: str) -> None:
     assert read_message(start=start, timeZone=zone) == []
 
 
@@ -45,23 +45,23 @@ def test_nothing_is_wrong(start: str, zone: str) -> None:
         ("0 0 30,31 2 *", f"0 0 30,31 2 * has a bad day-of-month; {WRITE}"),
     ],
 )
-def test_a_start_that_cannot_be_read(start: str, wrong: str) -> None:
+def test_invalid_start_is_rejected_with_cause(start: str, wrong: str) -> None:
     assert read_message(start=start) == [f"schedule[0].start: {wrong}"]
 
 
 @pytest.mark.parametrize("zone", ["Europe", "../etc/localtime", "/etc/localtime", "a\0b", "Mars/Olympus"])
-def test_a_time_zone_that_does_not_exist(zone: str) -> None:
+def test_unknown_time_zone_is_rejected(zone: str) -> None:
     (wrong,) = read_message(start="0 8 * * *", timeZone=zone)
     assert wrong.startswith(f"schedule[0].timeZone: there is no time zone {zone}; ")
 
 
-def test_the_nearest_time_zone_is_offered() -> None:
+def test_unknown_time_zone_is_reported_with_nearest_name() -> None:
     assert read_message(start="0 8 * * *", timeZone="Europe/Berlim") == [
         "schedule[0].timeZone: there is no time zone Europe/Berlim; did you mean Europe/Berlin?"
     ]
 
 
-def test_it_is_part_of_what_is_wrong_with_a_service() -> None:
+def test_service_validation_reports_schedule_problem() -> None:
     sleep = {
         "schedule": [{"start": "0 8 * * *", "duration": "1h"}, {"start": "0 24 * * *", "duration": "1h"}]
     }

@@ -109,7 +109,7 @@ def own_words(error: ValidationError) -> bool:
 @pytest.mark.parametrize("kind", KINDS)
 @SETTINGS
 @hypothesis.given(st.data())
-def test_what_the_schema_takes_the_models_take(kind: str, data: st.DataObject) -> None:
+def test_models_accept_schema_valid_specs_except_for_own_rules(kind: str, data: st.DataObject) -> None:
     schema, model = KINDS[kind]
     validator = jsonschema.Draft202012Validator(schema)
     spec = data.draw(values(schema))
@@ -165,7 +165,7 @@ def spoilt(schema: Schema) -> st.SearchStrategy[Any]:
 @pytest.mark.parametrize("kind", KINDS)
 @SETTINGS
 @hypothesis.given(st.data())
-def test_what_the_schema_refuses_the_models_refuse(kind: str, data: st.DataObject) -> None:
+def test_models_reject_specs_that_schema_rejects(kind: str, data: st.DataObject) -> None:
     of_kind, model = KINDS[kind]
     spec = data.draw(values(of_kind))
     path, schema = data.draw(st.sampled_from(places(spec, of_kind)))
@@ -182,17 +182,17 @@ def test_what_the_schema_refuses_the_models_refuse(kind: str, data: st.DataObjec
 
 
 @pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
-def test_editors_take_what_is_right(taken: Schema) -> None:
+def test_editor_schema_accepts_valid_manifest(taken: Schema) -> None:
     EDITOR.validate(taken)
 
 
 @pytest.mark.parametrize("broken", BY_SCHEMA, ids=lambda broken: broken.id)
-def test_editors_mark_what_is_wrong(broken: Broken) -> None:
+def test_editor_schema_rejects_out_of_bounds_manifest(broken: Broken) -> None:
     with pytest.raises(jsonschema.ValidationError):
         EDITOR.validate(broken.manifest)
 
 
-def test_editors_mark_wrong_names() -> None:
+def test_editor_schema_rejects_invalid_metadata_name() -> None:
     for broken in BY_RULE:
         if broken.rule.startswith("metadata.name"):
             with pytest.raises(jsonschema.ValidationError):

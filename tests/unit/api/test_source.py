@@ -29,13 +29,13 @@ PATH = st.lists(SEGMENT, max_size=4).map("/".join)
         ("file:///models/tiny/", (Scheme.FILE, "", "/models/tiny")),
     ],
 )
-def test_parts(text: str, parts: tuple[Scheme, str, str]) -> None:
+def test_source_url_is_split_into_parts(text: str, parts: tuple[Scheme, str, str]) -> None:
     source = ModelSource.parse(text)
     assert (source.scheme, source.reference, source.path) == parts
 
 
 @pytest.mark.parametrize("text", ["", "Qwen/Qwen2.5-7B", "ftp://host/x", "HF://a/b", "://a/b", "http://a/b"])
-def test_no_known_scheme(text: str) -> None:
+def test_unknown_scheme_is_rejected_with_known_schemes(text: str) -> None:
     with pytest.raises(ValueError, match="use one of hf://, s3://, gs://, pvc://, image://, file://"):
         ModelSource.parse(text)
 
@@ -63,31 +63,31 @@ def test_no_known_scheme(text: str) -> None:
         "s3://bucket/\u00e9",
     ],
 )
-def test_the_message_shows_the_form(text: str) -> None:
+def test_malformed_source_is_rejected_with_expected_form(text: str) -> None:
     with pytest.raises(ValueError, match="does not fit: ") as refusal:
         ModelSource.parse(text)
     assert "://" in str(refusal.value)
 
 
 @given(CLAIM, PATH)
-def test_a_claim_comes_back(claim: str, path: str) -> None:
+def test_claim_source_is_parsed_for_any_claim_and_path(claim: str, path: str) -> None:
     assert ModelSource.parse(f"pvc://{claim}/{path}") == ModelSource(Scheme.CLAIM, claim, path)
 
 
 @given(SEGMENT, st.sampled_from(["", ":1.0", f"@sha256:{'0' * 64}"]), PATH)
-def test_an_image_comes_back(name: str, version: str, path: str) -> None:
+def test_image_source_is_parsed_for_any_image_and_path(name: str, version: str, path: str) -> None:
     reference = f"registry:5000/{name}{version}"
     assert ModelSource.parse(f"image://{reference}#{path}") == ModelSource(Scheme.IMAGE, reference, path)
 
 
 @given(SEGMENT, SEGMENT)
-def test_a_repository_comes_back(owner: str, name: str) -> None:
+def test_hugging_face_source_is_parsed_for_any_repository(owner: str, name: str) -> None:
     parsed = ModelSource.parse(f"hf://{owner}/{name}")
     assert parsed == ModelSource(Scheme.HUGGING_FACE, f"{owner}/{name}", "")
 
 
 @given(st.text(max_size=60))
-def test_any_text_is_read_or_refused_in_words(text: str) -> None:
+def test_accepted_source_is_ascii_without_parent_path_for_any_text(text: str) -> None:
     for scheme in Scheme:
         fitting = False
         with contextlib.suppress(ValueError):

@@ -34,7 +34,7 @@ def read(broken: Broken) -> LLMService:
 
 
 @pytest.mark.parametrize("broken", BY_RULE, ids=lambda broken: broken.id)
-def test_a_broken_rule_is_said(broken: Broken) -> None:
+def test_broken_rule_is_reported_with_rule_and_path(broken: Broken) -> None:
     with pytest.raises(InvalidSpec) as refusal:
         read(broken)
     assert broken.rule in str(refusal.value)
@@ -42,7 +42,7 @@ def test_a_broken_rule_is_said(broken: Broken) -> None:
 
 
 @pytest.mark.parametrize("broken", BY_SCHEMA, ids=lambda broken: broken.id)
-def test_a_broken_bound_is_said_with_its_field(broken: Broken) -> None:
+def test_out_of_bounds_value_is_reported_with_its_path(broken: Broken) -> None:
     with pytest.raises(InvalidSpec) as refusal:
         read(broken)
     assert broken.path in str(refusal.value)
@@ -50,7 +50,7 @@ def test_a_broken_bound_is_said_with_its_field(broken: Broken) -> None:
 
 
 @pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
-def test_the_unusual_is_taken(taken: dict[str, Any]) -> None:
+def test_unusual_manifest_is_accepted_and_unchanged_after_dump(taken: dict[str, Any]) -> None:
     service = LLMService.from_manifest(taken)
     written = service.spec.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert LLMServiceSpec.model_validate(written) == service.spec
@@ -69,7 +69,7 @@ def test_every_rule_has_a_manifest_that_breaks_it() -> None:
     assert rules <= {broken.rule for broken in BY_RULE}
 
 
-def test_the_least_has_the_documented_defaults() -> None:
+def test_minimal_manifest_has_documented_defaults() -> None:
     spec = LLMService.from_manifest(manifest()).spec
     model = spec.models[0]
     assert model.accelerator.kind is AcceleratorKind.GPU
@@ -90,7 +90,7 @@ def test_a_spec_cannot_be_changed() -> None:
         spec.replicas = 3  # type: ignore[misc]  # mypy refuses it too
 
 
-def test_every_wrong_field_is_named_at_once() -> None:
+def test_all_invalid_fields_are_reported_together() -> None:
     wrong = with_model(parallelism={"tensor": 0}, replicas={"min": -1})
     wrong["spec"]["colour"] = "red"
     with pytest.raises(InvalidSpec) as refusal:
@@ -99,7 +99,7 @@ def test_every_wrong_field_is_named_at_once() -> None:
         assert f"{path}: " in str(refusal.value)
 
 
-def test_a_secret_value_is_never_repeated() -> None:
+def test_environment_value_is_not_in_error_message() -> None:
     broken = manifest(runtime={"env": [{"name": "not a name", "value": "hf_secret"}]})
     with pytest.raises(InvalidSpec) as refusal:
         LLMService.from_manifest(broken)
@@ -118,5 +118,5 @@ def test_identity_comes_from_the_metadata() -> None:
     )
 
 
-def test_python_names_build_the_same() -> None:
+def test_python_field_names_build_equal_object() -> None:
     assert EnvVar(name="A", value_from=None) == EnvVar.model_validate({"name": "A"})

@@ -28,11 +28,11 @@ def models(*chosen: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("taken", TAKEN.values(), ids=TAKEN.keys())
-def test_nothing_is_wrong(taken: dict[str, Any]) -> None:
+def test_valid_manifest_has_no_problems(taken: dict[str, Any]) -> None:
     assert read_message(taken) == ()
 
 
-def test_an_engine_argument_is_named_with_its_model() -> None:
+def test_engine_argument_problem_contains_path_of_its_model() -> None:
     chosen = models("one", "two")
     chosen["spec"]["models"][1]["engine"] = {"args": {"max_model_lenn": 64}}
     assert one(chosen) == (
@@ -44,7 +44,7 @@ def test_an_engine_argument_is_named_with_its_model() -> None:
 @pytest.mark.parametrize(
     "kind", ["H100", "A10", "L40S", "A100-80G", "AMD-Instinct-MI300X-OAM", "Intel-GPU-Max-1550"]
 )
-def test_accelerators_that_ray_knows(kind: str) -> None:
+def test_accelerator_type_known_to_ray_is_accepted(kind: str) -> None:
     assert read_message(with_model(accelerator={"type": kind})) == ()
 
 
@@ -63,13 +63,13 @@ def test_accelerators_that_ray_knows(kind: str) -> None:
         ("M3-Max", "leave it out"),
     ],
 )
-def test_accelerators_that_it_does_not(kind: str, hint: str) -> None:
+def test_accelerator_type_that_is_no_ray_gpu_is_rejected(kind: str, hint: str) -> None:
     problem = one(with_model(accelerator={"type": kind}))
     assert problem.startswith(f"spec.models[0].accelerator.type: Ray {versions.RAY} has no GPU {kind}; ")
     assert hint in problem
 
 
-def test_a_target_that_is_never_reached() -> None:
+def test_target_above_max_ongoing_requests_is_rejected() -> None:
     whole = with_model(replicas={"max": 4, "targetOngoingRequests": 300}, serve={"maxOngoingRequests": 128})
     assert one(whole) == (
         "spec.models[0].replicas.targetOngoingRequests: 300 is never reached, since a replica takes at most "
@@ -80,7 +80,7 @@ def test_a_target_that_is_never_reached() -> None:
 @pytest.mark.parametrize(
     "change", [{"replicas": {"min": 4}}, {"replicas": {"max": 1}}, {"replicas": {"max": 4}, "fixed": 2}]
 )
-def test_a_target_does_not_matter_to_fixed_replicas(change: dict[str, Any]) -> None:
+def test_target_is_ignored_for_fixed_replicas(change: dict[str, Any]) -> None:
     replicas = {"targetOngoingRequests": 300} | change["replicas"]
     whole = with_model(replicas=replicas, serve={"maxOngoingRequests": 128})
     if "fixed" in change:
@@ -99,20 +99,20 @@ def test_a_target_does_not_matter_to_fixed_replicas(change: dict[str, Any]) -> N
         ({"memory": "8Gi", "sharedMemory": "9Gi"}, "use at most 4096Mi"),
     ],
 )
-def test_resources_that_cannot_be_meant(resources: dict[str, Any], words: str) -> None:
+def test_implausible_resources_are_rejected(resources: dict[str, Any], words: str) -> None:
     assert words in one(with_model(resources=resources))
 
 
-def test_memory_of_head_and_of_held_requests() -> None:
+def test_too_small_head_memory_and_body_limit_are_rejected() -> None:
     assert "spec.runtime.head.resources.memory" in one(with_runtime(head={"resources": {"memory": "4"}}))
     assert "spec.hold.maxBodyBytes" in one(manifest(hold={"maxBodyBytes": 10}))
 
 
-def test_few_cores_are_a_choice() -> None:
+def test_fewer_cores_than_gpus_are_accepted() -> None:
     assert read_message(with_model(resources={"cpu": "300m"}, parallelism={"tensor": 4})) == ()
 
 
-def test_names_that_serve_would_merge() -> None:
+def test_model_names_with_same_serve_deployment_are_rejected() -> None:
     assert one(models("org/model", "org--model")) == (
         "spec.models[1].name: org--model and org/model are both LLMServer:org--model to Ray Serve; rename one"
     )
@@ -166,22 +166,22 @@ def test_ray_versions_are_compared_as_numbers(version: str, fine: bool) -> None:
         ),
     ],
 )
-def test_volumes_and_variables(runtime: dict[str, Any], words: str) -> None:
+def test_invalid_runtime_setting_is_rejected(runtime: dict[str, Any], words: str) -> None:
     assert words in one(with_runtime(**runtime))
 
 
 @pytest.mark.parametrize("source", VOLUME_SOURCES)
-def test_every_volume_of_kubernetes(source: str) -> None:
+def test_every_kubernetes_volume_source_is_accepted(source: str) -> None:
     assert read_message(with_runtime(volumes=[{"name": "a", source: {}}])) == ()
 
 
-def test_every_problem_is_said_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     whole = with_model(engine={"args": {"zzzzzz": 1, "port": 80}}, resources={"cpu": 0})
     whole["spec"]["runtime"] = {"rayVersion": "2.9.0"}
     assert len(read_message(whole)) == 3  # another Ray may know `zzzzzz`
 
 
-def test_what_does_nothing_without_a_gateway_is_noticed() -> None:
+def test_sleep_and_hold_without_gateway_produce_notice() -> None:
     quiet = LLMService.from_manifest(manifest())
     assert notices(quiet, gateway=False) == ()
     sleepy = LLMService.from_manifest(manifest(sleep={}, hold={}))
@@ -203,7 +203,7 @@ def test_what_does_nothing_without_a_gateway_is_noticed() -> None:
         ({"policy": "RoundRobin"}, []),
     ],
 )
-def test_settings_of_serves_routers_that_the_gateway_has_no_use_for_are_noticed(
+def test_router_settings_that_gateway_ignores_produce_notice(
     routing: dict[str, Any], fields: list[str]
 ) -> None:
     whole = with_model(routing=routing)
@@ -215,14 +215,14 @@ def test_settings_of_serves_routers_that_the_gateway_has_no_use_for_are_noticed(
     assert notices(LLMService.from_manifest(whole), gateway=True) == ()
 
 
-def test_a_session_header_of_serves_own_is_noticed() -> None:
+def test_session_header_variable_of_serve_produces_notice() -> None:
     whole = with_model(routing={"policy": "Session"})
     whole["spec"]["runtime"] = {"env": [{"name": "RAY_SERVE_SESSION_ID_HEADER_KEY", "value": "x-user"}]}
     (notice,) = notices(LLMService.from_manifest(whole), gateway=True)
     assert "x-session-id" in notice
 
 
-def test_what_is_not_looked_at_is_noticed() -> None:
+def test_unchecked_engine_arguments_of_other_ray_produce_notice() -> None:
     whole = with_model(engine={"args": {"max_model_len": 64}})
     whole["spec"]["runtime"] = {"rayVersion": "2.61.0"}
     (notice,) = notices(LLMService.from_manifest(whole), gateway=True)
@@ -232,7 +232,7 @@ def test_what_is_not_looked_at_is_noticed() -> None:
     assert notices(LLMService.from_manifest(whole), gateway=True) == ()
 
 
-def test_a_loader_that_needs_an_image_of_ones_own_is_noticed() -> None:
+def test_loader_that_needs_custom_image_produces_notice() -> None:
     whole = with_model(engine={"args": {"load_format": "runai_streamer"}})
     (notice,) = notices(LLMService.from_manifest(whole), gateway=True)
     assert "spec.models[0].engine.args.load_format" in notice
@@ -242,7 +242,7 @@ def test_a_loader_that_needs_an_image_of_ones_own_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("name", ["VLLM_API_KEY", "DAYBREAK_HTTP_PORT"])
-def test_a_variable_that_shuts_the_gateway_out(name: str) -> None:
+def test_variable_that_blocks_gateway_is_rejected(name: str) -> None:
     env = [{"name": "FINE", "value": "1"}, {"name": name, "value": "1"}]
     assert one(with_runtime(env=env)).startswith(f"spec.runtime.env[1]: {name}: ")
     assert read_message(with_runtime(env=env, directIngress=False)) == ()

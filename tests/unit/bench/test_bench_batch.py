@@ -18,7 +18,7 @@ from bench.report import met
 from daybreak.api.llmbatch.spec import Stages
 
 
-def test_answers_have_exactly_the_lengths_that_were_drawn_and_each_round_the_same(tmp_path: Path) -> None:
+def test_rows_fix_answer_lengths_and_are_equal_in_each_round(tmp_path: Path) -> None:
     write_rows(tmp_path, 640)
     first = (tmp_path / "rows.jsonl").read_text()
     params = [json.loads(line)["params"] for line in first.splitlines()]
@@ -32,7 +32,7 @@ def test_answers_have_exactly_the_lengths_that_were_drawn_and_each_round_the_sam
 
 
 class TestRate:
-    def test_it_is_of_all_rows_from_the_first_that_an_engine_took(self) -> None:
+    def test_rate_counts_all_rows_from_first_taken_row_to_last_answer(self) -> None:
         assert rate(100, first_taken=10.0, last_answer=14.0) == {
             "rows": 100,
             "seconds": 4.0,
@@ -40,7 +40,7 @@ class TestRate:
         }
 
     @pytest.mark.parametrize(("rows", "last"), [(0, 12.0), (32, 10.0)])
-    def test_without_rows_or_time_there_is_none(self, rows: int, last: float) -> None:
+    def test_rate_without_rows_or_time_is_rejected(self, rows: int, last: float) -> None:
         with pytest.raises(ValueError, match="no rate"):
             rate(rows, first_taken=10.0, last_answer=last)
 
@@ -55,13 +55,13 @@ class TestFirstRow:
         batch_ways.expect_first_row(tmp_path)
         return played
 
-    def test_only_the_first_counts(self, clock: list[float]) -> None:
+    def test_only_first_row_is_recorded(self, clock: list[float]) -> None:
         batch_ways.note_row()
         clock[0] = 9.5
         batch_ways.note_row()
         assert batch_ways.first_row() == 7.25
 
-    def test_a_process_that_an_engine_runs_in_finds_the_same_file(self, clock: list[float]) -> None:
+    def test_row_recorded_by_subprocess_counts_as_first_row(self, clock: list[float]) -> None:
         subprocess.run(
             [sys.executable, "-c", "from bench.ray import batch_ways; batch_ways.note_row()"], check=True
         )
@@ -70,11 +70,11 @@ class TestFirstRow:
         assert batch_ways.first_row() == noted != clock[0]
 
 
-def test_a_batch_is_as_large_as_that_of_an_llmbatch() -> None:
+def test_batch_size_equals_default_of_llmbatch() -> None:
     assert Settings({}).batch_rows == Stages().batch_size
 
 
-def test_a_call_of_the_naive_way_has_32_rows_and_each_its_own_block(tmp_path: Path) -> None:
+def test_naive_blocks_have_32_rows_and_other_row_counts_are_rejected(tmp_path: Path) -> None:
     assert naive_blocks(ROWS) == ROWS // 32
     for rows in (0, 31, 600):
         with pytest.raises(ValueError, match="multiple of 32"):

@@ -27,7 +27,7 @@ def read_report(state: str, done: int = 0) -> dict[str, Any]:
 
 
 class TestFollower:
-    def test_the_start_is_rays_and_the_engines_and_not_the_reading_between(self) -> None:
+    def test_start_seconds_include_ray_and_engine_but_not_reading(self) -> None:
         follower = Follower()
         for now, message in (
             (1, {}),
@@ -39,13 +39,13 @@ class TestFollower:
         follower.receive(read_report("Running", 40), 30)
         assert follower.start_seconds == 10 + 7
 
-    def test_a_state_that_nobody_saw_was_passed_at_once(self) -> None:
+    def test_unobserved_state_adds_no_start_seconds(self) -> None:
         follower = Follower()
         follower.receive(read_report("Reading"), 10)
         follower.receive(read_report("Succeeded", 3), 12)
         assert follower.start_seconds == 10
 
-    def test_it_is_killed_between_two_parts_of_its_second_half(self) -> None:
+    def test_kill_is_due_between_two_parts_after_kill_count(self) -> None:
         follower = Follower(kill_at=50)
         for now, done in ((10, 0), (14, 20), (18, 40)):
             follower.receive(read_report("Running", done), now)
@@ -55,7 +55,7 @@ class TestFollower:
         follower.receive(read_report("Running", 60), 24.5)
         assert follower.due(24.5), "the same count again is no part"
 
-    def test_who_is_not_to_be_killed_never_is(self) -> None:
+    def test_kill_is_never_due_without_kill_count(self) -> None:
         follower = Follower()
         follower.receive(read_report("Running", 99), 22)
         assert not follower.due(1000)
@@ -72,7 +72,7 @@ def attempts(**resumed: float) -> dict[str, Attempt]:
     }
 
 
-def test_the_cost_of_resuming_is_without_a_start_and_with_it() -> None:
+def test_resume_overhead_is_measured_without_and_with_start() -> None:
     found = measures(attempts(), {"whole": 100_000, "killed": 100_600})
     assert found["resume_overhead"] == pytest.approx(204 / 200 - 1)
     assert found["resume_overhead_with_start"] == pytest.approx(264 / 230 - 1)
@@ -82,10 +82,10 @@ def test_the_cost_of_resuming_is_without_a_start_and_with_it() -> None:
 
 
 class TestGrowth:
-    def test_it_is_without_the_object_store(self) -> None:
+    def test_driver_growth_excludes_object_store(self) -> None:
         assert measures(attempts(), {"whole": 0, "killed": 0})["driver_growth_mib"] == 30.0
 
-    def test_half_of_the_rows_that_are_kept_miss_the_goal(self, tmp_path: Path) -> None:
+    def test_driver_that_keeps_half_of_rows_misses_growth_goal(self, tmp_path: Path) -> None:
         _write_rows(tmp_path / "whole", 1000)
         lines = (tmp_path / "whole" / "rows.jsonl").read_text().splitlines()
         each = {len(json.loads(line)["text"]) for line in lines}
@@ -93,12 +93,12 @@ class TestGrowth:
         assert each == {ROW_BYTES}
         assert not met(kept, goals(ROWS - FEW_ROWS)["driver_growth_mib"])
 
-    def test_of_few_rows_nothing_is_said(self) -> None:
+    def test_driver_growth_goal_is_omitted_for_few_rows(self) -> None:
         assert "driver_growth_mib" not in goals(10_000)
         assert set(goals(ROWS - FEW_ROWS)) == set(GOALS)
 
 
-def test_memory_that_is_shared_is_not_its_own(tmp_path: Path) -> None:
+def test_own_memory_excludes_shared_memory(tmp_path: Path) -> None:
     program = (
         "import mmap, time; shared = mmap.mmap(-1, 64 << 20); shared.write(b'x' * len(shared)); "
         "print('ready', flush=True); time.sleep(60)"
@@ -108,7 +108,7 @@ def test_memory_that_is_shared_is_not_its_own(tmp_path: Path) -> None:
         assert one.peak_mib - one.own_mib > 60
 
 
-def test_a_start_alone_misses_no_goal_and_work_done_twice_does() -> None:
+def test_resume_goal_is_missed_for_repeated_work_but_not_for_long_start() -> None:
     def overhead(**resumed: float) -> float:
         return measures(attempts(**resumed), {"whole": 0, "killed": 0})["resume_overhead"]
 

@@ -11,7 +11,7 @@ def run(way: str, number: int, rate: float, tpot: float, errors: int = 0) -> dic
     return {"way": way, "round": number, "errors": errors, **figures}
 
 
-def test_ratios_are_of_the_same_round_whoever_was_first() -> None:
+def test_ratios_compare_runs_of_same_round_in_any_order() -> None:
     runs = [
         run("ours", 0, 10, 4),
         run("vllm", 0, 10, 4),

@@ -20,10 +20,10 @@ async def events(desired: int) -> list[str]:
 
 class TestStandIn:
     @pytest.mark.parametrize("pace", CLIENTS)
-    def test_so_many_clients_get_the_pace_that_they_stand_for(self, pace: int) -> None:
+    def test_number_of_clients_produces_intended_pace(self, pace: int) -> None:
         assert CLIENTS[pace] / step_seconds(CLIENTS[pace]) == pytest.approx(pace)
 
-    def test_no_stream_is_quicker_than_a_step_and_no_replica_than_its_tokens(self) -> None:
+    def test_stream_is_limited_by_step_and_replica_by_token_rate(self) -> None:
         assert step_seconds(1) == STEP_SECONDS
         assert 600 / step_seconds(600) == TOKENS_PER_SECOND
 
@@ -49,13 +49,13 @@ class TestStandIn:
         assert (sum(found), len(found)) == (8, 2)
         assert paced.unfinished == 0
 
-    async def test_the_pace_is_kept(self) -> None:
+    async def test_token_rate_does_not_exceed_pace(self) -> None:
         found = await alone(streams=4, seconds=0.5, tokens=10)
         assert found["tokens_per_second"] <= 1.01 * 4 / STEP_SECONDS
         assert found["tokens_per_chunk"] >= 1
 
 
-def test_a_worker_for_several_replicas_differs_in_nothing_else(tmp_path: Path) -> None:
+def test_worker_for_several_replicas_differs_only_in_size(tmp_path: Path) -> None:
     one = render(Wish(SAMPLE, tmp_path / "tiny"), port=8000, cache=tmp_path)
     eight = several(one, 8, 8)
     scaling = eight.deployment["autoscaling_config"]
@@ -121,7 +121,7 @@ def test_every_goal_has_its_measure(runs: list[Mapping[str, Any]]) -> None:
     assert set(goals(8)) <= set(measures(runs))
 
 
-def test_cpu_time_is_that_in_front_of_the_engine_without_the_stand_ins(runs: list[Mapping[str, Any]]) -> None:
+def test_cpu_time_counts_request_path_without_stub_engine(runs: list[Mapping[str, Any]]) -> None:
     found = measures(runs)
     assert found["today_600_x1_cpu_ms_per_1000_tokens"] == pytest.approx(600)
     assert found["direct_600_x1_cpu_ms_per_1000_tokens"] == pytest.approx(100)
@@ -130,7 +130,7 @@ def test_cpu_time_is_that_in_front_of_the_engine_without_the_stand_ins(runs: lis
     assert cpu_ms(paced("direct", 600, 1, 500.0, replica=0.1, controller=9.0)) == pytest.approx(200)
 
 
-def test_turns_are_compared_round_by_round(runs: list[Mapping[str, Any]]) -> None:
+def test_vllm_runs_are_compared_round_by_round(runs: list[Mapping[str, Any]]) -> None:
     found = measures(runs[::-1])
     assert found["tiny_requests_ratio"] == pytest.approx(0.99)
     assert found["tiny_direct_requests_per_second"] == 9.9

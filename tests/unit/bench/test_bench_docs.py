@@ -21,22 +21,24 @@ from scripts.docs.benchmarks import benchmarks_md, row
         (64391.0, None, "| key | 64,391 |  |"),
     ],
 )
-def test_a_missed_goal_is_said(value: float, goal: Goal | None, expected: str) -> None:
+def test_row_marks_missed_goal(value: float, goal: Goal | None, expected: str) -> None:
     assert row("key", value, goal) == expected
 
 
-def test_make_bench_runs_every_measurement() -> None:
+def test_make_bench_runs_without_and_with_cluster() -> None:
     recipe = (paths.REPOSITORY / "Makefile").read_text().split("\nbench:")[1].split("\n\n")[0]
     run = [line.split("-m bench ")[1] for line in recipe.splitlines() if "-m bench " in line]
     assert run == ["--without-cluster", "--with-cluster"]
 
 
-def test_every_measurement_has_a_result_and_its_command() -> None:
+def test_every_measurement_is_on_page_with_its_command() -> None:
     page = benchmarks_md()
     assert [name for name, module in NAMES.items() if f"`python -m {module} " not in page] == []
 
 
-def test_a_search_on_a_gpu_has_its_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_search_result_has_section_with_steps_and_best(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     figures = {"p50": 41.5, "p95": 90.0, "p99": 99.0}
     step = {
         "settings": {"max_num_seqs": 64},
@@ -74,7 +76,9 @@ def test_a_search_on_a_gpu_has_its_section(tmp_path: Path, monkeypatch: pytest.M
     assert "Best: max_num_seqs 64, 60.25 requests/s, 1.21 times the baseline, beyond noise (± 0.02)." in page
 
 
-def test_a_batch_on_a_gpu_has_its_section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_batch_result_has_section_with_runs_and_goals(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     result = {
         "title": "A batch",
         "command": "python -m bench.gpu.batch --rows 3000",

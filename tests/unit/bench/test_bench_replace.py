@@ -4,7 +4,7 @@ from bench import report
 from bench.cluster import replace
 
 
-def test_kuberays_upgrade_without_room_must_not_end_or_the_node_has_had_room() -> None:
+def test_kuberay_upgrade_without_room_meets_goal_only_if_unfinished() -> None:
     goal = replace.GOALS["kuberay_without_room_ended"]
 
     assert report.met(0, goal)

@@ -9,7 +9,7 @@ from cluster.tools.report import Report
 from daybreak.api.common import names
 
 
-def test_its_clients_bring_each_model_back_more_often_than_is_wanted() -> None:
+def test_default_clients_produce_enough_turns_for_goal() -> None:
     order = turns_real._order(turns_real.REQUESTS, turns_real.SEED)
 
     turns = _turns(order, turns_real.CLIENTS)
@@ -18,13 +18,13 @@ def test_its_clients_bring_each_model_back_more_often_than_is_wanted() -> None:
     assert not report.met(len(turns_real.MODELS), turns_real.GOALS["turns"])
 
 
-def test_more_clients_than_the_longest_turn_answers_are_too_many() -> None:
+def test_150_clients_produce_too_few_turns_for_goal() -> None:
     order = turns_real._order(turns_real.REQUESTS, turns_real.SEED)
 
     assert not report.met(_turns(order, 150), turns_real.GOALS["turns"])
 
 
-def test_a_turn_that_lasts_for_one_status_counts() -> None:
+def test_turn_seen_in_only_one_status_is_counted() -> None:
     tally = turns_real._Tally()
 
     for awake in ("red", "blue", "red"):
@@ -33,7 +33,7 @@ def test_a_turn_that_lasts_for_one_status_counts() -> None:
     assert tally.awake == ["red", "blue", "red"]
 
 
-def test_models_with_room_are_counted_at_every_change_of_a_pod() -> None:
+def test_maximum_of_scheduled_models_is_updated_at_every_pod_event() -> None:
     tally = turns_real._Tally()
 
     for kind, model in (("ADDED", "red"), ("DELETED", "red"), ("ADDED", "blue"), ("DELETED", "blue")):

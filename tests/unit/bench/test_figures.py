@@ -14,11 +14,13 @@ from scripts.prose.check import checked_files
     ("value", "message"),
     [(57.915, "58"), (120.1, "120"), (9.78, "9.8"), (2.424, "2.4"), (0.5664, "0.57"), (1.0, "1")],
 )
-def test_a_figure_has_two_digits(value: float, message: str) -> None:
+def test_figure_is_rounded_to_two_significant_digits(value: float, message: str) -> None:
     assert figures.words(value) == message
 
 
-def test_a_figure_is_that_of_its_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_page_figures_are_replaced_by_values_of_results(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     (tmp_path / "page.md").write_text("a <!-- gpu vllm 64 -->1<!-- --> b <!-- waking ratio -->1<!-- -->, 3 s")
     table = [
         {"path": "vllm", "clients": clients, "requests_per_second": clients - 0.4} for clients in (64, 256)
@@ -40,7 +42,7 @@ def test_a_figure_is_that_of_its_result(monkeypatch: pytest.MonkeyPatch, tmp_pat
         ("docs/runtime.md", {"serving_v2"}),
     ],
 )
-def test_a_page_marks_the_figures_of_each_result_that_it_names(page: str, results: set[str]) -> None:
+def test_page_figures_refer_to_expected_results_and_are_up_to_date(page: str, results: set[str]) -> None:
     text = (figures.ROOT / page).read_text()
     assert {found["result"] for found in figures.FIGURE.finditer(text)} == results
     assert figures.page_md(page) == text
@@ -55,5 +57,5 @@ def test_each_page_with_marked_figures_is_generated() -> None:
 @pytest.mark.parametrize(
     "name", ["AIBrix", "Dynamo", "Kthena", "OME", "GPUStack", "direct streaming", "KV cache"]
 )
-def test_page_names_the_alternatives(name: str) -> None:
+def test_comparison_page_names_alternative(name: str) -> None:
     assert name in (figures.ROOT / "docs/comparison.md").read_text()

@@ -17,7 +17,7 @@ def printed(**more: Any) -> str:
     return json.dumps({"result": {**answers, "timeTakenSeconds": 2.5, "latency": latency, **more}})
 
 
-def test_load_in_milliseconds() -> None:
+def test_load_output_is_parsed_in_milliseconds() -> None:
     assert parse(printed()) == Load(requests=500, seconds=2.5, p50_ms=0.064, p99_ms=0.214)
 
 
@@ -25,12 +25,12 @@ def test_load_in_milliseconds() -> None:
     "more",
     [{"req5xx": 1}, {"others": 1}, {"req2xx": 0}, {"errors": [{"description": "timeout", "count": 1}]}],
 )
-def test_one_bad_answer_voids_the_run(more: dict[str, Any]) -> None:
+def test_run_with_failed_or_missing_answers_is_rejected(more: dict[str, Any]) -> None:
     with pytest.raises(Failed):
         parse(printed(**more))
 
 
-def test_versions_are_those_that_are_built() -> None:
+def test_module_version_is_that_of_required_go_module() -> None:
     assert module_version("knative", "knative.dev/serving").count(".") == 2
     with pytest.raises(ValueError, match="does not require"):
         module_version("knative", "example.org/nothing")
@@ -84,7 +84,7 @@ def test_every_goal_has_a_measure() -> None:
 
 
 @pytest.mark.parametrize(("end", "size"), SIZES.items())
-def test_requests_have_about_the_length_that_they_should(end: str, size: int) -> None:
+def test_request_body_has_about_expected_size(end: str, size: int) -> None:
     body = request(end)
     assert 0.8 * size < len(body) < 1.3 * size
     assert json.loads(body)["model"]

@@ -31,7 +31,7 @@ FAILED story/test_01.py::test_the_other - assert 1 == 2
 """
 
 
-def test_excerpt_of_pytest_has_names_assertion_and_lines_of_trouble() -> None:
+def test_excerpt_of_pytest_contains_names_assertion_and_error_lines() -> None:
     lines = excerpt(PYTEST)
     assert lines[:2] == [
         "FAILED story/test_01.py::test_chat_answers - assert 503 == 200",

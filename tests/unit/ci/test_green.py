@@ -31,14 +31,14 @@ def test_commit_of_a_clean_tree_is_recorded(clone: Path) -> None:
     assert (clone / ".git" / green.LAST_GREEN).read_text() == f"{commit}\n"
 
 
-def test_worktree_records_in_the_directory_that_all_share(clone: Path, tmp_path: Path) -> None:
+def test_commit_of_worktree_is_recorded_in_shared_git_directory(clone: Path, tmp_path: Path) -> None:
     git(clone, "worktree", "add", "--detach", str(tmp_path / "second"))
     commit = green.committed(tmp_path / "second")
     assert green.record(tmp_path / "second", commit)
     assert (clone / ".git" / green.LAST_GREEN).read_text() == f"{commit}\n"
 
 
-def test_changed_tree_is_no_commit(clone: Path) -> None:
+def test_changed_tree_is_not_recorded(clone: Path) -> None:
     (clone / "file").write_text("two")
     assert green.committed(clone) == ""
     assert not green.record(clone, green.committed(clone))

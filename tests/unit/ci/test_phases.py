@@ -27,7 +27,7 @@ def python(name: str, code: str) -> Phase:
     return Phase(name, [sys.executable, "-c", code])
 
 
-def test_lanes_run_beside_each_other(run: Run, tmp_path: Path) -> None:
+def test_lanes_run_in_parallel(run: Run, tmp_path: Path) -> None:
     """Each lane waits for a file that the other lane creates."""
     meet = (
         "import pathlib, time\n"

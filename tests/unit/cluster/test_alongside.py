@@ -40,7 +40,7 @@ def test_the_work_is_done_when_the_block_ends() -> None:
 
 
 @pytest.mark.parametrize("script", [CHILD, PARENT, DEAF], ids=["one", "with a child", "deaf"])
-def test_an_error_does_not_wait_for_programs_of_the_work(
+def test_error_in_block_ends_running_programs_of_work(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(programs, "END_SECONDS", 1.0)
@@ -68,12 +68,12 @@ def test_an_error_does_not_wait_for_programs_of_the_work(
     assert later == []
 
 
-def test_programs_run_again_afterwards() -> None:
+def test_programs_start_again_after_none_running_block() -> None:
     with programs.none_running(), pytest.raises(ClusterError, match="was not started"):
         run(["true"])
     assert run(["echo", "again"]) == "again\n"
 
 
-def test_programs_for_root_are_found_with_the_path_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sbin_folders_are_added_to_path_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert run(["sh", "-c", "echo $PATH"]).strip() == "/usr/bin:/bin:/usr/sbin:/sbin"

@@ -52,14 +52,14 @@ def test_a_client_of_another_authority_is_not_trusted(tmp_path: Path) -> None:
         _client(other).verify(certificate, [])
 
 
-def test_user_and_groups_are_what_kubernetes_reads(tmp_path: Path) -> None:
+def test_certificate_subject_contains_user_and_groups(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "authority")
     certificate = _load(authority.issue("c", "system:node:x", ["system:nodes", "more"]))
     values = [(attribute.rfc4514_attribute_name, attribute.value) for attribute in certificate.subject]
     assert values == [("O", "system:nodes"), ("O", "more"), ("CN", "system:node:x")]
 
 
-def test_what_exists_is_used_again(tmp_path: Path) -> None:
+def test_existing_authority_and_certificate_are_reused(tmp_path: Path) -> None:
     first = Authority(tmp_path, "authority").issue("server", "server", hosts=["a.example"])
     before = first.certificate.read_bytes()
     again = Authority(tmp_path, "authority")
@@ -74,14 +74,14 @@ def test_a_server_whose_names_changed_gets_a_new_certificate(tmp_path: Path) -> 
     _server(authority, "b.example").verify(certificate, [])
 
 
-def test_certificates_outlive_the_cluster(tmp_path: Path) -> None:
+def test_certificates_are_valid_for_more_than_one_year(tmp_path: Path) -> None:
     certificate = _load(Authority(tmp_path, "authority").issue("client", "client"))
     now = datetime.datetime.now(datetime.UTC)
     assert certificate.not_valid_before_utc < now
     assert certificate.not_valid_after_utc > now + datetime.timedelta(days=365)
 
 
-def test_keys_are_for_their_owner_alone(tmp_path: Path) -> None:
+def test_key_files_are_accessible_by_owner_only(tmp_path: Path) -> None:
     pair = Authority(tmp_path, "authority").issue("client", "client")
     accounts = signing_key(tmp_path)
     for key in (pair.key, accounts.key, tmp_path / "ca.key"):

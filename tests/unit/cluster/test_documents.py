@@ -22,7 +22,7 @@ from cluster.status import pod_rows, size, table
 from cluster.tools.files import write as write_file
 
 
-def test_addresses_are_of_the_benchmark_range_and_do_not_overlap() -> None:
+def test_address_ranges_are_inside_cluster_range_and_do_not_overlap() -> None:
     everything = ipaddress.ip_network(network.ALL_RANGES)
     pods, services = ipaddress.ip_network(network.POD_RANGE), ipaddress.ip_network(commands.SERVICE_RANGE)
     own = ipaddress.ip_address(network.NODE_ADDRESS)
@@ -37,7 +37,7 @@ def test_addresses_are_of_the_benchmark_range_and_do_not_overlap() -> None:
 
 
 @pytest.mark.parametrize("restricted", [True, False])
-def test_containerd_writes_only_into_our_folders(restricted: bool) -> None:
+def test_containerd_paths_are_inside_daybreak_folders(restricted: bool) -> None:
     config = tomllib.loads(containerd.config(restrict_oom_score=restricted))
     plugins = config["plugins"]
     for value in (
@@ -55,13 +55,13 @@ def test_containerd_writes_only_into_our_folders(restricted: bool) -> None:
     assert len(str(paths.SHIM_SOCKETS)) <= 42
 
 
-def test_another_checkout_has_other_sockets() -> None:
+def test_run_directory_differs_per_checkout_and_fits_socket_limit() -> None:
     assert paths.run_directory(Path("/a")) != paths.run_directory(Path("/b"))
     assert len(str(paths.run_directory(Path("/" + "long/" * 60)) / "containerd.sock.ttrpc")) < 108
 
 
 @pytest.mark.parametrize("full_rights", [True, False])
-def test_kubelet_insists_on_nothing_that_root_may_not_do(full_rights: bool) -> None:
+def test_kubelet_enables_user_namespace_gate_without_full_rights(full_rights: bool) -> None:
     a = Path("/a")
     config = json.loads(kubelet.kubelet_config(a, a, a, a, full_rights=full_rights))
     assert config.get("featureGates", {}).get("KubeletInUserNamespace", False) is not full_rights
@@ -69,12 +69,12 @@ def test_kubelet_insists_on_nothing_that_root_may_not_do(full_rights: bool) -> N
     assert config["authentication"]["anonymous"] == {"enabled": False}
 
 
-def test_names_outside_the_cluster_are_forwarded_only_where_there_is_a_name_server() -> None:
+def test_coredns_forwards_external_names_only_with_upstream() -> None:
     assert "forward ." in corefile(upstream=True)
     assert "forward" not in corefile(upstream=False)
 
 
-def test_coredns_listens_where_its_service_points() -> None:
+def test_coredns_pod_listens_on_target_port_of_its_service() -> None:
     objects = {item["kind"]: item for item in yaml.safe_load_all(coredns_manifests(upstream=False))}
     service, pod = objects["Service"]["spec"], objects["Deployment"]["spec"]["template"]
     assert service["clusterIP"] == kubelet.DNS_ADDRESS
@@ -94,7 +94,7 @@ def test_fake_nodes_have_the_gpus_labels_and_taints_that_were_asked_for() -> Non
     assert none["spec"]["taints"] == []
 
 
-def test_an_image_holds_the_program_under_its_digest_and_is_the_same_each_time(tmp_path: Path) -> None:
+def test_static_image_contains_program_and_is_reproducible(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF program")
     image = StaticImage("daybreak.local/x:1", program, "/bin/x")
@@ -154,7 +154,7 @@ def test_an_unchanged_file_is_not_written_again(tmp_path: Path) -> None:
     assert file.read_text() == "two"
 
 
-def test_a_pod_that_waits_shows_why() -> None:
+def test_pod_row_shows_waiting_reason() -> None:
     pod = {
         "metadata": {"namespace": "n", "name": "p", "uid": "u"},
         "spec": {"containers": [{}, {}]},
@@ -170,6 +170,6 @@ def test_a_pod_that_waits_shows_why() -> None:
     assert pod_rows({"items": [{**pod, "status": {}}]}, {}) == [["n/p", "Unknown", "0/2", "0", ""]]
 
 
-def test_tables_line_up() -> None:
+def test_table_columns_are_aligned() -> None:
     assert table(("A", "LONG"), [("value", "x")]) == ["A      LONG", "value  x"]
     assert size(5 * 2**30) == "5.0 GiB"

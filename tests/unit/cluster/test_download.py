@@ -58,7 +58,7 @@ def failing(folder: Path, name: str, message: str) -> Path:
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_what_cannot_be_downloaded_is_one_line(name: str, tmp_path: Path) -> None:
+def test_failed_download_is_reported_in_one_line(name: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as caught:
         run([failing(tmp_path, name, SAID[name])], downloads="the weather")
     message = str(caught.value)
@@ -70,19 +70,21 @@ def test_what_cannot_be_downloaded_is_one_line(name: str, tmp_path: Path) -> Non
     assert len(message) < 300
 
 
-def test_another_failure_is_told_as_it_is(tmp_path: Path) -> None:
+def test_failure_without_network_error_is_reported_as_program_failure(tmp_path: Path) -> None:
     program = failing(tmp_path, "go", "go: downloading example.com/x v1\nmain.go:3:1: syntax error\n")
     with pytest.raises(ClusterError, match=r"`go` failed: main\.go:3:1: syntax error"):
         run([program], downloads="the weather")
 
 
-def test_a_local_server_that_is_down_is_not_the_network(tmp_path: Path) -> None:
+def test_refused_local_connection_is_not_reported_as_failed_download(tmp_path: Path) -> None:
     program = failing(tmp_path, "kubectl", "The connection to 127.0.0.1 failed: connection refused\n")
     with pytest.raises(ClusterError, match=r"^`kubectl` failed: "):
         run([program])
 
 
-def test_every_program_that_downloads_says_what(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_downloading_program_reports_missing_item(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, like in (("go", "go"), ("apt-get", "apt-get"), ("mmdebstrap", "apt-get"), ("buildah", "uv")):
         failing(tmp_path, name, SAID[like])
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
@@ -105,7 +107,7 @@ def test_every_program_that_downloads_says_what(tmp_path: Path, monkeypatch: pyt
         assert str(caught.value).startswith(what)
 
 
-def test_the_command_line_prints_that_line_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_download_command_prints_only_error_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = failing(tmp_path, "pip", SAID["pip"])
     assert download.main(["Python packages", str(program)]) == 1
     written = capsys.readouterr()
@@ -114,7 +116,7 @@ def test_the_command_line_prints_that_line_alone(tmp_path: Path, capsys: pytest.
     assert written.err.count("\n") == 1
 
 
-def test_make_says_it_before_its_own_environment_is_there(tmp_path: Path) -> None:
+def test_make_reports_failed_download_before_environment_exists(tmp_path: Path) -> None:
     shutil.copy(MAKEFILE, tmp_path)
     (tmp_path / "cluster").symlink_to(paths.REPOSITORY / "cluster")
     (tmp_path / "requirements").mkdir()

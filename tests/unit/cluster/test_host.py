@@ -18,7 +18,7 @@ def write(folder: Path, values: dict[str, str]) -> None:
         (folder / name).write_text(f"{value}\n")
 
 
-def test_parameters_get_back_the_values_that_they_had(tmp_path: Path) -> None:
+def test_kernel_parameters_are_restored_to_recorded_values(tmp_path: Path) -> None:
     write(tmp_path, BEFORE)
     noted = parameters(tmp_path)
     assert noted == BEFORE
@@ -27,20 +27,18 @@ def test_parameters_get_back_the_values_that_they_had(tmp_path: Path) -> None:
     assert parameters(tmp_path) == BEFORE
 
 
-def test_what_is_right_already_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_parameters_are_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, BEFORE)
     monkeypatch.setattr(Path, "write_text", lambda *_: pytest.fail("written"))
     set_parameters(BEFORE, tmp_path)
 
 
-def test_a_parameter_that_has_gone_is_not_made(tmp_path: Path) -> None:
+def test_missing_parameter_is_not_created(tmp_path: Path) -> None:
     set_parameters(BEFORE, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_up_notes_them_and_down_puts_them_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_restore_writes_parameters_of_first_remember(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[dict[str, str]] = []
     monkeypatch.setattr(paths, "HOST_STATE", tmp_path / "cluster" / "host.json")
     monkeypatch.setattr(host, "_FIXED_PATHS", ())
@@ -54,5 +52,5 @@ def test_the_first_up_notes_them_and_down_puts_them_back(
     assert written == [BEFORE]
 
 
-def test_all_that_a_cluster_changes_is_there_on_this_kernel() -> None:
+def test_all_managed_parameters_exist_on_this_kernel() -> None:
     assert set(parameters()) == set(host._PARAMETERS)

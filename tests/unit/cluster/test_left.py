@@ -52,11 +52,11 @@ def look(root: Path) -> list[str]:
     return list(left.left(REPOSITORY, root))
 
 
-def test_nothing_is_left(machine: Path) -> None:
+def test_clean_machine_has_no_leftovers(machine: Path) -> None:
     assert look(machine) == []
 
 
-def test_a_process_is_known_by_its_program(machine: Path) -> None:
+def test_leftover_processes_are_found_by_program_or_command(machine: Path) -> None:
     process(machine, 21, exe=f"{STATE}/bin/etcd (deleted)", words="etcd --name=daybreak")
     process(machine, 22, exe="/usr/bin/python3", words=".daybreak/venv/bin/python -m cluster")
     (machine / "proc/23").mkdir()
@@ -66,30 +66,30 @@ def test_a_process_is_known_by_its_program(machine: Path) -> None:
     ]
 
 
-def test_a_control_group_with_its_processes(machine: Path) -> None:
+def test_leftover_control_group_is_reported_with_its_processes(machine: Path) -> None:
     pod = machine / "sys/fs/cgroup/daybreak/kubepods/pod1"
     pod.mkdir(parents=True)
     (pod / "cgroup.procs").write_text("31\n32\n")
     assert look(machine) == [f"control group {machine}/sys/fs/cgroup/daybreak, processes in it: 31 32"]
 
 
-def test_mounts(machine: Path) -> None:
+def test_leftover_mounts_are_reported(machine: Path) -> None:
     mounts(machine, f"overlay {STATE}/cluster/x", f"tmpfs {SOCKETS}/netns", "ext4 /")
     assert look(machine) == [f"mount {STATE}/cluster/x", f"mount {SOCKETS}/netns"]
 
 
-def test_network_devices(machine: Path) -> None:
+def test_leftover_network_device_and_route_are_reported(machine: Path) -> None:
     (machine / "sys/class/net/kube0").mkdir()
     route(machine, "veth1", "198.19.255.254")
     assert look(machine) == ["network device kube0", "route to 198.19.255.254 by veth1"]
 
 
-def test_other_networks_in_the_same_range_are_not_ours(machine: Path) -> None:
+def test_route_of_other_network_in_same_range_is_ignored(machine: Path) -> None:
     route(machine, "tun0", "198.18.0.0")
     assert look(machine) == []
 
 
-def test_folders_and_links(machine: Path, tmp_path: Path) -> None:
+def test_leftover_folders_and_links_are_reported(machine: Path, tmp_path: Path) -> None:
     (machine / SOCKETS.relative_to("/")).mkdir(parents=True)
     logs = machine / "var/log/containers"
     logs.mkdir(parents=True)
@@ -111,7 +111,7 @@ def test_folders_and_links(machine: Path, tmp_path: Path) -> None:
         ),
     ],
 )
-def test_packet_filter_tables(
+def test_leftover_packet_filter_tables_are_reported(
     listed: str, found: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nft = tmp_path / "nft"
@@ -121,14 +121,14 @@ def test_packet_filter_tables(
     assert list(left.tables()) == [f"packet filter table {table}" for table in found]
 
 
-def test_names_are_those_of_the_cluster() -> None:
+def test_constants_equal_those_of_cluster() -> None:
     assert (left.REPOSITORY, left.BRIDGE) == (paths.REPOSITORY, network.BRIDGE)
     assert (left.ADDRESSES, left.CONTROL_GROUP) == (network.ALL_RANGES, cgroups.ROOT)
     assert left.run_directory(REPOSITORY) == paths.run_directory(REPOSITORY)
     assert {table.split()[1] for table in left.TABLES} == {network._TABLE, network._PROXY_TABLE}
 
 
-def test_it_needs_no_library_and_fails_when_something_is_left() -> None:
+def test_program_runs_without_libraries_and_fails_if_leftovers_exist() -> None:
     """The tests run with the Python in .daybreak, so this checkout always has leftovers."""
     program = [sys.executable, "-I", "-S", str(Path(left.__file__))]
     done = subprocess.run(program, capture_output=True, text=True, check=False)  # noqa: S603

@@ -43,7 +43,7 @@ def test_a_machine_without_control_groups_has_no_tree() -> None:
 
 
 @pytest.mark.parametrize("name", ["sh", "a) R 1 (b", "with space"])
-def test_start_time_is_found_whatever_the_program_is_called(name: str) -> None:
+def test_start_time_is_parsed_for_any_program_name(name: str) -> None:
     numbers = " ".join(str(number) for number in range(1, 45))
     # Field 22 of the line is the 20th after the name; the state is the first of them.
     assert parse_stat(f"4711 ({name}) S {numbers}") == ("S", 19)
@@ -59,27 +59,27 @@ def test_start_time_is_found_whatever_the_program_is_called(name: str) -> None:
         ("devel +abc", (0, 0, 0)),
     ],
 )
-def test_go_version(text: str, expected: tuple[int, int, int]) -> None:
+def test_go_version_is_parsed_as_numbers(text: str, expected: tuple[int, int, int]) -> None:
     assert parse_go_version(text) == expected
 
 
-def test_memory_of_the_machine_in_bytes() -> None:
+def test_memory_is_parsed_in_bytes() -> None:
     text = "MemTotal:        2048 kB\nMemAvailable:    1024 kB\n"
     assert parse_meminfo(text) == 2 * 2**20
     assert parse_meminfo(text, "MemAvailable") == 2**20
 
 
-def test_capabilities_as_bits() -> None:
+def test_capabilities_are_parsed_as_bits() -> None:
     bits = parse_capabilities("Name:\tsh\nCapEff:\t000001fffeffffff\n")
     assert bits >> 24 & 1 == 0
     assert bits >> 21 & 1 == 1
 
 
-def test_mount_points_with_a_space_in_the_name() -> None:
+def test_mount_point_with_space_is_parsed() -> None:
     assert parse_mountpoints(r"1 2 0:3 / /a\040b rw - tmpfs tmpfs rw") == [Path("/a b")]
 
 
-def test_name_servers_on_loopback_are_no_use_to_pods() -> None:
+def test_loopback_name_servers_are_ignored() -> None:
     text = "nameserver 127.0.0.53\n# nameserver 192.0.2.9\nnameserver 192.0.2.1\nnameserver ::1\nsearch x\n"
     assert name_servers(text) == ["192.0.2.1"]
 
@@ -99,17 +99,17 @@ def test_the_first_file_with_a_usable_name_server_is_taken(tmp_path: Path) -> No
         ("a:NoExecute", {"key": "a", "effect": "NoExecute"}),
     ],
 )
-def test_taints_as_kubectl_writes_them(text: str, expected: dict[str, str]) -> None:
+def test_taint_is_parsed_from_kubectl_form(text: str, expected: dict[str, str]) -> None:
     assert parse_taint(text) == expected
 
 
 @pytest.mark.parametrize("text", ["a=b", "", ":NoSchedule", "a=b:Never"])
-def test_a_wrong_taint_is_refused_with_the_right_form(text: str) -> None:
+def test_invalid_taint_is_rejected_with_expected_form(text: str) -> None:
     with pytest.raises(ClusterError, match="write key=value:NoSchedule"):
         parse_taint(text)
 
 
-def test_a_binary_is_built_again_when_a_file_or_a_flag_changes() -> None:
+def test_build_key_changes_if_file_or_flag_changes() -> None:
     files = [("go.mod", b"one"), ("main.go", b"two")]
     same = key(files, ["-trimpath"])
     assert key(list(reversed(files)), ["-trimpath"]) == same

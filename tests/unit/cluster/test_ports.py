@@ -12,7 +12,7 @@ def _holder(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def test_a_holder_keeps_its_ports(tmp_path: Path) -> None:
+def test_holder_gets_same_ports_again(tmp_path: Path) -> None:
     holder = _holder(tmp_path, "one")
     first = ports.reserve(tmp_path / "ports", holder, 3)
     assert ports.reserve(tmp_path / "ports", holder, 3) == first
@@ -21,7 +21,7 @@ def test_a_holder_keeps_its_ports(tmp_path: Path) -> None:
     assert set(first) < set(more)
 
 
-def test_holders_that_come_at_once_share_nothing(tmp_path: Path) -> None:
+def test_concurrent_holders_get_disjoint_ports(tmp_path: Path) -> None:
     holders = [_holder(tmp_path, f"holder-{number}") for number in range(12)]
     with ThreadPoolExecutor(12) as pool:
         found = list(pool.map(lambda holder: ports.reserve(tmp_path / "ports", holder, 5), holders))
@@ -38,7 +38,7 @@ def test_released_ports_and_those_of_deleted_holders_are_free_again(tmp_path: Pa
     assert ports.reserve(tmp_path / "ports", three, 4) == first + second
 
 
-def test_a_port_in_use_is_passed_over(tmp_path: Path) -> None:
+def test_port_in_use_is_skipped(tmp_path: Path) -> None:
     holder = _holder(tmp_path, "one")
     (taken,) = ports.reserve(tmp_path / "other", holder, 1)
     with socket.socket() as server:
@@ -52,7 +52,7 @@ def test_ports_are_below_the_ephemeral_range() -> None:
     assert lowest > ports.LAST
 
 
-def test_checkouts_begin_at_different_places(tmp_path: Path) -> None:
+def test_checkouts_start_at_different_ports(tmp_path: Path) -> None:
     found = set()
     for number in range(8):
         holder = tmp_path / str(number)
@@ -62,7 +62,7 @@ def test_checkouts_begin_at_different_places(tmp_path: Path) -> None:
     assert len(found) > 1
 
 
-def test_a_holder_keeps_its_ports_before_it_has_written_anything(tmp_path: Path) -> None:
+def test_ports_stay_reserved_for_holder_whose_folder_was_missing(tmp_path: Path) -> None:
     """Otherwise two holders that start together get the same ports, and the second finds them in use."""
     first = ports.reserve(tmp_path / "ports", tmp_path / "one", 3)
     assert not set(first) & set(ports.reserve(tmp_path / "ports", tmp_path / "two", 3))

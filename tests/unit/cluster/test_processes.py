@@ -28,7 +28,7 @@ ctypes.CDLL(None).pthread_exit(None)
 """
 
 
-def test_another_instance_finds_and_stops_what_was_started(tmp_path: Path) -> None:
+def test_other_instance_finds_and_stops_started_process(tmp_path: Path) -> None:
     record = Processes(tmp_path).start("one", SLEEP)
     later = Processes(tmp_path)
     assert later.recorded() == ["one"]
@@ -52,7 +52,7 @@ def test_a_running_process_is_not_started_twice_unless_it_changes(tmp_path: Path
         processes.stop("one")
 
 
-def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
+def test_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     record = processes.start("deaf", STUBBORN)
     deadline = time.monotonic() + 20
@@ -63,7 +63,7 @@ def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     assert not record.alive
 
 
-def test_what_was_stopped_leaves_no_zombie(tmp_path: Path) -> None:
+def test_stopped_process_leaves_no_zombie(tmp_path: Path) -> None:
     """The process can end at any moment of the stop. The program would warn of a zombie at its own exit."""
     processes = Processes(tmp_path)
     for _ in range(30):
@@ -72,7 +72,7 @@ def test_what_was_stopped_leaves_no_zombie(tmp_path: Path) -> None:
         assert not Path(f"/proc/{record.pid}").exists()
 
 
-def test_what_ends_thread_by_thread_leaves_no_zombie(tmp_path: Path) -> None:
+def test_process_whose_first_thread_ends_early_leaves_no_zombie(tmp_path: Path) -> None:
     """Large programs end this way: the first thread is gone, and the process remains until the others end."""
     processes = Processes(tmp_path)
     record = processes.start("one", [sys.executable, "-c", FIRST_THREAD_ENDS])
@@ -84,7 +84,7 @@ def test_what_ends_thread_by_thread_leaves_no_zombie(tmp_path: Path) -> None:
     assert not Path(f"/proc/{record.pid}").exists()
 
 
-def test_a_number_that_now_belongs_to_another_process_is_left_alone(tmp_path: Path) -> None:
+def test_stop_does_not_kill_process_that_reuses_recorded_pid(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     record = processes.start("one", SLEEP)
     stale = dataclasses.replace(record, started=record.started - 1)
@@ -104,7 +104,7 @@ def test_a_record_from_before_the_last_boot_is_not_alive(tmp_path: Path) -> None
     processes.stop("one")
 
 
-def test_an_ended_process_tells_why(tmp_path: Path) -> None:
+def test_check_reports_last_output_line_of_ended_process(tmp_path: Path) -> None:
     processes = Processes(tmp_path)
     record = processes.start(
         "brief", [sys.executable, "-c", "print('first'); print('no such port'); print()"]
@@ -125,7 +125,7 @@ def test_the_callback_gets_each_new_process(tmp_path: Path) -> None:
     processes.stop("one")
 
 
-def test_a_failing_program_is_told_in_one_line() -> None:
+def test_failed_program_is_reported_in_one_line() -> None:
     script = "import sys; print('some', file=sys.stderr); print('the reason', file=sys.stderr); sys.exit(3)"
     with pytest.raises(ClusterError, match=r"failed: the reason$"):
         run([sys.executable, "-c", script])

@@ -65,7 +65,7 @@ def test_every_staging_module_has_kubernetes_own_minor_and_patch() -> None:
 
 
 @pytest.mark.parametrize("go_mod", sorted(OWN), ids=lambda go_mod: go_mod.parent.name)
-def test_a_module_of_its_own_has_the_others_versions_wherever_it_can(go_mod: Path) -> None:
+def test_separate_go_module_differs_only_in_listed_versions(go_mod: Path) -> None:
     """Each module in a second version needs a second download and a second compilation."""
     others, here = required(GO_MOD) | replaced(GO_MOD), required(go_mod) | replaced(go_mod)
     differ = {module for module, version in here.items() if others.get(module, version) != version}
@@ -73,7 +73,7 @@ def test_a_module_of_its_own_has_the_others_versions_wherever_it_can(go_mod: Pat
 
 
 @pytest.mark.parametrize("binary", build.SETS["all"], ids=lambda binary: binary.name)
-def test_every_binary_is_ours_or_a_tool_of_its_module(binary: build.Binary) -> None:
+def test_every_binary_is_local_package_or_tool_of_its_module(binary: build.Binary) -> None:
     assert (binary.module / "go.sum").exists()
     if binary.package.startswith("./"):
         assert (binary.module / binary.package / "main.go").exists()
@@ -89,5 +89,5 @@ def test_coredns_has_the_plugins_of_its_configuration_and_no_others() -> None:
     assert sorted(plugins) == sorted(named)
 
 
-def test_the_full_cluster_builds_whatever_a_control_plane_needs() -> None:
+def test_cluster_binaries_include_control_plane_binaries() -> None:
     assert set(build.SETS["control-plane"]) <= set(build.SETS["cluster"])

@@ -41,7 +41,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return called
 
 
-def test_images_are_built_only_when_their_builder_is_installed(calls: list[str]) -> None:
+def test_image_build_and_cluster_start_follow_all_checks(calls: list[str]) -> None:
     with_images.up(Report(), then=lambda: calls.append("then"))
     assert calls[: len(NAMES)] == NAMES
     # Both run in parallel.
@@ -50,7 +50,7 @@ def test_images_are_built_only_when_their_builder_is_installed(calls: list[str])
 
 
 @pytest.mark.parametrize(("module", "name"), CHECKS, ids=NAMES)
-def test_nothing_is_begun_on_a_machine_that_lacks_something(
+def test_failed_check_prevents_later_checks_build_and_start(
     module: object, name: str, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -62,12 +62,12 @@ def test_nothing_is_begun_on_a_machine_that_lacks_something(
     assert calls == NAMES[: NAMES.index(name)]
 
 
-def test_the_cluster_alone_is_checked_in_the_same_way(calls: list[str]) -> None:
+def test_cluster_without_images_runs_same_checks(calls: list[str]) -> None:
     full.up(Report())
     assert calls == [*NAMES, "start"]
 
 
-def test_images_that_cannot_be_built_are_not_tried_again(
+def test_images_are_not_loaded_again_after_failed_build(
     calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(report: Report) -> None:
@@ -80,20 +80,22 @@ def test_images_that_cannot_be_built_are_not_tried_again(
     assert calls[len(NAMES) :] in (["start"], ["start", "load images", "then"])
 
 
-def test_make_e2e_begins_as_make_up_does(calls: list[str]) -> None:
+def test_up_with_images_runs_all_checks_and_loads_images_twice(calls: list[str]) -> None:
     assert program.main(["up", "--images"]) == 0
     assert calls[: len(NAMES)] == NAMES
     assert calls.count("load images") == 2
 
 
-def test_a_control_plane_alone_has_no_images(calls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_plane_with_images_option_is_rejected(
+    calls: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit):
         program.main(["up", "--control-plane", "--images"])
     assert "not allowed with" in capsys.readouterr().err
     assert calls == []
 
 
-def test_go_is_asked_for_only_when_something_is_to_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_go_is_required_only_if_binary_is_not_built(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing() -> str:
         raise ClusterError("Go is missing")
 
@@ -105,7 +107,7 @@ def test_go_is_asked_for_only_when_something_is_to_be_built(monkeypatch: pytest.
         build.check_go(build.SETS["cluster"])
 
 
-def test_a_containerd_that_was_killed_has_no_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_killed_containerd_has_no_loaded_images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The file of the socket still exists."""
     file = tmp_path / "socket"
     with socket.socket(socket.AF_UNIX) as left:

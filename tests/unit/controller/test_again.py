@@ -9,7 +9,7 @@ from daybreak.manifests.keys import Key
 KEY = Key("team", "a")
 
 
-def test_the_earliest_counts() -> None:
+def test_earliest_delay_is_used() -> None:
     again = Again()
     assert again.seconds is None
     again.within(None)
@@ -21,7 +21,7 @@ def test_the_earliest_counts() -> None:
     assert again.seconds == 0.0
 
 
-async def test_a_lost_race_begins_it_anew_at_once() -> None:
+async def test_conflict_is_retried_at_once() -> None:
     tried = []
 
     async def once(key: Key) -> float | None:
@@ -34,7 +34,7 @@ async def test_a_lost_race_begins_it_anew_at_once() -> None:
     assert tried == [KEY] * 3
 
 
-async def test_one_that_is_always_lost_waits() -> None:
+async def test_repeated_conflict_is_retried_after_a_delay() -> None:
     async def once(key: Key) -> float | None:
         raise Occupied
 

@@ -59,7 +59,9 @@ WAKING = gates({"wake": {"depth": "Workers"}})
         (status(Reconciling="True A"), status(Reconciling="False B"), NONE),
     ],
 )
-def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, bool]]) -> None:
+def test_condition_changes_cause_expected_events(
+    before: Any, after: Any, expected: list[tuple[str, str, bool]]
+) -> None:
     assert [(found.action, found.reason, found.warning) for found in transitions(before, after)] == expected
 
 
@@ -73,13 +75,13 @@ def test_transitions(before: Any, after: Any, expected: list[tuple[str, str, boo
         ({"seconds": 18_000, "failed": True}, "awake, after requests had been rejected during the wake"),
     ],
 )
-def test_the_end_of_a_wake(ended: dict[str, Any], note: str) -> None:
+def test_end_of_wake_causes_one_event(ended: dict[str, Any], note: str) -> None:
     awake = gates({"wake": {"depth": "Workers", **ended}})
     assert [(found.action, found.note) for found in transitions(WAKING, awake)] == [("Wake", note)]
     assert transitions(awake, awake) == []
 
 
-def test_one_of_several_models_is_named() -> None:
+def test_event_names_model_if_service_has_several() -> None:
     def notes(before: Any, after: Any) -> list[str]:
         return [found.note for found in transitions(before, after)]
 
@@ -135,11 +137,13 @@ STARTS = rollout(
         (ONE, ONE, []),
     ],
 )
-def test_the_steps_of_a_rollout(before: Any, after: Any, reported: list[tuple[str, str]]) -> None:
+def test_rollout_steps_cause_expected_events(
+    before: Any, after: Any, reported: list[tuple[str, str]]
+) -> None:
     assert [(found.reason, found.note) for found in transitions(before, after)] == reported
 
 
-def test_pods_that_are_replaced_do_not_sleep() -> None:
+def test_replacement_of_pods_is_not_reported_as_sleep() -> None:
     awake = gates({"phase": "Awake"})
     going = gates({"phase": "Replacing", "sleepDepth": "Cluster"})
     assert [found.reason for found in transitions(awake, going)] == ["Replacing"]
@@ -165,7 +169,7 @@ def read_report(*steps: dict[str, Any]) -> list[tuple[str, str]]:
     return [(found.reason, found.note) for pair in pairwise(statuses) for found in transitions(*pair)]
 
 
-def test_a_wait_for_accelerators_is_told_when_it_begins_and_when_there_is_room() -> None:
+def test_accelerator_wait_causes_one_event_at_start_and_one_at_end() -> None:
     waits = "pods cannot be scheduled, queued at position 2 behind ns/b; used by ns/a"
     whole = ({"phase": "Waking"}, SECOND, SECOND, FIRST, TRIES, FIRST, ROOM, ROOM, {"phase": "Awake"})
     assert read_report(*whole) == [("WaitingForAccelerators", waits), ("RoomFound", "its pods have nodes")]
@@ -173,7 +177,7 @@ def test_a_wait_for_accelerators_is_told_when_it_begins_and_when_there_is_room()
     assert read_report({"phase": "Waking"}, FIRST) == [("WaitingForAccelerators", alone)]
 
 
-def test_who_gives_up_waiting_has_found_no_room() -> None:
+def test_canceled_accelerator_wait_is_not_reported_as_room_found() -> None:
     reasons = [
         reason
         for reason, _ in read_report(
@@ -184,7 +188,7 @@ def test_who_gives_up_waiting_has_found_no_room() -> None:
     assert read_report(FIRST, {"phase": "Failed"}) == []
 
 
-def test_who_yields_says_to_whom() -> None:
+def test_event_of_yielding_model_names_waiting_workload() -> None:
     gone = {"phase": "Asleep", "sleepDepth": "Workers", "yieldedTo": "ns/b"}
     message = "the workers are released for ns/b, which waits for them; a request wakes it"
     assert read_report({"phase": "Draining", "yieldedTo": "ns/b"}, gone, gone) == [("Asleep", message)]

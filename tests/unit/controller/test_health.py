@@ -20,12 +20,14 @@ from daybreak.controller.operator import Operator
         (0, 40, "the event loop is 40 s late"),
     ],
 )
-def test_what_is_no_fault_and_what_is(stuck: float, lag: float, why: str) -> None:
+def test_operator_is_unhealthy_if_queue_is_stuck_or_event_loop_is_late(
+    stuck: float, lag: float, why: str
+) -> None:
     queue = SimpleNamespace(stuck=lambda: stuck, oldest=lambda: 10_000.0)
     assert health.unhealthy(cast(Operator, SimpleNamespace(queue=queue, lag=lag))) == why
 
 
-async def test_a_page_of_metrics_is_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_page_is_rendered_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     made_in: list[Any] = []
 
     def page(_: object) -> bytes:

@@ -34,7 +34,9 @@ def kind(resource: object = LLM_BATCHES) -> OwnerKind:
     ("name", "batch", "service"),
     [("night", None, "night"), ("batch.night", "night", None), ("server.chat", None, None), ("", None, None)],
 )
-def test_an_object_concerns_whom_its_label_names(name: str, batch: str | None, service: str | None) -> None:
+def test_object_concerns_owner_that_its_label_names(
+    name: str, batch: str | None, service: str | None
+) -> None:
     for found, mine in ((kind(), batch), (kind(LLM_SERVICES), service)):
         desired = None if mine is None else (Key("team", mine), 0.0)
         assert found.concerned(PODS, OwnerKey.of_label("team", name)) == desired
@@ -44,7 +46,7 @@ def test_an_object_of_the_kind_concerns_itself() -> None:
     assert kind().concerned(LLM_BATCHES, OwnerKey("LLMBatch", "team", "night")) == (Key("team", "night"), 0.0)
 
 
-async def test_it_hands_on_and_ends_what_runs_beside() -> None:
+async def test_owner_kind_delegates_reconcile_and_closes_background_tasks() -> None:
     reconciler = Reconciler()
     found = OwnerKind(LLM_BATCHES, Cache(), (RAY_JOBS,), reconciler, [reconciler, reconciler])
     assert (found.name, set(found.watched)) == ("LLMBatch", {LLM_BATCHES, RAY_JOBS})

@@ -21,14 +21,14 @@ async def taken(from_queue: Queue) -> Item | None:
         return None
 
 
-async def test_in_order_and_each_once() -> None:
+async def test_items_are_taken_in_order_and_once() -> None:
     work = Queue()
     for key in (A, B, A, A):
         work.add(key)
     assert [await taken(work), await taken(work), await taken(work)] == [A, B, None]
 
 
-async def test_what_comes_while_it_is_worked_on_is_done_once_more_and_not_beside() -> None:
+async def test_item_added_while_in_progress_is_taken_once_more_afterwards() -> None:
     work = Queue()
     work.add(A)
     await work.take()
@@ -41,7 +41,7 @@ async def test_what_comes_while_it_is_worked_on_is_done_once_more_and_not_beside
     assert await taken(work) is None
 
 
-async def test_a_worker_that_waits_is_woken() -> None:
+async def test_waiting_worker_receives_added_item() -> None:
     work = Queue()
     waiting = asyncio.create_task(work.take())
     await asyncio.sleep(0)
@@ -49,7 +49,7 @@ async def test_a_worker_that_waits_is_woken() -> None:
     assert await asyncio.wait_for(waiting, 1) == A
 
 
-async def test_later() -> None:
+async def test_delayed_items_are_taken_in_order_of_their_time() -> None:
     work = Queue()
     work.add(A, after=0.5)
     work.add(B, after=0.01)
@@ -57,7 +57,7 @@ async def test_later() -> None:
     assert [await work.take(), await work.take()] == [B, A]
 
 
-async def test_the_earlier_time_counts_and_now_is_earliest() -> None:
+async def test_earliest_time_of_an_item_is_used() -> None:
     work = Queue()
     work.add(A, after=60)
     work.add(A, after=0.01)
@@ -70,7 +70,7 @@ async def test_the_earlier_time_counts_and_now_is_earliest() -> None:
     assert await taken(work) is None, "the later look was the same one"
 
 
-async def test_failures_wait_ever_longer_and_are_forgotten_at_success(
+async def test_delay_grows_with_failures_and_is_reset_by_success(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(queue, "BACKOFF_SECONDS", (100.0, 1000.0))
@@ -91,7 +91,7 @@ async def test_failures_wait_ever_longer_and_are_forgotten_at_success(
     assert work.failed(A, 1000.0) <= 125
 
 
-async def test_one_keys_failures_do_not_delay_another() -> None:
+async def test_failures_of_one_key_do_not_delay_another_key() -> None:
     work = Queue()
     work.add(A)
     await work.take()
@@ -100,7 +100,7 @@ async def test_one_keys_failures_do_not_delay_another() -> None:
     assert await taken(work) == B
 
 
-async def test_a_change_during_a_failure_shortens_the_pause_but_does_not_skip_it() -> None:
+async def test_change_during_failed_reconcile_shortens_but_keeps_delay() -> None:
     work = Queue()
     for _ in range(8):
         work.add(A)
@@ -113,7 +113,7 @@ async def test_a_change_during_a_failure_shortens_the_pause_but_does_not_skip_it
     assert len(work) == 0
 
 
-async def test_ages_and_quiet() -> None:
+async def test_oldest_and_quiet_include_items_in_progress() -> None:
     work = Queue()
     assert work.oldest() == 0
     await asyncio.wait_for(work.quiet(), 1)
@@ -131,7 +131,7 @@ async def test_ages_and_quiet() -> None:
     assert work.oldest() == 0
 
 
-async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
+async def test_delay_requested_by_server_is_kept_up_to_a_limit() -> None:
     work = Queue()
     work.add(A)
     await work.take()
@@ -141,7 +141,7 @@ async def test_a_server_that_asks_for_a_pause_gets_it() -> None:
     assert work.failed(B, 10.0, least=3600.0) <= queue.LONGEST_ASKED * 1.25, "nobody is believed for an hour"
 
 
-async def test_what_asks_to_be_looked_at_at_once_without_end_waits_ever_longer(
+async def test_repeated_immediate_requeues_of_an_item_are_delayed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(queue, "AT_ONCE_TIMES", 2)
@@ -161,7 +161,7 @@ async def test_what_asks_to_be_looked_at_at_once_without_end_waits_ever_longer(
     assert len(work), "and it begins anew once it is at rest"
 
 
-async def test_thousands_that_wait_their_turn_are_no_queue_that_is_stuck(
+async def test_long_queue_is_not_stuck_while_items_are_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock, work = Clock(), Queue()
@@ -182,7 +182,7 @@ async def test_thousands_that_wait_their_turn_are_no_queue_that_is_stuck(
     assert work.stuck() == 300, "what is worked on does not end"
 
 
-async def test_what_has_just_come_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stuck_time_starts_when_item_is_added_to_empty_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, work = Clock(), Queue()
     monkeypatch.setattr(queue, "time", SimpleNamespace(monotonic=clock))
     work.add(A)

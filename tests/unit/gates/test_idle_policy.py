@@ -60,7 +60,7 @@ def known(pauses: Sequence[float], wake: int | None = 90, sleep: Sleep = AUTO) -
     return found
 
 
-def test_before_enough_is_known_it_is_fifteen_minutes() -> None:
+def test_auto_idle_time_is_15_minutes_without_enough_measurements() -> None:
     first = judged()
     assert first is not None
     assert first.after_idle == "15m"
@@ -70,26 +70,26 @@ def test_before_enough_is_known_it_is_fifteen_minutes() -> None:
     assert (unmeasured.after_idle, unmeasured.reason) == ("15m", "no wake has been measured yet")
 
 
-def test_long_pauses_are_not_worth_waiting() -> None:
+def test_long_pauses_shorten_auto_idle_time_to_one_minute() -> None:
     found = known(at(c16=20))
     assert (found.after_idle, found.recommended_after_idle, found.break_even_seconds) == ("1m", "1m", 90)
     assert found.reason is not None
     assert found.reason.startswith("with wakes of 1m30s")
 
 
-def test_pauses_shorter_than_a_wake_is_worth_are_waited_for() -> None:
+def test_auto_idle_time_exceeds_frequent_short_pauses() -> None:
     found = known(at(c6=40))
     assert found.after_idle is not None
     assert seconds(found.after_idle) >= CLASSES[7]
 
 
-def test_the_costs_of_a_wait_keep_it_awake() -> None:
+def test_auto_idle_time_is_one_minute_if_waits_cost_nothing() -> None:
     careless = Sleep(after_idle="Auto", auto=AutoIdle(wait_cost=0))
     assert known(at(c6=40), sleep=careless).after_idle == "1m"
 
 
 @pytest.mark.parametrize(("least", "most"), [("2m", "3m"), ("20m", "2h"), ("1s", "5s"), ("7h", "7h")])
-def test_it_stays_within_its_bounds(least: str, most: str) -> None:
+def test_auto_idle_time_stays_within_its_bounds(least: str, most: str) -> None:
     sleep = Sleep(after_idle="Auto", auto=AutoIdle(min=least, max=most))
     for pauses in ([], at(c0=20), at(c6=40), at(c16=20), at(c22=20)):
         message = known(pauses, sleep=sleep).after_idle
@@ -97,7 +97,7 @@ def test_it_stays_within_its_bounds(least: str, most: str) -> None:
         assert seconds(least) <= seconds(message) <= seconds(most)
 
 
-def test_what_is_in_force_is_what_the_status_says() -> None:
+def test_auto_idle_time_in_force_is_taken_from_status_within_bounds() -> None:
     assert in_force(AUTO, None).after_idle == "15m"
     assert in_force(AUTO, gate(None)).after_idle == "15m"
     assert in_force(AUTO, gate(IdleStatus(after_idle="3m"))).after_idle == "3m"
@@ -107,12 +107,12 @@ def test_what_is_in_force_is_what_the_status_says() -> None:
     assert in_force(fixed, gate(IdleStatus(after_idle="3m"))) is fixed
 
 
-def test_the_same_twice_says_the_same() -> None:
+def test_idle_status_is_unchanged_if_pauses_are_unchanged() -> None:
     first = known(at(c3=9, c12=20))
     assert judged(first, AUTO, wakes(90)) == first
 
 
-def test_it_does_not_flap() -> None:
+def test_recommended_idle_time_does_not_flap() -> None:
     """A repeated pause more or less, at a point where two idle times have nearly equal cost."""
     auto = AutoIdle()
     even = next(
@@ -128,14 +128,14 @@ def test_it_does_not_flap() -> None:
     assert changes <= 1
 
 
-def test_it_is_never_much_dearer_than_any_other() -> None:
+def test_recommended_idle_time_costs_little_more_than_cheapest() -> None:
     pauses = at(c2=9, c9=4, c13=7)
     chosen = recommended(pauses, 60, AutoIdle(), 900)
     costs = [expected_cost(pauses, each, 60 * 11) for each in (*CLASSES[:12], DEFAULT_SECONDS, HOUR)]
     assert expected_cost(pauses, chosen, 60 * 11) <= min(costs) / 0.95
 
 
-def test_a_fixed_time_is_followed_and_another_one_recommended() -> None:
+def test_status_recommends_idle_time_if_idle_time_is_fixed() -> None:
     fixed = Sleep(after_idle="20m")
     found = known(at(c16=20), sleep=fixed)
     assert (found.after_idle, found.recommended_after_idle) == (None, "1m")
@@ -143,7 +143,7 @@ def test_a_fixed_time_is_followed_and_another_one_recommended() -> None:
     assert judged(IdleStatus(pauses=[1.0]), None) is None, "it never sleeps"
 
 
-def test_a_pause_is_taken_in_and_followed() -> None:
+def test_ended_pause_updates_idle_time() -> None:
     ended = Traffic(known=True, held=1, requested=timedelta(0), pause=Pause(timedelta(hours=3), timedelta(0)))
     nearly = IdleStatus(pauses=at(c15=8), after_idle="15m")
     found = idle_status(gate(nearly), AUTO, AWAKE, AWAKE, ModelTraffic(ended, wakes(90), NOW))

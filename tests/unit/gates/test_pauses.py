@@ -43,7 +43,7 @@ def classes(status: IdleStatus) -> dict[int, float]:
     return {number: each for number, each in enumerate(status.pauses) if each}
 
 
-def test_a_pause_that_has_ended_is_counted_once() -> None:
+def test_ended_pause_is_counted_once() -> None:
     once = remembered(NOTHING, AWAKE, AWAKE, ended(3 * MINUTE), NOW)
     assert classes(once) == {3: 1}
     assert once.last_end_time == "2026-03-02T12:00:00Z"
@@ -52,7 +52,7 @@ def test_a_pause_that_has_ended_is_counted_once() -> None:
         assert remembered(once, AWAKE, AWAKE, ended(3 * MINUTE, ago), NOW + ago) is once
 
 
-def test_the_next_one_is_counted_too_and_the_older_fade() -> None:
+def test_next_pause_is_counted_and_older_pauses_fade() -> None:
     once = remembered(NOTHING, AWAKE, AWAKE, ended(3 * MINUTE), NOW)
     twice = remembered(once, AWAKE, AWAKE, ended(MINUTE), NOW + MINUTE)
     assert classes(twice) == {0: 1, 3: round(1 - 1 / MEMORY, 3)}
@@ -63,7 +63,7 @@ def test_the_next_one_is_counted_too_and_the_older_fade() -> None:
     assert known.pauses[2] == pytest.approx(MEMORY, abs=0.1), "what was long ago is forgotten"
 
 
-def test_a_pause_in_which_it_sleeps_is_kept_from_its_beginning() -> None:
+def test_pause_with_sleep_is_counted_from_its_start() -> None:
     asleep = remembered(NOTHING, AWAKE, DRAINING, quiet(15 * MINUTE), NOW)
     assert asleep == IdleStatus(start_time="2026-03-02T11:45:00Z")
     hour = NOW + timedelta(hours=1)
@@ -78,14 +78,14 @@ def test_a_pause_in_which_it_sleeps_is_kept_from_its_beginning() -> None:
     assert remembered(woken, WAKING, AWAKE, again, hour + 2 * MINUTE) is woken
 
 
-def test_a_wake_for_which_nobody_asked_ends_no_pause() -> None:
+def test_wake_without_request_does_not_end_pause() -> None:
     asleep = remembered(NOTHING, AWAKE, DRAINING, quiet(15 * MINUTE), NOW)
     hour = NOW + timedelta(hours=1)
     assert remembered(asleep, ASLEEP, WAKING, quiet(75 * MINUTE), hour) is asleep
     assert remembered(asleep, AWAKE, DRAINING, quiet(135 * MINUTE), hour + timedelta(hours=1)) is asleep
 
 
-def test_gateways_that_are_new_end_no_pause() -> None:
+def test_new_gateway_does_not_end_pause() -> None:
     asleep = remembered(NOTHING, AWAKE, DRAINING, quiet(15 * MINUTE), NOW)
     new = Traffic(known=True, idle=timedelta(seconds=1))
     assert remembered(asleep, ASLEEP, ASLEEP, new, NOW + MINUTE) is asleep
@@ -93,7 +93,7 @@ def test_gateways_that_are_new_end_no_pause() -> None:
     assert remembered(NOTHING, AWAKE, DRAINING, new, NOW) is NOTHING, "nobody knows when it began"
 
 
-def test_short_pauses_and_single_requests_write_nothing() -> None:
+def test_pause_shorter_than_a_minute_is_ignored() -> None:
     for seconds in (0, 1, 30, 59):
         traffic = quiet(timedelta(seconds=seconds))
         assert remembered(NOTHING, AWAKE, AWAKE, traffic, NOW) is NOTHING
@@ -103,30 +103,30 @@ def test_short_pauses_and_single_requests_write_nothing() -> None:
     assert remembered(asleep, ASLEEP, WAKING, HELD, NOW + timedelta(seconds=9)) == NOTHING
 
 
-def test_one_that_is_asked_while_it_gives_way_has_no_pause() -> None:
+def test_model_with_held_request_starts_no_pause_when_it_drains() -> None:
     assert remembered(NOTHING, AWAKE, DRAINING, HELD, NOW) is NOTHING
 
 
-def test_requests_that_are_refused_are_none() -> None:
+def test_pause_is_dropped_while_model_is_forced_asleep() -> None:
     asleep = remembered(NOTHING, AWAKE, DRAINING, quiet(15 * MINUTE), NOW)
     forced = remembered(asleep, ASLEEP, ASLEEP_FORCED, quiet(timedelta(seconds=1)), NOW + MINUTE)
     assert forced == NOTHING
     assert remembered(forced, ASLEEP_FORCED, ASLEEP_FORCED, ended(5 * MINUTE), NOW + MINUTE) == NOTHING
 
 
-def test_the_longest_has_a_class_too() -> None:
+def test_longest_pause_is_counted_in_last_class() -> None:
     year = remembered(NOTHING, AWAKE, AWAKE, ended(timedelta(days=365)), NOW)
     assert classes(year) == {PAUSE_CLASSES - 1: 1}
 
 
-def test_the_clock_may_be_set_back() -> None:
+def test_pause_is_kept_if_clock_is_set_back() -> None:
     once = remembered(NOTHING, AWAKE, AWAKE, ended(3 * MINUTE), NOW)
     asleep = remembered(once, AWAKE, DRAINING, quiet(15 * MINUTE), NOW)
     back = NOW - timedelta(days=1)
     assert remembered(asleep, ASLEEP, ASLEEP, HELD, back) is asleep
 
 
-def test_what_remembered_pauses_cost() -> None:
+def test_expected_cost_sums_pauses_up_to_idle_time_and_wakes() -> None:
     # Two of about 70 s, one of about 100 s, and one that does not end.
     pauses = [2.0, 1.0]
     first, second = CLASSES[0] * 2**0.25, CLASSES[1] * 2**0.25
@@ -135,6 +135,6 @@ def test_what_remembered_pauses_cost() -> None:
     assert expected_cost(pauses, 120, 10) == pytest.approx(2 * first + second + 130, abs=1)
 
 
-def test_the_state_of_a_model_that_replaces_its_pods_is_no_sleep() -> None:
+def test_model_that_replaces_its_pods_records_no_pause() -> None:
     replacing = sleep_state(Phase.REPLACING, GateState.CLOSED, asleep=SleepDepth.CLUSTER)
     assert remembered(NOTHING, replacing, replacing, HELD, NOW) is NOTHING

@@ -41,7 +41,7 @@ GONE = replace(BEGUN, phase=Phase.ASLEEP, asleep=SleepDepth.WORKERS)
 @pytest.mark.parametrize("before", [AWAKE, UPDATING, FAILED])
 @pytest.mark.parametrize("traffic", [ASKED, STREAMING, UNHEARD])
 @pytest.mark.parametrize("policy", [SLEEPS, NEVER])
-def test_the_gate_closes_whatever_the_traffic_and_the_settings(
+def test_gate_of_preempted_model_closes_for_any_traffic_and_policy(
     before: SleepState, traffic: Traffic, policy: SleepPolicy
 ) -> None:
     after = step(before, policy, traffic, LEAVES, NOW)
@@ -49,12 +49,12 @@ def test_the_gate_closes_whatever_the_traffic_and_the_settings(
 
 
 @pytest.mark.parametrize("policy", [SLEEPS, NEVER])
-def test_what_runs_ends_first_and_what_is_held_stays_held(policy: SleepPolicy) -> None:
+def test_preempted_model_drains_in_flight_but_not_held_requests(policy: SleepPolicy) -> None:
     assert step(BEGUN, policy, STREAMING, LEAVES, NOW + MINUTE) == BEGUN
     assert step(BEGUN, policy, ASKED, LEAVES, NOW + MINUTE) == replace(GONE, since=NOW + MINUTE)
 
 
-def test_a_stream_without_end_is_cut_as_at_every_end_of_a_pod() -> None:
+def test_preempted_model_sleeps_after_drain_time_despite_stream() -> None:
     late = NOW + timedelta(seconds=120)
     assert step(BEGUN, NEVER, STREAMING, LEAVES, NOW + timedelta(seconds=119)) == BEGUN
     assert step(BEGUN, NEVER, STREAMING, LEAVES, late) == replace(GONE, since=late)
@@ -64,22 +64,22 @@ def test_a_stream_without_end_is_cut_as_at_every_end_of_a_pod() -> None:
 
 
 @pytest.mark.parametrize("traffic", [UNHEARD, UNTOLD])
-def test_without_word_of_every_gateway_nothing_is_cut(traffic: Traffic) -> None:
+def test_preempted_model_waits_for_reports_of_all_gateways(traffic: Traffic) -> None:
     assert step(BEGUN, NEVER, traffic, LEAVES, NOW + timedelta(hours=9)) == BEGUN
 
 
 @pytest.mark.parametrize("policy", [SLEEPS, NEVER])
-def test_it_stays_away_until_the_other_one_has_room(policy: SleepPolicy) -> None:
+def test_preempted_model_wakes_for_request_when_preemption_ends(policy: SleepPolicy) -> None:
     assert step(GONE, policy, ASKED, LEAVES, NOW + MINUTE) == GONE
     assert step(GONE, policy, ASKED, STAYS, NOW + MINUTE).phase is Phase.WAKING
 
 
-def test_who_never_sleeps_comes_back_for_nobody() -> None:
+def test_preempted_model_without_sleep_wakes_without_a_request() -> None:
     assert step(GONE, NEVER, IDLE, STAYS, NOW + MINUTE).phase is Phase.WAKING
     assert step(GONE, SLEEPS, IDLE, STAYS, NOW + MINUTE).phase is Phase.ASLEEP
     assert step(ASLEEP, SLEEPS, IDLE, LEAVES, NOW) == ASLEEP
 
 
-def test_called_off_it_goes_on() -> None:
+def test_gate_reopens_if_preemption_is_canceled() -> None:
     after = step(BEGUN, NEVER, STREAMING, STAYS, NOW + MINUTE)
     assert (after.phase, after.gate) == (Phase.AWAKE, OPEN)

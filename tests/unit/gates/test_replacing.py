@@ -46,61 +46,61 @@ GONE = replace(BEGUN, asleep=SleepDepth.CLUSTER)
 
 @pytest.mark.parametrize("before", [AWAKE, UPDATING, WAKING, FAILED])
 @pytest.mark.parametrize("traffic", [IDLE, ASKED, STREAMING, UNHEARD])
-def test_it_begins_whatever_the_traffic(before: SleepState, traffic: Traffic) -> None:
+def test_replacement_closes_gate_for_any_traffic(before: SleepState, traffic: Traffic) -> None:
     after = step(before, NEVER, traffic, GOES, NOW)
     assert (after.phase, after.gate, after.asleep, after.since) == (Phase.REPLACING, CLOSED, None, NOW)
     assert after.epoch == before.epoch + (before.gate is not CLOSED)
 
 
-def test_of_what_has_never_answered_nothing_is_waited_for() -> None:
+def test_replacement_does_not_drain_model_that_has_never_answered() -> None:
     starts = replace(GOES, answers=False)
     assert step(WAKING, NEVER, STREAMING, starts, NOW) == replace(GONE, epoch=WAKING.epoch)
     assert step(WAKING, NEVER, UNTOLD, starts, NOW).asleep is None, "unless a gateway lets somebody through"
 
 
 @pytest.mark.parametrize("traffic", [STREAMING, UNHEARD, UNTOLD])
-def test_what_runs_ends_first(traffic: Traffic) -> None:
+def test_replacement_waits_for_requests_in_flight_and_gateway_reports(traffic: Traffic) -> None:
     assert step(BEGUN, NEVER, traffic, GOES, NOW + MINUTE) == BEGUN
 
 
-def test_who_is_held_stays_held_and_keeps_nothing_up() -> None:
+def test_held_request_does_not_delay_replacement() -> None:
     assert step(BEGUN, SLEEPS, ASKED, GOES, NOW + MINUTE) == GONE
 
 
-def test_a_stream_without_end_is_cut_as_at_every_end_of_a_pod() -> None:
+def test_replacement_continues_after_drain_time_despite_stream() -> None:
     assert step(BEGUN, NEVER, STREAMING, GOES, NOW + timedelta(seconds=119)) == BEGUN
     assert step(BEGUN, NEVER, STREAMING, GOES, NOW + timedelta(seconds=120)) == GONE
 
 
-def test_without_word_of_every_gateway_nothing_is_cut() -> None:
+def test_replacement_waits_without_limit_for_gateway_reports() -> None:
     assert step(BEGUN, NEVER, UNTOLD, GOES, NOW + timedelta(hours=9)) == BEGUN
     assert step(BEGUN, NEVER, UNHEARD, GOES, NOW + timedelta(hours=9)) == BEGUN
 
 
-def test_it_stays_away_until_another_one_is_to_come_and_wakes_then_for_nobody() -> None:
+def test_model_wakes_without_request_after_replacement() -> None:
     assert step(GONE, SLEEPS, ASKED, GOES, NOW + MINUTE) == GONE
     after = step(GONE, SLEEPS, IDLE, STARTS, NOW + MINUTE)
     assert (after.phase, after.gate, after.asleep, after.epoch) == (Phase.WAKING, CLOSED, None, GONE.epoch)
 
 
-def test_called_off_it_goes_on() -> None:
+def test_gate_reopens_if_replacement_is_canceled() -> None:
     after = step(BEGUN, SLEEPS, ASKED, STAYS, NOW + MINUTE)
     assert (after.phase, after.gate, after.epoch) == (Phase.AWAKE, OPEN, BEGUN.epoch + 1)
 
 
-def test_one_that_sleeps_gives_the_rest_back_and_sleeps_on() -> None:
+def test_sleeping_model_releases_cluster_and_stays_asleep() -> None:
     after = step(ASLEEP, SLEEPS, ASKED, GOES, NOW)
     assert after == replace(ASLEEP, asleep=SleepDepth.CLUSTER)
     assert step(after, SLEEPS, IDLE, STARTS, NOW) == replace(after, asleep=SleepDepth.CLUSTER)
 
 
-def test_one_that_falls_asleep_does_so() -> None:
+def test_draining_model_falls_asleep_unless_a_request_is_held() -> None:
     after = step(DRAINING, SLEEPS, IDLE, GOES, NOW)
     assert (after.phase, after.asleep) == (Phase.ASLEEP, SleepDepth.WORKERS)
     assert step(DRAINING, SLEEPS, ASKED, GOES, NOW).phase is Phase.REPLACING
 
 
-def test_one_that_a_person_puts_to_sleep_meanwhile_sleeps() -> None:
+def test_state_asleep_during_replacement_puts_model_to_sleep() -> None:
     closed = step(BEGUN, KEPT_ASLEEP, IDLE, GOES, NOW)
     assert (closed.gate, closed.reason) == (GateState.FAILED, FORCED_ASLEEP)
     after = step(GONE, KEPT_ASLEEP, IDLE, STARTS, NOW)
@@ -108,7 +108,7 @@ def test_one_that_a_person_puts_to_sleep_meanwhile_sleeps() -> None:
 
 
 @pytest.mark.parametrize("before", [ASLEEP, GONE])
-def test_state_asleep_during_a_replacement_refuses_requests(before: SleepState) -> None:
+def test_state_asleep_during_replacement_rejects_requests(before: SleepState) -> None:
     after = step(before, KEPT_ASLEEP, ASKED, GOES, NOW)
     assert (after.phase, after.asleep) == (before.phase, SleepDepth.CLUSTER)
     assert (after.gate, after.reason) == (GateState.FAILED, FORCED_ASLEEP)
@@ -134,7 +134,7 @@ def test_draining_gate_does_not_open_for_a_replacement(before: SleepState, polic
     assert (after.phase, after.gate, after.asleep) == (Phase.REPLACING, CLOSED, None)
 
 
-def test_preempted_replacement_that_is_called_off_stays_closed() -> None:
+def test_gate_stays_closed_if_canceled_replacement_is_preempted() -> None:
     preempted = replace(STAYS, preempted=True)
     after = step(BEGUN, SLEEPS, IDLE, preempted, NOW + MINUTE)
     assert (after.phase, after.gate, after.epoch) == (Phase.DRAINING, CLOSED, BEGUN.epoch)
@@ -142,6 +142,6 @@ def test_preempted_replacement_that_is_called_off_stays_closed() -> None:
     assert (after.phase, after.gate, after.asleep) == (Phase.ASLEEP, CLOSED, SleepDepth.CLUSTER)
 
 
-def test_its_time_is_that_of_its_phase() -> None:
+def test_replacing_phase_starts_when_replacement_begins() -> None:
     begun = step(AWAKE, NEVER, STREAMING, GOES, NOW)
     assert (AWAKE.since, begun.since) == (LONG_AGO, NOW)

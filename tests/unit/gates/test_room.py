@@ -39,12 +39,12 @@ def held(seconds: float, *, known: bool = True) -> Traffic:
     return Traffic(known=known, held=2, held_for=timedelta(seconds=seconds))
 
 
-def test_who_never_waits_says_nothing() -> None:
+def test_queue_status_is_none_if_model_never_waits() -> None:
     steps = ((0, WAKING, NO_MATTER, False), (1, WAKING, NO_MATTER, True), (9, AWAKE, NO_MATTER, True))
     assert history(*steps) is None
 
 
-def test_a_wait_is_measured_from_when_it_came_first_until_it_had_room() -> None:
+def test_wait_is_measured_from_first_position_until_pods_are_scheduled() -> None:
     queued = ((0, WAKING, SECOND, False), (10, WAKING, FIRST, False))
     report = history(*queued)
     assert report is not None
@@ -60,7 +60,7 @@ def test_a_wait_is_measured_from_when_it_came_first_until_it_had_room() -> None:
     assert room_seconds(gate(report)) == (30,)
 
 
-def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None:
+def test_oldest_request_time_ignores_delay_of_reports() -> None:
     first = room_status(gate(None), WAKING, SECOND, held(9.8), has_room=False, now=NOW)
     assert first is not None
     assert first.oldest_request_time == "2026-01-02T03:03:55Z"
@@ -82,7 +82,7 @@ def test_its_oldest_request_is_kept_but_for_the_time_that_reports_take() -> None
     assert held_since(gate(None), untold, NOW) is None, "a gateway of before"
 
 
-def test_who_stands_in_no_queue_says_nothing_of_its_requests() -> None:
+def test_model_outside_queue_reports_no_oldest_request() -> None:
     assert room_status(gate(None), WAKING, NO_MATTER, held(9), has_room=False, now=NOW) is None
     message = RoomStatus(
         position=1, head_time="2026-01-02T03:04:00Z", oldest_request_time="2026-01-02T03:03:00Z"
@@ -91,7 +91,7 @@ def test_who_stands_in_no_queue_says_nothing_of_its_requests() -> None:
     assert up == RoomStatus(recent_wait_seconds=[5])
 
 
-def test_what_ended_without_room_is_not_measured() -> None:
+def test_wait_that_ends_without_room_is_not_measured() -> None:
     assert history((0, WAKING, FIRST, False), (50, ASLEEP, NO_MATTER, False)) is None
     overtaken = history((0, WAKING, FIRST, False), (50, WAKING, SECOND, False))
     assert overtaken == RoomStatus(position=2)
@@ -102,7 +102,7 @@ def test_what_ended_without_room_is_not_measured() -> None:
     )
 
 
-def test_the_last_waits_are_kept() -> None:
+def test_last_ten_waits_are_kept() -> None:
     steps = [
         (each, WAKING, FIRST, False) if at == 0 else (each + number, WAKING, NO_MATTER, True)
         for number in range(12)
@@ -113,7 +113,7 @@ def test_the_last_waits_are_kept() -> None:
     assert report.recent_wait_seconds == list(range(2, 12))
 
 
-def test_what_to_expect_is_said_while_it_waits() -> None:
+def test_expected_time_is_reported_while_model_waits() -> None:
     expecting = Turn(
         after=("default/x",), place=2, expected=NOW + timedelta(minutes=1), held_by=("default/y",)
     )
@@ -127,7 +127,7 @@ def test_what_to_expect_is_said_while_it_waits() -> None:
     assert history((0, WAKING, expecting, True)) is None
 
 
-def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not_for_ever() -> None:
+def test_first_model_lets_others_try_after_hold_timeout_for_limited_time() -> None:
     behind = [(second, WAKING, SECOND, False) for second in range(0, 600, 30)]
     assert not overdue(gate(history(*behind))), "it has not tried yet"
     first = [*behind, *((600 + second, WAKING, FIRST, False) for second in (0, 30, 59))]
@@ -148,7 +148,7 @@ def test_only_who_has_come_first_for_as_long_as_it_holds_lets_others_try_and_not
     assert again.head_time == "2026-01-02T03:18:06Z"
 
 
-def test_who_waits_longer_than_requests_are_held_keeps_its_place() -> None:
+def test_model_keeps_position_after_oldest_request_times_out() -> None:
     message = RoomStatus(position=2, oldest_request_time="2026-01-02T03:03:00Z")
     # The oldest request was rejected after 60 s, and younger ones are held.
     assert held_since(gate(message), held(20), NOW) == NOW - timedelta(seconds=65)

@@ -61,12 +61,14 @@ def minutes(count: float) -> timedelta:
         pytest.param(WEEKEND_NIGHT, "2026-10-25 05:59", True, minutes(1), id="ten hours, by the clock nine"),
     ],
 )
-def test_one_window(window: AwakeWindow, now: str, within: bool, change: timedelta) -> None:
+def test_window_starts_by_local_clock_and_lasts_its_duration(
+    window: AwakeWindow, now: str, within: bool, change: timedelta
+) -> None:
     assert inside([window], utc(now)) is within
     assert next_change([window], utc(now)) == change
 
 
-def test_any_of_several_keeps_it_awake() -> None:
+def test_any_of_several_windows_keeps_model_awake() -> None:
     both = [OFFICE, WEEKEND_NIGHT]
     assert inside(both, utc("2026-03-02 12:00"))
     assert inside(both, utc("2026-03-08 02:00"))
@@ -74,7 +76,7 @@ def test_any_of_several_keeps_it_awake() -> None:
     assert next_change(both, utc("2026-03-07 12:00")) == minutes(9 * 60), "the one that comes first"
 
 
-def test_no_schedule() -> None:
+def test_empty_schedule_has_no_window_and_no_change() -> None:
     assert not inside([], utc("2026-03-02 12:00"))
     assert next_change([], utc("2026-03-02 12:00")) is None
 
@@ -87,7 +89,7 @@ def test_no_schedule() -> None:
         AwakeWindow(start="0 0 31 2 *", duration="1h"),
     ],
 )
-def test_what_cannot_be_read_never_begins(window: AwakeWindow) -> None:
+def test_invalid_window_is_ignored(window: AwakeWindow) -> None:
     now = utc("2026-03-02 12:00")
     assert not inside([window], now)
     assert next_change([window], now) is None

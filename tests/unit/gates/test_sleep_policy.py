@@ -52,7 +52,7 @@ def status_of(gate: Any) -> dict[str, Any]:
     return {"gate": {"port": 20001, "models": [gate]}}
 
 
-def test_what_is_written_is_read_back() -> None:
+def test_sleep_state_survives_round_trip_through_status() -> None:
     before = sleep_state_of(gates_before(STATUS)["tiny"], START)
     assert (before.phase, before.asleep, before.gate) == (Phase.ASLEEP, SleepDepth.WORKERS, GateState.CLOSED)
     assert (before.epoch, before.reason, before.since.hour) == (7, "why", 11)
@@ -73,20 +73,20 @@ def test_what_is_written_is_read_back() -> None:
         status_of("tiny"),
     ],
 )
-def test_what_does_not_say_it_is_the_beginning(status: dict[str, Any]) -> None:
+def test_unreadable_gate_status_leads_to_initial_state(status: dict[str, Any]) -> None:
     assert gates_before(status) == {}
     world = World(gateway=view())
     observed = replace(world.observed, manifest={**world.observed.manifest, "status": status})
     assert observed.sleep_states == {"tiny": start(START, SleepPolicy(None))}
 
 
-def test_one_gate_that_cannot_be_read_disturbs_no_other() -> None:
+def test_unreadable_gate_does_not_affect_other_gates() -> None:
     assert set(gates_before({"gate": {"models": [{**GATE, "epoch": "x"}, {**GATE, "name": "other"}]}})) == {
         "other"
     }
 
 
-def test_without_a_time_the_phase_begins_now() -> None:
+def test_phase_starts_now_if_transition_time_is_unreadable() -> None:
     gate = gates_before(status_of({**GATE, "phaseTransitionTime": "yesterday"}))["tiny"]
     assert sleep_state_of(gate, START).since == START
 
@@ -98,7 +98,7 @@ W, C = SleepDepth.WORKERS, SleepDepth.CLUSTER
     ("depths", "expected"),
     [([], None), ([None], None), ([W], W), ([C], C), ([W, C], W), ([C, C], C), ([None, C], None)],
 )
-def test_the_cluster_goes_when_all_models_say_so(
+def test_service_sleeps_as_deep_as_its_least_deep_model(
     depths: list[SleepDepth | None], expected: SleepDepth | None
 ) -> None:
     states = [SleepState(Phase.ASLEEP, START, each, GateState.CLOSED, 1) for each in depths]
@@ -118,7 +118,7 @@ def test_the_cluster_goes_when_all_models_say_so(
         ("Awake Failed Updating", "Failed"),
     ],
 )
-def test_one_word_on_several_models(phases: str, expected: str) -> None:
+def test_service_phase_is_derived_from_phases_of_its_models(phases: str, expected: str) -> None:
     states = [SleepState(Phase(each), START, None, GateState.OPEN, 1) for each in phases.split()]
     assert phase(states) == expected
 
@@ -134,7 +134,9 @@ def test_one_word_on_several_models(phases: str, expected: str) -> None:
         ({"state": "Asleep"}, "asleep, please", State.ASLEEP),
     ],
 )
-def test_who_forces_it(spec: dict[str, Any], annotation: str | None, forced: State | None) -> None:
+def test_valid_state_annotation_overrides_spec_state(
+    spec: dict[str, Any], annotation: str | None, forced: State | None
+) -> None:
     llm = manifest(**spec)
     if annotation is not None:
         llm["metadata"]["annotations"] = {"daybreak.dev/state": annotation}
@@ -142,7 +144,7 @@ def test_who_forces_it(spec: dict[str, Any], annotation: str | None, forced: Sta
     assert policy(world, spec).forced is forced
 
 
-def test_the_schedule_keeps_it_awake() -> None:
+def test_schedule_keeps_model_awake_only_within_its_window() -> None:
     window = {"start": "0 11 * * *", "duration": "2h", "timeZone": "UTC"}
     spec: dict[str, Any] = {"sleep": {"schedule": [window]}}
     world = World(manifest(**spec))
@@ -154,14 +156,14 @@ def test_the_schedule_keeps_it_awake() -> None:
 @pytest.mark.parametrize(
     ("p95", "expected"), [(None, 900), (0, 300), (150, 300), (151, 302), (900, 1800), (9000, 1800)]
 )
-def test_held_for_twice_what_nearly_every_wake_took(p95: int | None, expected: int) -> None:
+def test_hold_time_is_twice_p95_of_wakes_within_bounds(p95: int | None, expected: int) -> None:
     wake_history = WakeStatus(depth=SleepDepth.WORKERS, start_time="2026-11-21T11:00:00Z", p95_seconds=p95)
     assert hold_seconds(wake_history) == expected
     assert hold_seconds(None) == 900
 
 
 @pytest.mark.parametrize(("timeout", "expected"), [("Auto", 900), ("90s", 90), ("1h30m", 5400), ("1ms", 1)])
-def test_the_gate_as_gateways_read_it(timeout: str, expected: int) -> None:
+def test_model_gate_has_state_hold_seconds_and_limited_reason(timeout: str, expected: int) -> None:
     sleep_state = SleepState(Phase.FAILED, START, None, GateState.FAILED, 4, "w" * 5000)
     gate = model_gate("tiny", sleep_state, Hold(timeout=timeout), None, ())
     assert (gate.state, gate.epoch, gate.adapters, gate.hold_seconds) == ("Failed", 4, None, expected)
@@ -170,7 +172,7 @@ def test_the_gate_as_gateways_read_it(timeout: str, expected: int) -> None:
     assert (opened.reason, opened.adapters) == (None, ["style"])
 
 
-def test_a_status_of_another_form_reads_as_nothing() -> None:
+def test_invalid_backends_of_status_are_ignored() -> None:
     assert backends_before({"gate": {"backends": [{"cluster": "a"}, {}, "b"]}}) == ["a"]
 
 
@@ -184,15 +186,13 @@ def test_a_status_of_another_form_reads_as_nothing() -> None:
         ({"depth": "Workers", "startTime": "2026-11-21T11:59:30Z", "seconds": 20}, None, False),
     ],
 )
-def test_a_wake_waits_for_nodes_as_long_as_its_requests_are_held(
-    wake: Any, left: int | None, late: bool
-) -> None:
+def test_wake_waits_for_nodes_until_hold_time_ends(wake: Any, left: int | None, late: bool) -> None:
     gate = gates_before(status_of({**GATE, "wake": wake}))["tiny"]
     assert node_wait(gate, START) == (None if left is None else timedelta(seconds=left))
     assert overdue(gate, START) is late
     assert node_wait(None, START) is None
 
 
-def test_clients_are_told_everything_up_to_a_limit() -> None:
+def test_reasons_for_clients_are_joined_and_truncated() -> None:
     assert told_to_clients(["one", "two"]) == "one; two"
     assert len(told_to_clients(["x" * 5000])) == REASON_LIMIT

@@ -76,7 +76,7 @@ UPDATES = Health(True, MINUTE, updating=True)
         pytest.param(FAILED, SLEEPS, IDLE, FAILING, id="it still cannot start"),
     ],
 )
-def test_stays_as_it_is(
+def test_state_is_unchanged_if_no_rule_applies(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health
 ) -> None:
     assert step(before, sleep_policy, traffic, health, NOW) == before
@@ -126,7 +126,9 @@ def test_stays_as_it_is(
         ),
     ],
 )
-def test_from_awake(sleep_policy: SleepPolicy, traffic: Traffic, health: Health, after: SleepState) -> None:
+def test_awake_model_moves_to_expected_state(
+    sleep_policy: SleepPolicy, traffic: Traffic, health: Health, after: SleepState
+) -> None:
     assert step(AWAKE, sleep_policy, traffic, health, NOW) == after
 
 
@@ -200,7 +202,7 @@ def test_from_awake(sleep_policy: SleepPolicy, traffic: Traffic, health: Health,
         ),
     ],
 )
-def test_from_draining(
+def test_draining_model_moves_to_expected_state(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, after: SleepState
 ) -> None:
     assert step(before, sleep_policy, traffic, health, NOW) == after
@@ -257,7 +259,7 @@ def test_from_draining(
         ),
     ],
 )
-def test_from_asleep(
+def test_sleeping_model_moves_to_expected_state(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, after: SleepState
 ) -> None:
     assert step(before, sleep_policy, traffic, DOWN, NOW) == after
@@ -295,7 +297,7 @@ def test_from_asleep(
         ),
     ],
 )
-def test_on_the_way_up(
+def test_waking_or_failed_model_moves_to_expected_state(
     before: SleepState, sleep_policy: SleepPolicy, health: Health, after: SleepState
 ) -> None:
     assert step(before, sleep_policy, ASKED, health, NOW) == after
@@ -305,7 +307,7 @@ def test_a_new_service_wakes_behind_a_closed_gate() -> None:
     assert replace(start(NOW, NEVER), epoch=1) == SleepState(Phase.WAKING, NOW, None, CLOSED, 1)
 
 
-def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> None:
+def test_report_on_previous_service_of_same_name_is_no_acknowledgement() -> None:
     """The previous decision is a second old, and the gate has changed since; the gateway's report is late."""
     before = start(NOW - timedelta(seconds=1), NEVER)
     late = replace(IDLE, acknowledged=before.epoch + 100)
@@ -315,11 +317,11 @@ def test_what_was_told_of_a_service_of_the_same_name_is_no_acknowledgement() -> 
     assert step(made, SLEEPS, reported, UP, NOW).phase is Phase.ASLEEP
 
 
-def test_the_first_epoch_is_a_number_that_every_reader_of_json_can_hold() -> None:
+def test_first_epoch_fits_into_a_json_number() -> None:
     assert start(NOW, NEVER).epoch < 2**53
 
 
-def test_an_update_keeps_it_awake_for_a_time_only() -> None:
+def test_update_keeps_idle_model_awake_for_limited_time() -> None:
     health = UPDATES
     before = replace(UPDATING, since=NOW - UPDATE_PATIENCE + MINUTE)
     assert step(before, SLEEPS, IDLE, health, NOW) == before
@@ -364,7 +366,7 @@ GONE, JUST_GONE = replace(IDLE, idle=YIELD_IDLE), replace(IDLE, idle=YIELD_IDLE 
         pytest.param(WAKING, SLEEPS, IDLE, ANSWERS, changed(WAKING, Phase.AWAKE, OPEN), id="it is up"),
     ],
 )
-def test_a_wake_without_room_for_which_nobody_waits_any_more(
+def test_unscheduled_wake_drains_only_after_all_clients_have_left(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, after: SleepState
 ) -> None:
     assert step(before, sleep_policy, traffic, health, NOW) == after

@@ -61,7 +61,7 @@ ROLLING = replace(DRAINING, phase=Phase.REPLACING, since=NOW - MINUTE)
         pytest.param(ROLLING, SLEEPS, STREAMING, GOES, 4 * MINUTE, id="requests may end before pods go"),
     ],
 )
-def test_when_a_decision_is_due_again(
+def test_next_decision_is_due_after_expected_time(
     before: SleepState, sleep_policy: SleepPolicy, traffic: Traffic, health: Health, pause: timedelta | None
 ) -> None:
     found = decide(before, sleep_policy, traffic, health, NOW)
@@ -69,12 +69,12 @@ def test_when_a_decision_is_due_again(
     assert found.look_again == pause
 
 
-def test_what_is_due_is_decided_at_once() -> None:
+def test_due_change_of_depth_is_applied_at_once() -> None:
     deeper = decide(ASLEEP, DEEPER_LATER, LONG_IDLE, DOWN, NOW)
     assert (deeper.state.asleep, deeper.look_again) == (SleepDepth.CLUSTER, None)
 
 
-def test_a_decision_that_leads_to_another_one_is_due_again_at_once() -> None:
+def test_decision_that_leads_to_another_decision_is_repeated_at_once() -> None:
     """A forced sleep has closed the gate: when the model only has to drain, no gateway sends a new report."""
     shut = replace(AWAKE, phase=Phase.WAKING, gate=GateState.CLOSED)
     drains = decide(shut, SLEEPS, IDLE, WAITS, NOW)

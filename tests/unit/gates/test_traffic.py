@@ -26,7 +26,7 @@ def observe(report: Report, age: float = 0) -> ModelReports:
     return {"m": AgedReport(report, timedelta(seconds=age))}
 
 
-def test_two_gateways() -> None:
+def test_traffic_combines_reports_of_two_gateways() -> None:
     assert together([observe(QUIET), observe(BUSY)], "m") == Traffic(
         known=True,
         held=2,
@@ -38,7 +38,7 @@ def test_two_gateways() -> None:
     )
 
 
-def test_the_oldest_request_that_is_held_anywhere() -> None:
+def test_held_time_is_that_of_oldest_request_at_any_gateway() -> None:
     older, younger = replace(BUSY, held_ms=9_000), replace(BUSY, held_ms=4_000)
     assert together([observe(older, 1), observe(younger, 7), observe(QUIET)], "m").held_for == timedelta(
         seconds=11
@@ -55,15 +55,15 @@ def test_the_oldest_request_that_is_held_anywhere() -> None:
     ("reported", "read"),
     [(1500, 1500), (0, 0), (None, None), (-1, None), (True, None), ("9", None), (10**30, 86_400_000)],
 )
-def test_what_a_gateway_tells_of_the_oldest_request_has_bounds(reported: object, read: int | None) -> None:
+def test_reported_held_time_is_validated_and_capped(reported: object, read: int | None) -> None:
     assert Report.parse({**BUSY.wire(), "held_ms": reported}).held_ms == read
 
 
-def test_the_age_of_a_report_counts_as_idleness() -> None:
+def test_age_of_report_is_added_to_idle_time() -> None:
     assert together([observe(QUIET, 5), observe(QUIET, 2)], "m").idle == timedelta(seconds=62)
 
 
-def test_who_has_seen_no_request_does_not_say_when_the_last_one_was() -> None:
+def test_gateway_without_requests_does_not_set_last_request_time() -> None:
     new = replace(QUIET, arrivals=0, idle_ms=1000)
     found = together([observe(QUIET), observe(new)], "m")
     assert (found.idle, found.requested) == (timedelta(seconds=1), timedelta(seconds=60))
@@ -92,41 +92,41 @@ def paused(began: float, ended: float, idle: float) -> ModelReports:
         pytest.param([paused(300, 10, 5), None], None, id="the other is not heard"),
     ],
 )
-def test_a_pause_is_one_of_all_gateways(
+def test_pause_is_intersection_of_pauses_of_all_gateways(
     gateways: list[ModelReports | None], expected: tuple[float, float] | None
 ) -> None:
     found = together(gateways, "m").pause
     assert (None if found is None else (found.began.total_seconds(), found.ended.total_seconds())) == expected
 
 
-def test_one_is_not_heard() -> None:
+def test_traffic_is_not_known_if_one_gateway_does_not_report() -> None:
     found = together([observe(BUSY), None], "m")
     assert not found.known
     assert (found.held, found.in_flight, found.acknowledged) == (2, 3, 3), "the others still count"
 
 
-def test_nobody_is_heard() -> None:
+def test_traffic_is_unknown_if_no_gateway_reports() -> None:
     assert together([], "m") == together([None, None], "m") == UNKNOWN
     assert not UNKNOWN.known
 
 
-def test_no_server_answers_anywhere() -> None:
+def test_model_is_not_routed_if_no_server_is_up() -> None:
     assert not together([observe(BUSY)], "m").routed
 
 
-def test_for_how_long_no_server_has_answered() -> None:
+def test_unrouted_time_is_shortest_of_all_gateways() -> None:
     lost = [{"m": AgedReport(BUSY, timedelta(0), unrouted=timedelta(seconds=since))} for since in (9, 4)]
     assert together(lost, "m").unrouted == timedelta(seconds=4)
     assert together([*lost, observe(QUIET)], "m").unrouted == timedelta(0)
 
 
-def test_a_gateway_that_does_not_tell_of_the_model_is_not_known() -> None:
+def test_traffic_is_not_known_if_a_gateway_omits_the_model() -> None:
     found = together([observe(QUIET), {"other": AgedReport(BUSY, timedelta(0))}], "m")
     assert (found.known, found.held) == (False, 0)
     assert together([{"": AgedReport(BUSY, timedelta(0))}], "m") == UNKNOWN
 
 
-def test_what_is_of_no_other_model_counts_for_each() -> None:
+def test_requests_of_unknown_models_count_for_each_model() -> None:
     """Requests with an unreadable model name, and those of a removed model, count for each model."""
     both = {"m": AgedReport(QUIET, timedelta(0)), "other": AgedReport(BUSY, timedelta(0))}
     assert together([both], "m", ("m", "other")).held == 0
@@ -136,7 +136,7 @@ def test_what_is_of_no_other_model_counts_for_each() -> None:
         assert (found.acknowledged, found.routed) == (4, True), "its own gate tells what was carried out"
 
 
-def test_clusters_that_any_gateway_is_at() -> None:
+def test_clusters_in_use_are_those_of_all_gateways() -> None:
     first, second = (observe(replace(QUIET, clusters=names)) for names in (("a",), ("a", "b")))
     assert clusters_in_use([first, second]) == frozenset({"a", "b"})
     both = {**first, "n": AgedReport(replace(QUIET, clusters=("c",)), timedelta(0))}
@@ -144,12 +144,12 @@ def test_clusters_that_any_gateway_is_at() -> None:
 
 
 @pytest.mark.parametrize("other", [None, {}, observe(QUIET)])
-def test_clusters_are_not_known_where_one_gateway_says_nothing(other: ModelReports | None) -> None:
+def test_clusters_in_use_are_unknown_if_one_gateway_omits_clusters(other: ModelReports | None) -> None:
     assert clusters_in_use([observe(replace(QUIET, clusters=("a",))), other]) is None
     assert clusters_in_use([]) is None
 
 
-def test_clusters_are_read_back_if_they_are_some() -> None:
+def test_report_keeps_valid_clusters_and_ignores_invalid_clusters() -> None:
     for clusters in ((), ("a", "b"), None):
         report = replace(QUIET, clusters=clusters)
         assert Report.parse(report.wire()) == report
@@ -158,12 +158,12 @@ def test_clusters_are_read_back_if_they_are_some() -> None:
     assert Report.parse(QUIET.wire() | {"clusters": ["a", 3, "x" * 300]}).clusters == ("a",)
 
 
-def test_names_of_gates() -> None:
+def test_gate_name_is_split_into_service_and_model() -> None:
     assert named("chat/meta/llama") == ("chat", "meta/llama")
     assert named("chat") == ("chat", "")
 
 
-def test_the_wire_form_is_read_back() -> None:
+def test_update_survives_round_trip_through_wire_form() -> None:
     update = Update(boot="a", full=True, services={"chat/m": QUIET, "code": BUSY})
     assert Update.parse(update.wire()) == update
     assert Update.parse(replace(update, short=True).wire()).short
@@ -172,7 +172,7 @@ def test_the_wire_form_is_read_back() -> None:
     assert Update.parse({**update.wire(), "enforced": "no"}).enforced is None
 
 
-def test_what_has_another_form_reads_as_nothing() -> None:
+def test_invalid_parts_of_update_are_parsed_as_empty() -> None:
     nothing = Report(epoch=0, gate="", arrivals=0, held=0, in_flight=0, idle_ms=0, servers_up=0)
     assert Update.parse({"services": {"chat": [], "code": {"held": "many"}}}) == Update(
         boot="", full=False, services={"chat": nothing, "code": nothing}
@@ -180,6 +180,6 @@ def test_what_has_another_form_reads_as_nothing() -> None:
     assert Update.parse(None).services == {}
 
 
-def test_an_idle_time_that_is_no_time() -> None:
+def test_excessive_idle_time_is_capped() -> None:
     report = Report.parse({**BUSY.wire(), "idle_ms": 10**30})
     assert timedelta(milliseconds=report.idle_ms) > timedelta(days=3650)

@@ -8,14 +8,14 @@ def gate(backend: str, model: str, *, front: bool = False, gone: bool = False) -
     return Known(backend, 20000, "uid", "service", model, front, gone)
 
 
-def test_one_model() -> None:
+def test_only_model_keeps_adopted_backend_without_front() -> None:
     backends = ModelBackends(4)
     backends.adopt(0, [gate("s0", "a", front=True)])
     given = backends.give(0, ["a"])
     assert (given.front, given.models) == ("", {"a": "s0"})
 
 
-def test_several_models() -> None:
+def test_several_models_keep_adopted_backends_and_front() -> None:
     before = ModelBackends(4)
     before.give(0, ["a"])
     reported = before.give(0, ["a", "b", "c"])
@@ -32,7 +32,7 @@ def test_several_models() -> None:
     assert not other.all() & given.all()
 
 
-def test_a_model_that_has_gone() -> None:
+def test_removed_model_keeps_adopted_backend_as_leaving() -> None:
     backends = ModelBackends(4)
     backends.adopt(0, [gate("m0", "", front=True), gate("s0", "a"), gate("m1", "b", gone=True)])
     given = backends.give(0, ["a"])
@@ -40,7 +40,7 @@ def test_a_model_that_has_gone() -> None:
     assert backends.leaving() == [(0, "b", "m1")]
 
 
-def test_models_without_a_front() -> None:
+def test_front_gets_new_backend_if_none_was_adopted() -> None:
     """The previous agent ended after it had set a second model, and before it had set the front."""
     backends = ModelBackends(4)
     backends.adopt(0, [gate("s0", "a", front=True), gate("m0", "b")])
@@ -49,13 +49,13 @@ def test_models_without_a_front() -> None:
     assert given.front == "m1"
 
 
-def test_a_service_without_models() -> None:
+def test_first_model_gets_backend_of_service_without_models() -> None:
     backends = ModelBackends(4)
     backends.adopt(0, [gate("s0", "", front=True)])
     assert backends.give(0, ["a"]).models == {"a": "s0"}
 
 
-def test_requests_of_services_that_have_gone() -> None:
+def test_backend_of_deleted_service_is_reserved_until_requests_end() -> None:
     backends = ModelBackends(2)
     backends.adopt(0, [gate("s0", "a", front=True)])
     backends.adopt_ending(["s0", "s3", "m0"])

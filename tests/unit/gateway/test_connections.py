@@ -43,7 +43,7 @@ async def _leave_unread(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
 
 
 @pytest.mark.usefixtures("reported")
-async def test_close_connection_takes_the_error_of_a_failed_write() -> None:
+async def test_close_connection_handles_error_of_failed_write() -> None:
     ours, theirs = socket.socketpair()
     _, writer = await asyncio.open_unix_connection(sock=ours)
     theirs.close()
@@ -53,7 +53,7 @@ async def test_close_connection_takes_the_error_of_a_failed_write() -> None:
 
 
 @pytest.mark.usefixtures("reported")
-async def test_runtime_api_takes_the_error_when_haproxy_has_left(tmp_path: Path) -> None:
+async def test_runtime_api_handles_error_when_haproxy_closes_connection(tmp_path: Path) -> None:
     server = await asyncio.start_unix_server(_leave_unread, tmp_path / "sock")
     async with server:
         api = RuntimeApi(tmp_path / "sock")
@@ -63,7 +63,7 @@ async def test_runtime_api_takes_the_error_when_haproxy_has_left(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("reported")
-async def test_control_takes_the_error_when_the_agent_ends_before_its_answer(
+async def test_control_handles_error_when_agent_disconnects_before_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answering, left = asyncio.Event(), asyncio.Event()
@@ -87,7 +87,7 @@ async def test_control_takes_the_error_when_the_agent_ends_before_its_answer(
 
 
 @pytest.mark.usefixtures("reported")
-async def test_ask_takes_the_error_when_the_supervisor_has_left(tmp_path: Path) -> None:
+async def test_ask_handles_error_when_supervisor_closes_connection(tmp_path: Path) -> None:
     async def leave(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.transport.abort()
 

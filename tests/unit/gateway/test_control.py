@@ -34,11 +34,11 @@ async def control(tmp_path: Path, received: list[Mapping[str, Any]]) -> AsyncIte
     made.stop()
 
 
-async def test_only_the_group_can_open_it(control: Control, tmp_path: Path) -> None:
+async def test_control_socket_is_accessible_to_owner_and_group_only(control: Control, tmp_path: Path) -> None:
     assert stat.S_IMODE(control_socket(tmp_path).stat().st_mode) == 0o660
 
 
-async def test_a_beat_brings_memory_and_whether_it_is_to_end(
+async def test_heartbeat_receives_memory_and_drain_time(
     control: Control, tmp_path: Path, received: list[Mapping[str, Any]]
 ) -> None:
     beats = Heartbeat(control_socket(tmp_path))
@@ -51,7 +51,7 @@ async def test_a_beat_brings_memory_and_whether_it_is_to_end(
     speaking.cancel()
 
 
-async def test_who_waits_for_a_supervisor_that_is_yet_to_come(tmp_path: Path) -> None:
+async def test_heartbeat_waits_for_supervisor_until_pod_terminates(tmp_path: Path) -> None:
     ending = asyncio.Event()
     waiting = asyncio.create_task(Heartbeat(control_socket(tmp_path)).begin(ending))
     await asyncio.sleep(0.3)
@@ -65,14 +65,14 @@ async def test_who_waits_for_a_supervisor_that_is_yet_to_come(tmp_path: Path) ->
     control.stop()
 
 
-async def test_haproxies_that_are_given_up(control: Control, tmp_path: Path) -> None:
+async def test_give_up_request_reports_haproxy_as_broken(control: Control, tmp_path: Path) -> None:
     broken = asyncio.create_task(control.broken())
     await asyncio.sleep(0)
     await ask(control_socket(tmp_path), {"do": "give up", "why": "it hangs"})
     assert await broken == "it hangs"
 
 
-async def test_an_end(control: Control, tmp_path: Path) -> None:
+async def test_control_reports_ended_haproxy_and_leave_request(control: Control, tmp_path: Path) -> None:
     await control.all_ended()
     process = SupervisedProcess(control_socket(tmp_path), "hold")
     await process.start(tmp_path / "no.cfg")  # HAProxy reports the missing file and exits
@@ -88,6 +88,6 @@ async def test_an_end(control: Control, tmp_path: Path) -> None:
     assert control.left.is_set()
 
 
-async def test_nobody_listens(tmp_path: Path) -> None:
+async def test_ask_fails_if_no_supervisor_listens(tmp_path: Path) -> None:
     with pytest.raises(GatewayFailed, match="does not answer"):
         await ask(control_socket(tmp_path), SAID)

@@ -25,13 +25,13 @@ def test_forbidden_port_is_the_dashboard_of_a_ray_head() -> None:
     assert enforcement.FORBIDDEN_PORT == ports.DASHBOARD
 
 
-async def test_without_a_ray_head_nothing_is_said() -> None:
+async def test_enforcement_is_unknown_without_ray_head() -> None:
     watch = EnforcementWatch(list)
     await watch.look()
     assert (watch.enforced, read_report(watch)) == (None, [])
 
 
-async def test_reached_port_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reached_forbidden_port_is_reported_as_not_enforced(monkeypatch: pytest.MonkeyPatch) -> None:
     requested: list[str] = []
 
     async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,7 +49,7 @@ async def test_reached_port_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("before", [None, True, False])
-async def test_refused_connection_says_nothing(before: bool | None) -> None:
+async def test_refused_connection_leaves_enforcement_unchanged(before: bool | None) -> None:
     """The pod can refuse a connection, and so can a policy that rejects instead of dropping."""
     watch = EnforcementWatch(lambda: ["10.0.0.1"], failing(ConnectionRefusedError()))
     watch.enforced = before
@@ -58,13 +58,15 @@ async def test_refused_connection_says_nothing(before: bool | None) -> None:
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), OSError(113, "No route to host"), PermissionError()])
-async def test_silence_or_a_refusal_on_the_way_is_enforcement(error: OSError) -> None:
+async def test_timeout_or_network_error_is_reported_as_enforced(error: OSError) -> None:
     watch = EnforcementWatch(lambda: ["10.0.0.2", "10.0.0.1"], failing(error))
     await watch.look()
     assert (watch.enforced, read_report(watch)) == (True, [1.0])
 
 
-async def test_port_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unanswered_connection_times_out_and_is_reported_as_enforced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(enforcement, "CONNECT_SECONDS", 0.05)
 
     async def silent(host: str, port: int) -> None:

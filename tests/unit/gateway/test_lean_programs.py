@@ -26,7 +26,7 @@ print(json.dumps([name for name, module in sys.modules.items() if module is not 
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_nothing_large_is_loaded(name: str) -> None:
+def test_program_loads_no_large_modules(name: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
     command = [sys.executable, "-c", _LOADED, name]
     output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603
@@ -36,7 +36,7 @@ def test_nothing_large_is_loaded(name: str) -> None:
     assert name == "haproxy" or "asyncio" not in loaded
 
 
-def test_the_agent_loads_neither_the_types_of_the_api_nor_clients_that_it_does_not_use() -> None:
+def test_agent_loads_no_api_types_and_no_unused_clients() -> None:
     command = [sys.executable, "-c", "import daybreak.gateway.agent.__main__, sys; print(*sys.modules)"]
     environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
     output = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)  # noqa: S603

@@ -70,16 +70,16 @@ def folder(tmp_path: Path) -> Path:
         ("224.0.0.1", False),
     ],
 )
-def test_nobody_is_asked_who_tells_credentials(address: str, may: bool) -> None:
+def test_loopback_link_local_and_metadata_addresses_are_rejected(address: str, may: bool) -> None:
     assert may_be_asked(address) is may
 
 
-async def test_a_name_of_this_machine_has_no_address_that_may_be_asked() -> None:
+async def test_localhost_resolves_to_no_allowed_address() -> None:
     with pytest.raises(OSError, match="none of its addresses is allowed"):
         await resolve("localhost", 443)
 
 
-async def test_it_can_be_asked_once_its_address_is_known(folder: Path) -> None:
+async def test_external_model_is_available_after_its_name_is_resolved(folder: Path) -> None:
     names = Names()
     outside = ExternalResolver(KeyFiles(folder), names.note, names.resolve)
     assert outside.externals([route(), {"metadata": {"name": "other"}}]) == {}
@@ -99,7 +99,9 @@ async def test_it_can_be_asked_once_its_address_is_known(folder: Path) -> None:
     await outside.close()
 
 
-async def test_its_name_is_looked_up_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_external_address_is_kept_until_name_resolves_to_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "FRESH_SECONDS", 0.0)
     names = Names()
     outside = ExternalResolver(KeyFiles(folder), names.note, names.resolve)
@@ -130,7 +132,7 @@ async def test_its_name_is_looked_up_again(folder: Path, monkeypatch: pytest.Mon
         ({"caSecretRef": {"name": "account", "key": "key"}}, "no CA certificates"),
     ],
 )
-async def test_what_cannot_be_asked_is_said_once(
+async def test_unusable_external_model_is_logged_once(
     more: dict[str, Any], why: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = Names()
@@ -143,7 +145,7 @@ async def test_what_cannot_be_asked_is_said_once(
     await outside.close()
 
 
-async def test_a_key_of_several_lines_is_not_sent(folder: Path) -> None:
+async def test_external_model_with_multiline_key_is_unavailable(folder: Path) -> None:
     (folder / "account" / "key").write_text("sk\nHost: other")
     names = Names()
     outside = ExternalResolver(KeyFiles(folder), names.note, names.resolve)

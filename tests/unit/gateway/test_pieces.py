@@ -5,12 +5,12 @@ import pytest
 from daybreak.gateway.router.pieces import MOST_BYTES, commands
 
 
-def test_nothing_is_one_piece() -> None:
+def test_empty_text_is_sent_as_one_command() -> None:
     assert commands("share", "") == ["router share 0 0 -"]
 
 
 @pytest.mark.parametrize("length", [1, MOST_BYTES, MOST_BYTES + 1, 5 * MOST_BYTES + 7])
-def test_a_long_text_is_cut_and_nothing_of_it_is_lost(length: int) -> None:
+def test_long_text_is_split_without_loss(length: int) -> None:
     text = "".join(chr(ord("a") + at % 26) for at in range(length))
     found = [command.split(" ") for command in commands("set", text)]
     last = str(len(found) - 1)

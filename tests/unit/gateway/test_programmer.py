@@ -139,7 +139,7 @@ async def scene(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scene]:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_opens_last_and_closes_first(scene: Scene) -> None:
+async def test_gate_opens_after_and_closes_before_servers_change(scene: Scene) -> None:
     scene.head("a", "10.0.0.1")
     scene.service("a", "Open")
     assert await scene.settled() == [("servers", "s0", "10.0.0.1"), ("set", "s0", "a/x", "open", 2)]
@@ -148,7 +148,7 @@ async def test_opens_last_and_closes_first(scene: Scene) -> None:
     assert scene.pokes == [False, False]
 
 
-async def test_nothing_new_is_told_once(scene: Scene) -> None:
+async def test_unchanged_service_causes_no_commands(scene: Scene) -> None:
     scene.service("a", "Closed")
     assert await scene.settled() == [("set", "s0", "a/x", "closed", 1), ("servers", "s0")]
     scene.service("a", "Closed", epoch=1)
@@ -156,7 +156,7 @@ async def test_nothing_new_is_told_once(scene: Scene) -> None:
     assert await scene.settled() == []
 
 
-async def test_a_service_that_goes(scene: Scene) -> None:
+async def test_deleted_service_is_unset(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     scene.gone("a")
@@ -165,21 +165,21 @@ async def test_a_service_that_goes(scene: Scene) -> None:
     assert "s0" in scene.gateway.left
 
 
-async def test_another_service_of_the_same_name(scene: Scene) -> None:
+async def test_previous_service_of_same_name_is_unset_first(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     scene.service("a", "Closed", uid="second")
     assert (await scene.settled())[0] == ("unset", "s0")
 
 
-async def test_a_service_that_moves(scene: Scene) -> None:
+async def test_service_with_new_port_moves_to_new_backend(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     scene.service("a", "Closed", slot=2)
     assert await scene.settled() == [("unset", "s0"), ("set", "s2", "a/x", "closed", 2), ("servers", "s2")]
 
 
-async def test_a_port_given_twice(scene: Scene) -> None:
+async def test_older_service_keeps_port_until_it_is_deleted(scene: Scene) -> None:
     scene.service("old", "Closed")
     scene.service("older", "Closed", slot=1)
     await scene.settled()
@@ -191,14 +191,14 @@ async def test_a_port_given_twice(scene: Scene) -> None:
     assert reported[-1][:4] == ("set", "s0", "young/x", "open")
 
 
-async def test_a_port_out_of_range(scene: Scene) -> None:
+async def test_service_with_port_out_of_range_is_ignored(scene: Scene) -> None:
     scene.service("a", "Open", slot=4)
     scene.service("b", "Closed", slot=3)
     assert {row[1] for row in await scene.settled()} == {"s3"}
 
 
 @pytest.mark.parametrize("refused", ["set", "servers"])
-async def test_what_failed_is_tried_again(scene: Scene, refused: str) -> None:
+async def test_failed_command_is_retried(scene: Scene, refused: str) -> None:
     scene.gateway.refuses.add(refused)
     scene.service("a", "Closed")
     scene.service("b", "Closed", slot=1)
@@ -215,7 +215,7 @@ async def test_what_failed_is_tried_again(scene: Scene, refused: str) -> None:
     assert await scene.settled() == [("unset", "s0")]
 
 
-async def test_what_failed_is_tried_again_while_others_change(scene: Scene) -> None:
+async def test_failed_command_is_retried_while_other_services_change(scene: Scene) -> None:
     scene.gateway.refuses.add("set")
     scene.service("a", "Closed")
     await scene.settled()
@@ -228,7 +228,7 @@ async def test_what_failed_is_tried_again_while_others_change(scene: Scene) -> N
             reported += scene.gateway.take()
 
 
-async def test_what_was_told_only_in_part_is_taken_away(scene: Scene) -> None:
+async def test_partly_configured_service_is_unset_when_deleted(scene: Scene) -> None:
     scene.gateway.refuses.add("servers")
     scene.service("a", "Closed")
     assert await scene.settled() == [("set", "s0", "a/x", "closed", 1)]
@@ -236,7 +236,7 @@ async def test_what_was_told_only_in_part_is_taken_away(scene: Scene) -> None:
     assert await scene.settled() == [("unset", "s0")]
 
 
-async def test_the_end(scene: Scene) -> None:
+async def test_gate_fails_at_end_and_later_changes_are_ignored(scene: Scene) -> None:
     scene.service("a", "Closed")
     await scene.settled()
     await scene.programmer.refuse()
@@ -248,7 +248,7 @@ async def test_the_end(scene: Scene) -> None:
 class TestSeveralModels:
     """Each model has its own gate, and requests without a model go to the front."""
 
-    async def test_what_opens_servers_models_front(self, scene: Scene) -> None:
+    async def test_front_opens_after_servers_and_models(self, scene: Scene) -> None:
         scene.head("a", "10.0.0.1")
         scene.several("a", {"x": "Open", "y": "Open"})
         reported = await scene.settled()
@@ -261,7 +261,7 @@ class TestSeveralModels:
         assert (front.listed, front.models, front.front, front.waits) == (("x", "y"), (), True, True)
         assert [scene.gateway.gates[name].front for name in ("m0", "m1")] == [False, False]
 
-    async def test_what_closes_front_first(self, scene: Scene) -> None:
+    async def test_front_closes_before_models(self, scene: Scene) -> None:
         scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.several("a", {"x": "Open", "y": "Closed"}, epoch=2)
@@ -269,7 +269,7 @@ class TestSeveralModels:
         assert reported[:2] == [("set", "s0", "a", "closed", 2), ("set", "m1", "a/y", "closed", 2)]
         assert reported[2:] == [("set", "m0", "a/x", "open", 2)]
 
-    async def test_the_first_model_keeps_its_backend_when_others_come(self, scene: Scene) -> None:
+    async def test_first_model_keeps_backend_when_models_are_added(self, scene: Scene) -> None:
         scene.service("a", "Closed", epoch=1)
         await scene.settled()
         scene.several("a", {"x": "Closed", "y": "Closed"})
@@ -282,7 +282,7 @@ class TestSeveralModels:
         ]
         assert [scene.gateway.gates[name].front for name in ("s0", "m0", "m1")] == [False, True, False]
 
-    async def test_a_model_that_goes_is_removed_last_and_unset_when_it_is_empty(self, scene: Scene) -> None:
+    async def test_removed_model_is_unset_when_its_requests_have_ended(self, scene: Scene) -> None:
         scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.several("a", {"y": "Open"})
@@ -298,7 +298,7 @@ class TestSeveralModels:
         await scene.settled()
         assert "m0" in {name for name, slot in scene.gateway.gates.items() if slot.service == "b"}
 
-    async def test_a_model_that_comes_back_before_that_has_the_same(self, scene: Scene) -> None:
+    async def test_model_added_again_before_unset_keeps_its_backend(self, scene: Scene) -> None:
         scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.several("a", {"y": "Open"})
@@ -308,7 +308,7 @@ class TestSeveralModels:
         scene.gateway.empties.add("m0")
         assert await scene.settled() == []
 
-    async def test_the_models_that_none_is_left_for_are_the_fronts(self, scene: Scene) -> None:
+    async def test_models_without_free_backend_share_the_front(self, scene: Scene) -> None:
         scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.several("b", {name: "Open" for name in "uvw"}, slot=1)
@@ -320,7 +320,7 @@ class TestSeveralModels:
         assert not scene.gateway.gates["s1"].models
         assert {slot.model for slot in scene.gateway.gates.values() if slot.service == "b"} == {*"uvw", ""}
 
-    async def test_where_none_is_left_for_a_front_the_first_models_own_becomes_it(self, scene: Scene) -> None:
+    async def test_backend_of_first_model_becomes_front_if_none_is_free(self, scene: Scene) -> None:
         scene.several("a", {name: "Open" for name in "uvwx"})
         scene.service("b", "Open", slot=1)
         await scene.settled()
@@ -329,7 +329,7 @@ class TestSeveralModels:
         front = scene.gateway.gates["s1"]
         assert (front.model, front.models, front.listed) == ("", ("x", "y"), ("x", "y"))
 
-    async def test_without_a_model_whoever_is_held_is_held_on(self, scene: Scene) -> None:
+    async def test_gate_stays_set_and_closed_if_service_has_no_models(self, scene: Scene) -> None:
         scene.service("a", "Open")
         await scene.settled()
         scene.several("a", {})
@@ -337,7 +337,7 @@ class TestSeveralModels:
         scene.service("a", "Open")
         assert [row[:4] for row in await scene.settled()] == [("set", "s0", "a/x", "open")]
 
-    async def test_a_service_that_goes_gives_them_back(self, scene: Scene) -> None:
+    async def test_deleted_service_unsets_all_its_backends(self, scene: Scene) -> None:
         scene.several("a", {"x": "Open", "y": "Open"})
         await scene.settled()
         scene.gone("a")
@@ -345,7 +345,7 @@ class TestSeveralModels:
         assert {"m0", "m1"} <= scene.gateway.looked
         assert "s0" not in scene.gateway.looked
 
-    async def test_the_end_refuses_at_every_gate(self, scene: Scene) -> None:
+    async def test_every_gate_fails_at_end(self, scene: Scene) -> None:
         scene.several("a", {"x": "Open", "y": "Closed"})
         await scene.settled()
         await scene.programmer.refuse()

@@ -58,7 +58,7 @@ GUARDED = replace(SLOT, guarded=True, check=fields.guard_path())
         ((), None, False),
     ],
 )
-def test_bodies_are_left_to_replicas_that_all_look(
+def test_gate_is_guarded_if_all_replicas_check_bodies(
     found: tuple[bool | None, ...], before: Slot | None, guarded: bool
 ) -> None:
     replicas = tuple(replica(number) for number in range(len(found)))
@@ -78,7 +78,7 @@ def test_bodies_are_left_to_replicas_that_all_look(
         ((True, None, None), False),
     ],
 )
-def test_of_a_pipelines_pods_only_one_of_each_replica_answers(
+def test_pipeline_gate_is_guarded_if_one_pod_per_replica_checks_bodies(
     found: tuple[bool | None, ...], guarded: bool
 ) -> None:
     replicas = tuple(replica(number) for number in range(len(found)))
@@ -91,7 +91,7 @@ def test_of_a_pipelines_pods_only_one_of_each_replica_answers(
     "more",
     [{"extra": ("priority",)}, {"paths": "any"}, {"check": "/health"}, {"replicas_listen": False}],
 )
-def test_some_gates_bodies_are_looked_at_in_the_gateway(more: dict[str, Any]) -> None:
+def test_gate_that_replicas_cannot_check_is_not_guarded(more: dict[str, Any]) -> None:
     gate = WantedGate(replace(SLOT, **more), (replica(0), PROXY))
     assert with_guard(gate, GivenProofs(True), GUARDED) == gate
 
@@ -117,7 +117,7 @@ async def running(
     return proofs, asyncio.create_task(proofs.run())
 
 
-async def test_one_that_has_not_answered_is_asked_again_and_one_that_has_is_not(
+async def test_replica_is_probed_until_it_answers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "ASK_SECONDS", 0.01)
@@ -139,12 +139,12 @@ async def test_one_that_has_not_answered_is_asked_again_and_one_that_has_is_not(
     task.cancel()
 
 
-def test_one_that_never_answers_is_asked_seldom() -> None:
+def test_unanswered_probes_are_repeated_at_growing_intervals() -> None:
     requested = [number for number in range(1, 100) if module._due(number)]
     assert requested == [1, 2, 4, 8, 16, 32, 48, 64, 80, 96]
 
 
-async def test_a_replica_is_asked_at_its_port() -> None:
+async def test_probe_reports_whether_server_checks_bodies() -> None:
     async with ReplicaDoor() as ours, FakeServe() as other:
         assert await module._ask(ours.address.host, ours.address.port) is True
         assert await module._ask(other.address.host, other.address.port) is False

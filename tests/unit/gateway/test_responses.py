@@ -134,7 +134,7 @@ def test_parser_reads_calls_of_lua(text: str, found: list[tuple[str, set[str]]])
 
 
 @pytest.mark.parametrize("text", ["answers.respond(txn, name)", 'answers.respond(txn, "a", values)'])
-def test_parser_fails_where_it_cannot_read(text: str) -> None:
+def test_parser_fails_on_unreadable_call(text: str) -> None:
     with pytest.raises(AssertionError):
         list(calls_in_lua(Path("a.lua"), text))
 
@@ -227,13 +227,13 @@ def test_entry_is_parsed() -> None:
     ],
     ids=str,
 )
-def test_invalid_entry_is_refused(change: dict[str, Any]) -> None:
+def test_invalid_entry_is_rejected(change: dict[str, Any]) -> None:
     Response.parse("full", ENTRY)
     with pytest.raises(ValueError, match=r"full|other"):
         Response.parse("full", {**ENTRY, **change})
 
 
-def test_invalid_name_or_unknown_key_is_refused() -> None:
+def test_invalid_name_or_unknown_key_is_rejected() -> None:
     with pytest.raises(ValueError, match="snake case"):
         Response.parse("queue-full", ENTRY)
     with pytest.raises(TypeError, match="satus"):

@@ -48,7 +48,9 @@ class PlayedRouter:
         self.shares.put_nowait(shares)
 
 
-async def test_keys_that_come_and_change_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_and_changed_keys_are_sent_to_router(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "KEYS_SECONDS", 0.05)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.05)
     cache, router = Cache(), PlayedRouter()
@@ -83,7 +85,7 @@ async def test_keys_that_come_and_change_are_told(tmp_path: Path, monkeypatch: p
     assert keeper.reported
 
 
-async def test_routes_are_told_as_they_and_their_services_change(tmp_path: Path) -> None:
+async def test_changed_routes_and_services_are_sent_to_router(tmp_path: Path) -> None:
     cache, router = Cache(), PlayedRouter()
     versions = itertools.count(1)
 

@@ -24,7 +24,7 @@ def test_each_model_leads_to_its_service() -> None:
     assert others == {}
 
 
-def test_the_older_service_of_two_with_the_same_model_gets_the_requests() -> None:
+def test_older_of_two_services_with_same_model_gets_its_requests() -> None:
     both = [service("young", 20000, "2", "a", "b"), service("old", 20001, "1", "a")]
     for order in (both, both[::-1]):
         found, others = routes(order, PORTS)
@@ -32,7 +32,7 @@ def test_the_older_service_of_two_with_the_same_model_gets_the_requests() -> Non
         assert others == {"a": ("young",)}
 
 
-def test_a_service_that_is_not_served_has_no_models() -> None:
+def test_service_without_usable_port_has_no_routes() -> None:
     found, others = routes(
         [
             service("outside", 19999, "1", "a"),
@@ -45,7 +45,7 @@ def test_a_service_that_is_not_served_has_no_models() -> None:
     assert others == {}
 
 
-def test_models_are_a_word_whatever_their_names() -> None:
+def test_routes_are_encoded_as_one_word_for_any_model_names() -> None:
     assert words({}) == "||"
     pages = {"a": Route(1, "one", origins=("https://b.example:8", "*")), "b": Route(1, "one", origins=("*",))}
     assert words(pages) == "a=1:0,b=1:0||%2A,https%3A%2F%2Fb.example%3A8"
@@ -72,7 +72,7 @@ def test_a_route_has_the_keys_of_its_service() -> None:
     assert found == {"a": Route(20000, "one", digests)}
 
 
-def test_a_key_that_may_not_ask_for_a_model_does_not_see_it() -> None:
+def test_route_has_only_keys_that_allow_its_model() -> None:
     one = service("one", 20000, "1", "a", "b")
     keys = [ApiKey("x", "1" * 64, models=("a",)), ApiKey("y", "2" * 64, expires=100)]
     keyed = [replace(one, front=WantedGate(replace(one.front.slot, keys=keys), ()))]

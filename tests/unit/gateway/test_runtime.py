@@ -43,9 +43,7 @@ async def played(tmp_path: Path) -> AsyncIterator[PlayedSocket]:
         yield socket
 
 
-async def test_a_command_makes_no_connection_anew_once_it_was_closed(
-    played: PlayedSocket, tmp_path: Path
-) -> None:
+async def test_command_after_close_opens_no_connection(played: PlayedSocket, tmp_path: Path) -> None:
     api = RuntimeApi(tmp_path / "sock")
     assert await api.command("show") == "ok"
     api.close()
@@ -60,7 +58,9 @@ async def test_a_command_makes_no_connection_anew_once_it_was_closed(
 
 
 @pytest.mark.parametrize("steps", range(6))
-async def test_closed_while_it_connects(played: PlayedSocket, tmp_path: Path, steps: int) -> None:
+async def test_close_during_connect_fails_the_command(
+    played: PlayedSocket, tmp_path: Path, steps: int
+) -> None:
     api = RuntimeApi(tmp_path / "sock")
     asking = asyncio.create_task(api.command("show"))
     for _ in range(steps):

@@ -9,7 +9,7 @@ from daybreak.gateway.agent.settings import LARGEST_BODY, USUAL_MEMORY, Settings
 from daybreak.gateway.environment import InvalidSettings
 
 
-def test_defaults() -> None:
+def test_unset_variables_have_defaults() -> None:
     settings = Settings.from_environment({"POD_NAMESPACE": "models"})
     assert (settings.namespace, settings.http_port, settings.drain_seconds) == ("models", 9180, 300)
     config = settings.haproxy
@@ -18,7 +18,7 @@ def test_defaults() -> None:
     assert config.folder == settings.router.folder == Path("/run/daybreak-gateway")
 
 
-def test_a_gateway_keeps_what_its_memory_allows() -> None:
+def test_buffer_budgets_depend_on_memory() -> None:
     settings = Settings.from_environment({"POD_NAMESPACE": "models"})
     assert settings.memory == 2**30
     small = replace(settings, memory=2**29)
@@ -43,7 +43,7 @@ def test_router_reaches_the_address_that_services_are_bound_to(address: str, own
     assert settings.router.gateway_address == own
 
 
-def test_everything_set() -> None:
+def test_all_variables_are_read() -> None:
     settings = Settings.from_environment(
         {
             "POD_NAMESPACE": "models",
@@ -97,6 +97,6 @@ def test_everything_set() -> None:
         ({"LOG_LEVEL": "loud"}, "LOG_LEVEL"),
     ],
 )
-def test_what_is_wrong_is_named(environment: dict[str, str], named: str) -> None:
+def test_invalid_variable_is_named_in_error(environment: dict[str, str], named: str) -> None:
     with pytest.raises(InvalidSettings, match=named):
         Settings.from_environment({"POD_NAMESPACE": "models"} | environment)

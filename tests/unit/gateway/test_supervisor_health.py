@@ -9,7 +9,7 @@ def read_message(unready: str = "", unhealthy: str = "") -> dict[str, Any]:
     return {"unready": unready, "unhealthy": unhealthy}
 
 
-def test_not_ready_before_it_has_been_programmed() -> None:
+def test_gateway_is_not_ready_before_haproxy_is_programmed() -> None:
     health = Health()
     assert (health.unready, health.unhealthy) == ("the agent has not started", "")
     health.beat(read_message("programming HAProxy"))
@@ -18,7 +18,7 @@ def test_not_ready_before_it_has_been_programmed() -> None:
     assert (health.unready, health.unhealthy) == ("", "")
 
 
-def test_ready_while_the_agent_is_replaced() -> None:
+def test_gateway_stays_ready_while_agent_is_replaced() -> None:
     now = 0.0
     health = Health(lambda: now)
     health.beat(read_message())
@@ -32,7 +32,7 @@ def test_ready_while_the_agent_is_replaced() -> None:
     assert health.unhealthy == ""
 
 
-def test_a_haproxy_that_does_not_answer() -> None:
+def test_gateway_is_unhealthy_while_haproxy_does_not_answer() -> None:
     now = 0.0
     health = Health(lambda: now)
     health.beat(read_message())
@@ -43,7 +43,7 @@ def test_a_haproxy_that_does_not_answer() -> None:
     assert (health.unready, health.unhealthy) == ("", "")
 
 
-def test_draining() -> None:
+def test_draining_gateway_is_unready_but_healthy() -> None:
     health = Health()
     health.beat(read_message("", "HAProxy has not answered"))
     health.draining = True

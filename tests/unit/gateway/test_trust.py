@@ -7,7 +7,7 @@ import pytest
 from daybreak.gateway.haproxy.trust import token
 
 
-def test_it_stays_and_only_the_group_reads_it(tmp_path: Path) -> None:
+def test_token_is_stable_and_unreadable_to_others(tmp_path: Path) -> None:
     made = token(tmp_path)
     assert len(made) == 32
     assert token(tmp_path) == made
@@ -15,7 +15,7 @@ def test_it_stays_and_only_the_group_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("secret", ["sk-of-somebody", "0" * 32])
-def test_a_link_to_what_only_the_agent_may_read(tmp_path: Path, secret: str) -> None:
+def test_symlink_in_place_of_token_is_not_followed(tmp_path: Path, secret: str) -> None:
     (tmp_path / "key").write_text(secret)
     (tmp_path / "token").symlink_to(tmp_path / "key")
     made = token(tmp_path)
@@ -26,7 +26,7 @@ def test_a_link_to_what_only_the_agent_may_read(tmp_path: Path, secret: str) -> 
 
 
 @pytest.mark.parametrize("message", ["", "short", "0" * 33, "0" * 31 + "\n", '"; lua-load evil'])
-def test_what_is_no_token(tmp_path: Path, message: str) -> None:
+def test_invalid_token_is_replaced(tmp_path: Path, message: str) -> None:
     (tmp_path / "token").write_text(message)
     assert len(token(tmp_path)) == 32
     assert token(tmp_path) != message

@@ -39,7 +39,7 @@ JSON = st.recursive(
 )
 
 
-def test_all_of_it() -> None:
+def test_desired_state_has_settings_of_all_gates() -> None:
     hold = {"maxRequests": 5, "maxBodyBytes": "1Ki"}
     claim = read(manifest(gate(), hold=hold), head())
     assert (claim.port, claim.uid, claim.name) == (20003, "u1", "tiny")
@@ -83,14 +83,14 @@ def test_models_are_those_of_the_gate(models: Any, expected: tuple[str, ...]) ->
     ],
 )
 @pytest.mark.parametrize("kind", ["LLMService", "ModelServer", "ServeApplication"])
-def test_health_checks_are_told_of_what_takes_requests(kind: str, checks: Any, expected: Any) -> None:
+def test_front_slot_has_health_checks_for_each_kind(kind: str, checks: Any, expected: Any) -> None:
     found = manifest(gate(entry("tiny")), sleep={"healthChecks": checks}) | {"kind": kind}
     claim = read(found, head())
     assert claim.front.slot.probes == expected
     assert claim.front.slot.front
 
 
-def test_defaults() -> None:
+def test_unset_limits_have_defaults() -> None:
     slot = small(manifest(gate())).slot
     assert (slot.max_held, slot.max_body_bytes) == (1000, 10 * 2**20)
 
@@ -105,7 +105,7 @@ def test_defaults() -> None:
         ([], Gate.CLOSED),
     ],
 )
-def test_gates(state: Any, expected: Gate) -> None:
+def test_gate_follows_status_and_is_closed_if_state_is_unknown(state: Any, expected: Gate) -> None:
     assert small(manifest(gate(entry("small", state)))).slot.gate is expected
 
 
@@ -120,7 +120,7 @@ def test_gates(state: Any, expected: Gate) -> None:
         (("Failed", "Failed"), Gate.FAILED),
     ],
 )
-def test_the_front_waits_for_all(states: tuple[str, ...], expected: Gate) -> None:
+def test_front_is_closed_while_any_model_is_closed(states: tuple[str, ...], expected: Gate) -> None:
     models = [
         entry(f"m{number}", state, holdSeconds=10 + number, reason=f"no GPU {number}")
         for number, state in enumerate(states)
@@ -134,22 +134,22 @@ def test_the_front_waits_for_all(states: tuple[str, ...], expected: Gate) -> Non
 
 
 @pytest.mark.parametrize("found", [None, {}, {"port": "20003"}, []])
-def test_no_gate_no_port(found: Any) -> None:
+def test_desired_state_is_none_without_valid_gate(found: Any) -> None:
     assert desired_state(manifest(found), (), Ports()) is None
 
 
 @pytest.mark.parametrize("size", ["many", "", -1, [], {"a": 1}])
-def test_a_size_that_nobody_can_read(size: Any) -> None:
+def test_invalid_body_size_falls_back_to_default(size: Any) -> None:
     assert small(manifest(gate(), hold={"maxBodyBytes": size})).slot.max_body_bytes == MAX_BODY_BYTES
 
 
-def test_nothing_may_be_held() -> None:
+def test_max_requests_of_zero_allows_no_held_requests() -> None:
     assert small(manifest(gate(), hold={"maxRequests": 0})).slot.max_held == 0
 
 
 @given(JSON, st.lists(JSON, max_size=2))
 @settings(max_examples=examples(200))
-def test_any_manifest_can_be_read(found: Any, pods: list[Any]) -> None:
+def test_desired_state_raises_no_error_for_any_manifest(found: Any, pods: list[Any]) -> None:
     if isinstance(found, dict):
         desired_state(found, [pod for pod in pods if isinstance(pod, dict)], Ports())
 
@@ -165,7 +165,7 @@ def holder(claims: Claims, port: int) -> str | None:
     return found.name if found else None
 
 
-def test_the_older_one_keeps_the_port() -> None:
+def test_older_service_holds_port_that_two_services_claim() -> None:
     claims = Claims()
     assert claims.put("young", claim("young", 20000, "2")) == {20000}
     assert holder(claims, 20000) == "young"
@@ -175,7 +175,7 @@ def test_the_older_one_keeps_the_port() -> None:
     assert holder(claims, 20000) == "young"
 
 
-def test_a_service_that_moves() -> None:
+def test_service_with_new_port_releases_old_port() -> None:
     claims = Claims()
     claims.put("one", claim("one", 20000))
     assert claims.put("one", claim("one", 20001)) == {20000, 20001}
@@ -184,7 +184,7 @@ def test_a_service_that_moves() -> None:
     assert claims.put("one", None) == set()
 
 
-def test_the_defaults_are_those_of_the_api() -> None:
+def test_gateway_defaults_equal_api_defaults() -> None:
     assert SessionRouting().fallback_replicas == FALLBACK_REPLICAS
     assert PrefixRouting().imbalanced_threshold == IMBALANCED_THRESHOLD
     assert Deployment(name="D").max_ongoing_requests == DEPLOYMENT_ONGOING

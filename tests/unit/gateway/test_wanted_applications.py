@@ -9,7 +9,7 @@ from tests.unit.gateway.manifests import PATHS, application, entry, gate, head, 
 
 
 @pytest.mark.parametrize(("protocol", "paths"), PATHS)
-def test_an_application_is_asked_at_its_ray_head_alone(protocol: str, paths: str) -> None:
+def test_requests_of_application_go_only_to_its_ray_head(protocol: str, paths: str) -> None:
     claim = read(application(protocol=protocol), ray_pod("head", "10.0.0.5"), ray_pod("worker", "10.0.0.6"))
     assert claim.name == "application.tiny"
     [only] = claim.gates
@@ -29,13 +29,15 @@ def test_an_application_is_asked_at_its_ray_head_alone(protocol: str, paths: str
         ([{"name": "A", "numReplicas": "3", "maxOngoingRequests": None}, 7], 5, 1000),
     ],
 )
-def test_an_application_gets_what_its_deployments_take(deployments: Any, limit: int, queue: int) -> None:
+def test_application_connections_match_capacity_of_deployments(
+    deployments: Any, limit: int, queue: int
+) -> None:
     claim = read(application(deployments=deployments), ray_pod("head", "10.0.0.5"))
     assert claim.gates[0].servers == (Server("10.0.0.5", 8000, max_connections=limit),)
     assert claim.gates[0].slot.queue == queue
 
 
-def test_an_application_that_speaks_openai_has_names() -> None:
+def test_openai_application_has_model_names() -> None:
     claim = read(application(protocol="OpenAI", models=["one", "two"]), ray_pod("head", "10.0.0.5"))
     assert claim.models == ("one", "two")
     assert claim.gates[0].slot.paths == ""
@@ -50,7 +52,7 @@ def test_an_application_that_speaks_openai_has_names() -> None:
         (None, "any", ()),
     ],
 )
-def test_routes_of_an_application_are_the_paths_that_pass(routes: Any, paths: str, prefixes: Any) -> None:
+def test_application_accepts_only_paths_of_its_routes(routes: Any, paths: str, prefixes: Any) -> None:
     found = manifest(gate(entry("tiny"), protocol="Any"), routes=routes) | {"kind": "ServeApplication"}
     slot = read(found, head()).front.slot
     assert (slot.paths, slot.routes) == (paths, prefixes)

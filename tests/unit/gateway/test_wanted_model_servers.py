@@ -12,7 +12,7 @@ from daybreak.platform import Platform
 from tests.unit.gateway.manifests import PATHS, engine, head, model_server, read, worker
 
 
-def test_a_model_servers_pods_are_asked_at_their_own_port_and_path() -> None:
+def test_model_server_pods_use_their_own_port_and_health_path() -> None:
     claim = read(model_server(), engine(), engine("10.0.0.6"), worker("small"), head())
     assert claim.name == "server.tiny", "a service of that name is another one"
     assert claim.models == ("small",)
@@ -27,7 +27,7 @@ def test_a_model_servers_pods_are_asked_at_their_own_port_and_path() -> None:
     assert claim.front.servers == ()
 
 
-def test_workers_of_a_replica_on_several_nodes_get_nothing() -> None:
+def test_worker_pods_of_multi_node_replica_get_no_requests() -> None:
     several = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": 2}
     spec = {"engine": "vllm", "model": {"name": "small", "source": "file:///m"}, **several}
     one = ModelServer.from_manifest(
@@ -41,7 +41,7 @@ def test_workers_of_a_replica_on_several_nodes_get_nothing() -> None:
     assert [each.host for each in read(model_server(), *pods).gates[0].servers] == ["10.0.0.5"]
 
 
-def test_pods_that_nobody_has_proven_get_nothing() -> None:
+def test_pods_with_unproven_configuration_get_no_requests() -> None:
     found = model_server()
     found["status"]["gate"]["backends"][0]["configurationHash"] = "proven"
     pods = [engine(), engine("10.0.0.6"), engine("10.0.0.7")]
@@ -52,7 +52,7 @@ def test_pods_that_nobody_has_proven_get_nothing() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "paths"), PATHS)
-def test_no_name_leads_to_a_model_server_of_another_protocol(protocol: str, paths: str) -> None:
+def test_model_server_with_other_protocol_has_no_model_names(protocol: str, paths: str) -> None:
     found = model_server()
     found["status"]["gate"]["protocol"] = protocol
     claim = read(found, engine())
@@ -63,14 +63,14 @@ def test_no_name_leads_to_a_model_server_of_another_protocol(protocol: str, path
     assert only.servers == (Server("10.0.0.5", 9000, max_connections=32),)
 
 
-def test_pods_of_others_are_not_a_model_servers() -> None:
+def test_foreign_or_unusable_pods_get_no_requests() -> None:
     others = [engine(owner="server.other"), engine(owner="tiny"), engine(phase="Failed"), engine(None)]
     leaving = engine(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert read(model_server(), *others, leaving).gates[0].servers == ()
 
 
 @pytest.mark.parametrize("path", [None, "", "up", 7])
-def test_a_health_path_that_is_none_is_that_of_ray_pods(path: Any) -> None:
+def test_invalid_health_path_is_ignored(path: Any) -> None:
     found = model_server()
     found["status"]["gate"]["backends"][0]["healthPath"] = path
     assert read(found, engine()).gates[0].slot.check == ""

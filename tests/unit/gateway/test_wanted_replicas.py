@@ -23,7 +23,7 @@ from tests.unit.gateway.manifests import entry, gate, head, manifest, read, smal
         {},
     ],
 )
-def test_pods_that_take_no_requests(pod: Any) -> None:
+def test_unusable_pod_is_no_server(pod: Any) -> None:
     found = read(manifest(gate()), pod)
     assert [each.servers for each in (found.front, *found.gates)] == [(), (), ()]
 
@@ -31,7 +31,7 @@ def test_pods_that_take_no_requests(pod: Any) -> None:
 @pytest.mark.parametrize(
     "backends", [None, [], [{}], [{"cluster": ""}], [{"cluster": "tiny-abc", "weight": 0}]]
 )
-def test_without_a_cluster_nobody_is_asked(backends: Any) -> None:
+def test_gate_without_cluster_has_no_servers(backends: Any) -> None:
     found = read(
         manifest(gate(backends=backends)),
         head(),
@@ -42,7 +42,7 @@ def test_without_a_cluster_nobody_is_asked(backends: Any) -> None:
     assert [each.servers for each in (found.front, *found.gates)] == [(), (), ()]
 
 
-def test_the_replicas_of_a_model_come_before_the_proxy() -> None:
+def test_proxy_is_backup_behind_replicas_of_model() -> None:
     one = manifest(gate(entry("small")), models=[{"name": "small", "serve": {"maxOngoingRequests": 7}}])
     found = small(one, head(), worker("small", "10.0.0.3"), worker("small", "10.0.0.2"), worker("other"))
     assert found.servers == (
@@ -53,13 +53,13 @@ def test_the_replicas_of_a_model_come_before_the_proxy() -> None:
     assert (found.slot.replicas_listen, found.slot.adapters) == (True, ())
 
 
-def test_without_direct_ingress_the_proxy_alone_is_asked() -> None:
+def test_proxy_is_the_only_server_without_direct_ingress() -> None:
     found = small(manifest(gate(), runtime={"directIngress": False}), head(), worker("small", "10.0.0.2"))
     assert found.servers == (Server("10.0.0.1", 8000, max_connections=256),)
     assert not found.slot.replicas_listen
 
 
-def test_serves_proxy_gets_as_much_as_its_replicas_take() -> None:
+def test_proxy_connections_are_limited_to_capacity_of_its_replicas() -> None:
     model = {"name": "small", "serve": {"maxOngoingRequests": 7}}
     described = manifest(
         gate(backends=[{"cluster": "tiny-abc"}, {"cluster": "tiny-new"}]),
@@ -76,7 +76,7 @@ def test_serves_proxy_gets_as_much_as_its_replicas_take() -> None:
     assert {server.max_connections for server in front.servers} == {0}, "no model is known at the front"
 
 
-def test_each_model_has_its_replicas_and_adapters_go_with_their_base() -> None:
+def test_gate_has_replicas_and_adapters_of_its_model() -> None:
     found = read(
         manifest(gate(entry("small", adapters=["kind", "rude"]), entry("org/big"))),
         head(),
@@ -95,13 +95,13 @@ def test_each_model_has_its_replicas_and_adapters_go_with_their_base() -> None:
     ]
 
 
-def test_a_model_that_the_spec_has_no_more_keeps_its_replicas() -> None:
+def test_model_removed_from_spec_keeps_its_replicas() -> None:
     """The previous cluster serves until its successor does."""
     found = small(manifest(gate(entry("old"))), head(), worker("old", "10.0.0.2"))
     assert found.servers[0] == Server("10.0.0.2", 8100, max_connections=256)
 
 
-def test_clusters_have_the_models_and_the_weights_that_the_gate_gives_them() -> None:
+def test_servers_have_models_and_weights_of_their_cluster() -> None:
     backends = [
         {"cluster": "tiny-abc", "weight": 90},
         {"cluster": "tiny-new", "models": ["small"], "weight": 10},
@@ -146,7 +146,7 @@ def test_clusters_have_the_models_and_the_weights_that_the_gate_gives_them() -> 
         ({"policy": "Prefix", "prefix": {"imbalancedThreshold": 4}}, Choice(Policy.PREFIX, 7, 4)),
     ],
 )
-def test_routing(routing: Any, expected: Choice | None) -> None:
+def test_routing_policy_determines_choice_of_replica(routing: Any, expected: Choice | None) -> None:
     model = {"name": "small", "serve": {"maxOngoingRequests": 7}, "routing": routing}
     found = manifest(gate(), models=[model, {"name": "org/big"}])
     assert [each.slot.choice for each in read(found).gates] == [expected, None]
@@ -165,7 +165,9 @@ def test_routing(routing: Any, expected: Choice | None) -> None:
         ({"maxQueuedRequests": "many"}, 2, 1000),
     ],
 )
-def test_how_many_may_wait_for_a_replica(serve: Any, workers: int, expected: int) -> None:
+def test_queue_limit_follows_replicas_and_max_queued_requests(
+    serve: Any, workers: int, expected: int
+) -> None:
     found = manifest(gate(), models=[{"name": "small", "serve": serve}])
     pods = [worker("small", f"10.0.0.{number + 1}") for number in range(workers)]
     assert small(found, *pods).slot.queue == expected
@@ -183,7 +185,7 @@ def test_how_many_may_wait_for_a_replica(serve: Any, workers: int, expected: int
         (None, {"pipeline": "many"}, 4),
     ],
 )
-def test_stages_of_a_pipeline_are_one_replica(placement: Any, parallelism: Any, replicas: int) -> None:
+def test_pipeline_stages_count_as_one_replica(placement: Any, parallelism: Any, replicas: int) -> None:
     model = {
         "name": "small",
         "serve": {"maxOngoingRequests": 600},

@@ -41,7 +41,7 @@ def test_a_route_leads_to_its_backends_by_weight() -> None:
     ]
 
 
-def test_a_backend_that_is_not_there_or_has_no_weight_gets_nothing() -> None:
+def test_missing_or_weightless_backend_gets_no_requests() -> None:
     assert wanted_shares([route()], BOTH[:1]) == [Share("chat", ("chat",), (A,))]
     backends = [
         {"service": "one", "model": "a", "weight": 0},
@@ -53,7 +53,7 @@ def test_a_backend_that_is_not_there_or_has_no_weight_gets_nothing() -> None:
     assert wanted_shares([route()], []) == [Share("chat", ("chat",), ())]
 
 
-def test_a_route_leads_to_model_servers() -> None:
+def test_route_leads_only_to_backends_of_matching_kind() -> None:
     own = desired_state(server(), (), Ports(), (ApiKey("x", ONE),))
     other = desired_state(server("v2", "n", protocol="V2"), (), Ports())
     assert own is not None
@@ -76,7 +76,7 @@ def test_a_route_leads_to_model_servers() -> None:
     assert found.fallback == (Way("server.own", "m", 20002, 2000),)
 
 
-def test_what_is_outside_of_the_cluster_comes_last() -> None:
+def test_external_model_is_last_fallback() -> None:
     found = External("chat", "api.example.com", 443, "/v1", "203.0.113.7", "m", after_ms=20_000)
     inside = {"service": "two", "model": "b"}
     (share,) = wanted_shares([route(fallback=[inside])], BOTH, externals={"chat": found, "other": found})
@@ -85,7 +85,7 @@ def test_what_is_outside_of_the_cluster_comes_last() -> None:
     assert (share.keys, len(share.fallback)) == ((), 1)
 
 
-def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:
+def test_sleeping_backend_keeps_or_loses_its_share_as_configured() -> None:
     asleep = [BOTH[0], served("two", 20001, "b", "Closed")]
     assert wanted_shares([route(sleepingBackends="Wake")], asleep)[0].ways == (A, B)
     assert wanted_shares([route(sleepingBackends="Skip")], asleep)[0].ways == (A,)
@@ -93,11 +93,11 @@ def test_a_sleeper_keeps_its_share_or_is_passed_over() -> None:
     assert wanted_shares([route(sleepingBackends="Skip")], both)[0].ways == (A, B), "a model must wake"
 
 
-def test_a_route_with_an_address_of_its_own_has_a_port() -> None:
+def test_route_with_own_address_has_port() -> None:
     assert [each.port for each in wanted_shares([route(port=19000), route("talk", "2")], BOTH)] == [19000, 0]
 
 
-def test_a_name_is_the_models_first_and_then_the_older_routes() -> None:
+def test_name_belongs_to_model_first_and_then_to_older_route() -> None:
     routes = [route("young", "2", names=["chat", "own", "a"]), route("old", "1", names=["chat"])]
     for order in (routes, routes[::-1]):
         assert [(each.route, each.names) for each in wanted_shares(order, BOTH)] == [
@@ -106,7 +106,7 @@ def test_a_name_is_the_models_first_and_then_the_older_routes() -> None:
         ]
 
 
-def test_a_route_without_a_status_or_with_a_strange_one_is_passed_over() -> None:
+def test_route_with_missing_or_invalid_status_is_ignored() -> None:
     strange: list[dict[str, Any]] = [
         {"metadata": {"name": "new"}},
         {"metadata": {"name": "odd"}, "status": {"names": "chat", "backends": 3}},
@@ -115,7 +115,7 @@ def test_a_route_without_a_status_or_with_a_strange_one_is_passed_over() -> None
     assert wanted_shares(strange, BOTH) == []
 
 
-def test_a_name_is_told_to_who_may_ask_all_of_its_models() -> None:
+def test_route_has_only_keys_that_allow_all_its_models() -> None:
     both = (ApiKey("x", ONE), ApiKey("y", TWO))
     keyed = [served("one", 20000, "a", keys=both), served("two", 20001, "b", keys=both[1:])]
     assert wanted_shares([route()], keyed)[0].keys == (TWO,)
@@ -127,7 +127,7 @@ def test_a_name_is_told_to_who_may_ask_all_of_its_models() -> None:
     assert wanted_shares([route()], ended, now=100)[0].keys == (NOBODY,)
 
 
-def test_what_sticks_to_keys_knows_their_names() -> None:
+def test_share_with_key_affinity_has_names_of_keys() -> None:
     one = (ApiKey("x", ONE), ApiKey("gone", NOBODY))
     two = (ApiKey("other name of x", ONE), ApiKey("y", TWO))
     keyed = [served("one", 20000, "a", keys=one), served("two", 20001, "b", keys=two)]
@@ -137,7 +137,7 @@ def test_what_sticks_to_keys_knows_their_names() -> None:
     assert wanted_shares([route(sessionAffinityKey=True)], BOTH)[0].holders == ()
 
 
-def test_routes_are_a_word_whatever_the_names() -> None:
+def test_shares_are_encoded_as_one_word_for_any_names() -> None:
     assert words([]) == ""
     ways = (Way("s/1", "org/m", 20000, 2), A)
     last = (Way("two", "b", 20001, 500),)
@@ -150,7 +150,7 @@ def test_routes_are_a_word_whatever_the_names() -> None:
     assert words([held]).endswith(f":{'a' * 64}/s%2Fk+{TWO}/b%2Bc:19000")
 
 
-def test_where_requests_go_on_to() -> None:
+def test_fallbacks_keep_their_order_and_missing_fallback_is_ignored() -> None:
     fallback = [
         {"service": "two", "model": "b", "holdTimeout": "1m30s"},
         {"service": "gone", "model": "c"},
@@ -165,7 +165,7 @@ def test_where_requests_go_on_to() -> None:
     assert (found.ways, found.keys) == ((), (ONE,)), "not named to all"
 
 
-def test_copies_go_to_no_sleeper_unless_they_are_to_wake_it() -> None:
+def test_mirror_skips_sleeping_backend_unless_wake_is_configured() -> None:
     copies = {"service": "two", "model": "b", "percent": 5, "sleepingBackend": "Skip"}
     assert wanted_shares([route(mirror=copies)], BOTH)[0].mirror == Way("two", "b", 20001, 5)
     asleep = [BOTH[0], served("two", 20001, "b", "Closed")]

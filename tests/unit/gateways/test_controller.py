@@ -89,34 +89,34 @@ def reconciler(
     return GatewayController(api, cache, [LLM_SERVICES], noted, PLATFORM)
 
 
-async def test_the_first_service_brings_it_without_a_question() -> None:
+async def test_first_service_creates_gateway_without_api_request() -> None:
     applier = Applier()
     assert await reconciler(applier, None, services=1, there=False).reconcile(HERE) is None
     assert applier.applied[-1] == "Deployment", "what its pods need comes first"
     assert applier.deleted == []
 
 
-async def test_the_last_one_takes_it_away() -> None:
+async def test_gateway_is_deleted_without_services() -> None:
     applier = Applier()
     await reconciler(applier, [], services=0, there=True).reconcile(HERE)
     assert sorted(applier.deleted) == sorted(each["kind"] for each in gateway("ns", [LLM_SERVICES], PLATFORM))
 
 
-async def test_services_that_nobody_has_told_of_yet_leave_it_as_it_is() -> None:
+async def test_gateway_is_unchanged_while_services_are_not_in_cache() -> None:
     applier = Applier()
     found = reconciler(applier, [{"metadata": {"name": "s"}}], services=0, there=True)
     assert await found.reconcile(HERE) == UNTOLD_SECONDS
     assert (applier.applied, applier.deleted) == ([], [])
 
 
-async def test_an_api_server_that_is_away_is_no_reason_to_remove_it() -> None:
+async def test_unreachable_api_server_does_not_delete_gateway() -> None:
     applier = Applier()
     with pytest.raises(ApiError):
         await reconciler(applier, None, services=0, there=True).reconcile(HERE)
     assert applier.deleted == []
 
 
-async def test_a_secret_is_taken_only_if_the_api_server_knows_of_nobody_who_needs_it() -> None:
+async def test_secret_is_unmounted_only_if_no_listed_service_needs_it() -> None:
     """Two services are known, and the gateway mounts the Secrets of four."""
     applier, mounted = Applier(), ("keys-of-0", "keys-of-1", "keys-of-late", "keys-of-gone")
     listed = [service("s0", "keys-of-0"), service("late", "keys-of-late")]
@@ -124,20 +124,20 @@ async def test_a_secret_is_taken_only_if_the_api_server_knows_of_nobody_who_need
     assert applier.secrets == {"keys-of-0", "keys-of-1", "keys-of-late"}
 
 
-async def test_an_api_server_that_is_away_is_no_reason_to_take_a_secret() -> None:
+async def test_unreachable_api_server_does_not_unmount_secret() -> None:
     applier = Applier()
     with pytest.raises(ApiError):
         await reconciler(applier, None, services=1, there=True, mounted=("other",)).reconcile(HERE)
     assert applier.applied == []
 
 
-async def test_secrets_are_added_without_a_question() -> None:
+async def test_secrets_are_added_without_api_request() -> None:
     applier = Applier()
     await reconciler(applier, None, services=2, there=True, mounted=("keys-of-1",)).reconcile(HERE)
     assert applier.secrets == {"keys-of-0", "keys-of-1"}
 
 
-async def test_an_external_model_of_a_route_brings_its_secrets_and_its_way_out() -> None:
+async def test_external_model_of_route_adds_secrets_and_egress() -> None:
     applier, cache = Applier(), Cache()
     cache.put(LLM_SERVICES, service("s0"))
     external = {
@@ -162,7 +162,7 @@ async def test_an_external_model_of_a_route_brings_its_secrets_and_its_way_out()
     assert applier.egress[-1]["ports"] == [{"protocol": "TCP", "port": 8443}]
 
 
-async def test_a_pod_that_may_never_go_is_looked_at_again_when_its_time_is_over() -> None:
+async def test_reconcile_returns_requeue_delay_of_reports() -> None:
     """The queue keeps one time per key, regardless of the cause of the last reconcile."""
 
     class Reports:
@@ -177,7 +177,7 @@ async def test_a_pod_that_may_never_go_is_looked_at_again_when_its_time_is_over(
     assert await found.reconcile(HERE) == 42.0
 
 
-async def test_a_pod_that_is_nearly_full_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_nearly_full_pod_causes_one_event_until_it_recovers(monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[tuple[str, str]] = []
 
     async def emit(api: Any, resource: Any, manifest: Any, *, reason: str, **_: Any) -> None:
@@ -241,7 +241,7 @@ class Reports:
         self.reported.append(namespace)
 
 
-async def test_rejected_pods_have_workloads_reconciled_once() -> None:
+async def test_workloads_are_reconciled_when_pod_rejection_starts_and_ends() -> None:
     cache, reports = Cache(), Reports(run=True)
     cache.put(LLM_SERVICES, service("s0"))
     [deployment] = [
@@ -260,7 +260,7 @@ async def test_rejected_pods_have_workloads_reconciled_once() -> None:
 
 
 @pytest.mark.parametrize(("rendered", "posted"), [(True, [0, 0, 1, 1, 1, 1]), (False, [0] * 6)])
-async def test_policies_that_are_not_enforced_have_one_event(
+async def test_unenforced_network_policies_cause_one_event(
     monkeypatch: pytest.MonkeyPatch, rendered: bool, posted: list[int]
 ) -> None:
     events: list[tuple[str, str, str]] = []
@@ -300,7 +300,7 @@ def test_rejection_names_the_field() -> None:
 
 @pytest.mark.parametrize("through", [True, False])
 @pytest.mark.parametrize("run", [True, False])
-async def test_one_that_is_switched_off_goes_when_no_address_leads_to_it(through: bool, run: bool) -> None:
+async def test_disabled_gateway_is_deleted_when_no_service_leads_to_it(through: bool, run: bool) -> None:
     """Whatever the LLMServices: what they are reached by is what counts."""
     applier, cache, reports = Applier(), Cache(), Reports(run=run)
     for manifest in gateway("ns", [LLM_SERVICES], PLATFORM):
@@ -325,13 +325,13 @@ async def test_one_that_is_switched_off_goes_when_no_address_leads_to_it(through
     assert reports.reported == ([] if through or run else ["ns"])
 
 
-async def test_a_namespace_without_either_needs_nothing() -> None:
+async def test_namespace_without_services_and_gateway_needs_no_action() -> None:
     applier = Applier()
     await reconciler(applier, None, services=0, there=False).reconcile(HERE)
     assert (applier.applied, applier.deleted) == ([], [])
 
 
-def test_its_objects_bear_its_labels() -> None:
+def test_gateway_objects_have_managed_by_label_and_no_owner() -> None:
     for manifest in gateway("ns", [LLM_SERVICES], PLATFORM):
         assert manifest["metadata"]["namespace"] == "ns"
         labels = manifest["metadata"]["labels"]

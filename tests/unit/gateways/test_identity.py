@@ -37,7 +37,7 @@ def identity(api: FakeApi) -> GatewayIdentity:
     return GatewayIdentity(api)  # type: ignore[arg-type]
 
 
-async def test_each_token_is_asked_about_once() -> None:
+async def test_each_token_is_reviewed_once() -> None:
     api = FakeApi(OWN)
     asking = identity(api)
     assert await asking.prove("ns", "uid", "one")
@@ -68,12 +68,12 @@ async def test_each_token_is_asked_about_once() -> None:
         {"user": None},
     ],
 )
-async def test_what_is_not_its_own_is_not_believed(wrong: dict[str, Any]) -> None:
+async def test_unauthenticated_or_foreign_token_is_rejected(wrong: dict[str, Any]) -> None:
     assert not await identity(FakeApi(OWN | wrong)).prove("ns", "uid", "one")
 
 
 @pytest.mark.parametrize("token", ["", "x" * (TOKEN_LIMIT + 1)])
-async def test_nobody_is_asked_about_what_is_no_token(token: str) -> None:
+async def test_empty_or_oversized_token_is_rejected_without_review(token: str) -> None:
     api = FakeApi(OWN)
     assert not await identity(api).prove("ns", "uid", token)
     assert not await identity(api).prove("ns", "", "one")

@@ -116,7 +116,7 @@ def held(listener: GatewayListener, service: str) -> int | None:
     return observed.report.held if observed else None
 
 
-async def test_it_is_heard_with_its_first_line(
+async def test_gateway_is_observed_after_its_first_line(
     stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     assert listener.observed("a") is None
@@ -127,7 +127,7 @@ async def test_it_is_heard_with_its_first_line(
     assert listener.tried.is_set()
 
 
-async def test_how_long_nothing_has_answered_there(stream: Stream, listener: GatewayListener) -> None:
+async def test_unrouted_time_grows_until_a_server_is_up(stream: Stream, listener: GatewayListener) -> None:
     def unrouted() -> timedelta:
         return (listener.observed("a") or {})["m"].unrouted
 
@@ -144,7 +144,7 @@ async def test_how_long_nothing_has_answered_there(stream: Stream, listener: Gat
     assert timedelta(0) < unrouted() <= timedelta(seconds=time.monotonic() - began)
 
 
-async def test_only_what_matters_is_called_back_about(
+async def test_only_relevant_changes_cause_callback(
     stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await receive(stream, listener, a={}, b={})
@@ -158,7 +158,7 @@ async def test_only_what_matters_is_called_back_about(
     assert held(listener, "a") == 7
 
 
-async def test_that_it_is_nearly_full_is_called_back_about_once(
+async def test_change_of_nearly_full_state_causes_one_callback(
     stream: Stream, listener: GatewayListener
 ) -> None:
     changes: list[bool] = []
@@ -171,7 +171,7 @@ async def test_that_it_is_nearly_full_is_called_back_about_once(
     assert changes == [True, False, True]
 
 
-async def test_enforcement_of_policies_is_called_back_about_when_it_changes(
+async def test_change_of_policy_enforcement_causes_callback(
     stream: Stream, listener: GatewayListener
 ) -> None:
     changes: list[bool | None] = []
@@ -191,7 +191,7 @@ def pause(listener: GatewayListener) -> float | None:
     return None if found is None else found.length.total_seconds()
 
 
-async def test_the_end_of_a_long_pause_is_called_back_about(
+async def test_end_of_long_pause_causes_callback(
     stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await receive(stream, listener, a={"arrivals": 1, "idle_ms": 300_000})
@@ -215,7 +215,7 @@ async def test_the_end_of_a_long_pause_is_called_back_about(
         pytest.param({"idle_ms": 300_000}, {"boot": "2", "arrivals": 9}, id="HAProxy started anew"),
     ],
 )
-async def test_what_is_no_pause(
+async def test_short_or_uncertain_pause_is_not_recorded(
     stream: Stream, listener: GatewayListener, before: dict[str, Any], line: dict[str, Any]
 ) -> None:
     await receive(stream, listener, a=before)
@@ -227,7 +227,7 @@ async def test_what_is_no_pause(
     assert pause(listener) is None
 
 
-async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: GatewayListener) -> None:
+async def test_full_line_removes_missing_services(stream: Stream, listener: GatewayListener) -> None:
     await receive(stream, listener, a={}, b={})
     stream.write(full=False, b={"held": 1})
     await until(lambda: held(listener, "b") == 1)
@@ -237,7 +237,7 @@ async def test_a_full_line_forgets_who_is_not_in_it(stream: Stream, listener: Ga
     assert listener.observed("a") == {}
 
 
-async def test_a_gate_that_has_gone_is_called_back_about(
+async def test_removed_gate_causes_callback(
     stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await until(lambda: stream.listeners)
@@ -248,14 +248,14 @@ async def test_a_gate_that_has_gone_is_called_back_about(
     assert list(listener.observed("a") or {}) == ["m"]
 
 
-async def test_another_boot_forgets_everything(stream: Stream, listener: GatewayListener) -> None:
+async def test_new_boot_discards_previous_reports(stream: Stream, listener: GatewayListener) -> None:
     await receive(stream, listener, a={"held": 4}, b={"held": 4})
     stream.write(boot="2", full=False, b={"held": 0})
     await until(lambda: held(listener, "b") == 0)
     assert listener.observed("a") == {}
 
 
-async def test_silence_is_not_heard(
+async def test_silent_gateway_is_dropped_and_connected_again(
     stream: Stream,
     listener: GatewayListener,
     reported: list[set[str] | None],
@@ -278,7 +278,7 @@ async def test_silence_is_not_heard(
 
 
 @pytest.mark.parametrize("line", ["no JSON\n", "[]]\n"])
-async def test_nonsense_ends_the_connection_and_is_asked_again(
+async def test_invalid_line_ends_connection_and_listener_reconnects(
     line: str, stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await receive(stream, listener, a={})
@@ -289,7 +289,9 @@ async def test_nonsense_ends_the_connection_and_is_asked_again(
     assert reported == [None, None, None]
 
 
-async def test_half_a_line_at_the_end_is_nothing(stream: Stream, listener: GatewayListener) -> None:
+async def test_listener_reconnects_after_incomplete_last_line(
+    stream: Stream, listener: GatewayListener
+) -> None:
     await receive(stream, listener, a={})
     stream.raw('{"boot": "1", "full": true, "services": {"a": {"hel')
     stream.hang_up()
@@ -297,7 +299,9 @@ async def test_half_a_line_at_the_end_is_nothing(stream: Stream, listener: Gatew
     await receive(stream, listener, a={"held": 1})
 
 
-async def test_an_error_is_not_being_heard(stream: Stream, listener: GatewayListener) -> None:
+async def test_gateway_that_answers_503_is_retried_and_not_observed(
+    stream: Stream, listener: GatewayListener
+) -> None:
     stream.status = 503
     stream.hang_up()
     await until(lambda: stream.requested >= 3)
@@ -305,7 +309,9 @@ async def test_an_error_is_not_being_heard(stream: Stream, listener: GatewayList
     assert not listener.received
 
 
-async def test_it_follows_nobody_elsewhere(url: str, stream: Stream, reported: list[set[str] | None]) -> None:
+async def test_listener_does_not_follow_redirect(
+    url: str, stream: Stream, reported: list[set[str] | None]
+) -> None:
     """A pod that poses as a gateway must not redirect the operator to an address of its choice."""
     visited = led = 0
 
@@ -335,7 +341,7 @@ async def test_it_follows_nobody_elsewhere(url: str, stream: Stream, reported: l
     assert (visited, reported) == (0, [])
 
 
-async def test_names_without_end_are_not_kept(
+async def test_report_with_too_many_gates_ends_connection(
     stream: Stream, listener: GatewayListener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_GATES", 50)
@@ -351,7 +357,7 @@ async def test_names_without_end_are_not_kept(
     assert listener.kept == 1
 
 
-async def test_who_does_not_prove_who_it_is_is_not_heard(
+async def test_gateway_without_proven_identity_is_not_observed(
     url: str, stream: Stream, reported: list[set[str] | None]
 ) -> None:
     shown: list[str] = []
@@ -374,9 +380,7 @@ async def test_who_does_not_prove_who_it_is_is_not_heard(
     assert set(shown) == {""}
 
 
-async def test_what_it_tells_of_routes_is_kept_by_its_starts(
-    stream: Stream, listener: GatewayListener
-) -> None:
+async def test_route_tallies_are_kept_for_last_four_boots(stream: Stream, listener: GatewayListener) -> None:
     news: list[bool] = []
     listener.on_tallies = lambda: news.append(True)
     await until(lambda: stream.listeners)

@@ -41,11 +41,11 @@ def service(name: str, *secrets: str, version: int = 1, namespace: str = "ns") -
         ({"externalFallback": {"url": "https://api.example.com:99999"}}, NOTHING),
     ],
 )
-def test_what_an_object_needs(spec: dict[str, Any], found: Needs) -> None:
+def test_object_needs_its_secrets_and_external_ports(spec: dict[str, Any], found: Needs) -> None:
     assert needs({"metadata": {}, "spec": spec}) == found
 
 
-def test_each_object_is_read_once_for_each_of_its_versions() -> None:
+def test_each_version_of_object_is_read_once() -> None:
     cache = Counted()
     for number in range(100):
         cache.put(LLM_SERVICES, service(f"s{number}", f"k{number % 3}"))
@@ -59,7 +59,7 @@ def test_each_object_is_read_once_for_each_of_its_versions() -> None:
     assert cache.read == 2
 
 
-def test_other_namespaces_are_not_gone_through() -> None:
+def test_objects_of_other_namespaces_are_not_read() -> None:
     cache = Counted()
     for number in range(100):
         cache.put(LLM_SERVICES, service(f"s{number}", "key", namespace="other"))
@@ -68,7 +68,7 @@ def test_other_namespaces_are_not_gone_through() -> None:
     assert (cache.read, cache.named) == (1, 1)
 
 
-def test_what_has_gone_needs_nothing() -> None:
+def test_deleted_object_has_no_needs() -> None:
     cache = Counted()
     cache.put(LLM_SERVICES, service("s", "own"))
     found = GatewayNeeds(cache)

@@ -31,20 +31,20 @@ def one(kind: str, objects: list[dict[str, Any]]) -> dict[str, Any]:
     )
 
 
-def test_what_its_pods_need_comes_before_them() -> None:
+def test_service_account_is_first_and_deployment_is_last_object() -> None:
     kinds = [each["kind"] for each in gateway("ns", [LLM_SERVICES], PLATFORM)]
     assert kinds[0] == "ServiceAccount"
     assert kinds[-1] == "Deployment"
     assert {each["metadata"]["namespace"] for each in gateway("ns", [LLM_SERVICES], PLATFORM)} == {"ns"}
 
 
-def test_the_network_policy_can_be_left_out() -> None:
+def test_network_policy_is_omitted_if_disabled() -> None:
     kinds = {each["kind"] for each in gateway("ns", [LLM_SERVICES], replace(PLATFORM, network_policy=False))}
     assert "NetworkPolicy" not in kinds
     assert "Deployment" in kinds
 
 
-def test_a_gateway_reaches_what_it_needs_and_nothing_else() -> None:
+def test_egress_of_gateway_is_limited_to_its_needs() -> None:
     spec = one("NetworkPolicy", gateway("ns", [LLM_SERVICES], replace(PLATFORM, api_server_ports=(7443,))))[
         "spec"
     ]
@@ -75,7 +75,7 @@ def test_a_gateway_reaches_what_it_needs_and_nothing_else() -> None:
     assert (spec["policyTypes"], "egress" in spec) == (["Ingress"], False)
 
 
-def test_the_deployment_selects_its_own_pods_and_never_has_fewer() -> None:
+def test_deployment_selects_its_pods_and_keeps_all_during_rollout() -> None:
     spec = one("Deployment", gateway("ns", [LLM_SERVICES], PLATFORM))["spec"]
     assert spec["replicas"] == 3
     labels = spec["template"]["metadata"]["labels"]
@@ -103,7 +103,7 @@ def pod_of(platform: Platform, **more: Any) -> dict[str, Any]:
     return found["spec"]["template"]["spec"]  # type: ignore[no-any-return]
 
 
-def test_both_containers_have_users_of_their_own_and_one_group() -> None:
+def test_containers_have_different_users_and_one_group() -> None:
     pod = pod_of(PLATFORM)
     named = pod["securityContext"]
     assert (named["runAsUser"], named["runAsGroup"], named["fsGroup"]) == (65532, 65532, 65532)
@@ -113,14 +113,14 @@ def test_both_containers_have_users_of_their_own_and_one_group() -> None:
     assert "runAsGroup" not in agent
 
 
-def test_users_are_left_to_a_platform_that_assigns_them() -> None:
+def test_user_ids_are_unset_if_platform_assigns_users() -> None:
     pod = pod_of(replace(PLATFORM, assigned_users=True))
     assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     assert not any("runAsUser" in each["securityContext"] for each in pod["containers"])
 
 
 @pytest.mark.parametrize("assigned", [False, True])
-def test_haproxys_container_has_nothing_that_is_secret(assigned: bool) -> None:
+def test_haproxy_container_has_no_secrets(assigned: bool) -> None:
     platform = replace(PLATFORM, gateway_tokens=True, assigned_users=assigned)
     pod = pod_of(platform, secrets={"team-keys"})
     assert pod["automountServiceAccountToken"] is False
@@ -139,7 +139,7 @@ def test_haproxys_container_has_nothing_that_is_secret(assigned: bool) -> None:
     assert sorted(kinds.values()) == [["projected"], ["projected"], ["secret"], ["secret"]]
 
 
-def test_a_template_can_give_haproxys_container_none_of_the_agents_volumes() -> None:
+def test_template_cannot_mount_agent_volumes_in_haproxy_container() -> None:
     own = [each["name"] for each in pod_of(replace(PLATFORM, gateway_tokens=True))["volumes"]]
     for name in own:
         if name in ("run", "token"):
@@ -150,7 +150,7 @@ def test_a_template_can_give_haproxys_container_none_of_the_agents_volumes() -> 
         assert f"the pod has no volume {name}" in " ".join(problems(pods))
 
 
-def test_the_agents_container_is_no_sidecars_name() -> None:
+def test_sidecar_with_name_of_agent_container_is_rejected() -> None:
     spec = {"containers": [{"name": "agent", "image": "r.example/agent:1"}]}
     pods = GatewayPods.model_validate({"podTemplate": {"spec": spec}})
     [message] = problems(pods)
@@ -159,14 +159,14 @@ def test_the_agents_container_is_no_sidecars_name() -> None:
     )
 
 
-def test_it_reads_and_writes_nothing() -> None:
+def test_role_of_gateway_is_read_only_and_excludes_secrets() -> None:
     rules = one("Role", gateway("ns", [LLM_SERVICES], PLATFORM, routes=[LLM_ROUTES]))["rules"]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
     assert "secrets" not in {resource for rule in rules for resource in rule["resources"]}
 
 
 @pytest.mark.parametrize("secrets", [{"b", "a"}, ["a", "b"]])
-def test_the_order_of_secrets_changes_nothing(secrets: Any) -> None:
+def test_order_of_secrets_does_not_change_objects(secrets: Any) -> None:
     assert gateway("ns", [LLM_SERVICES], PLATFORM, secrets) == gateway(
         "ns", [LLM_SERVICES], PLATFORM, ["b", "a"]
     )
@@ -182,7 +182,7 @@ def test_the_front_service_leads_to_the_gateway() -> None:
     assert [port["targetPort"] for port in direct["spec"]["ports"]] == [8000]
 
 
-def test_behind_a_gateway_nobody_else_reaches_the_models() -> None:
+def test_network_policy_admits_only_gateway_operator_and_kuberay() -> None:
     def askers(platform: Platform) -> list[Any]:
         policy = next(each for each in desired(service(), platform, None) if each["kind"] == "NetworkPolicy")
         return [
@@ -203,7 +203,7 @@ def test_behind_a_gateway_nobody_else_reaches_the_models() -> None:
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_the_replicas_own_port_is_for_the_gateway_and_the_operator(direct: bool) -> None:
+def test_replica_port_admits_two_peers_only_with_direct_ingress(direct: bool) -> None:
     svc = service(runtime={"directIngress": direct})
     policy = next(each for each in desired(svc, PLATFORM, None) if each["kind"] == "NetworkPolicy")
     open_to = [
@@ -214,7 +214,7 @@ def test_the_replicas_own_port_is_for_the_gateway_and_the_operator(direct: bool)
     assert [len(peers) for peers in open_to] == ([2] if direct else [])
 
 
-def test_keys_in_the_shared_secret_bring_no_new_pods() -> None:
+def test_keys_in_shared_secret_do_not_change_deployment() -> None:
     with_keys = gateway("ns", [LLM_SERVICES], PLATFORM, {names.SHARED_KEYS})
     assert with_keys == gateway("ns", [LLM_SERVICES], PLATFORM)
     [deployment] = [each for each in with_keys if each["kind"] == "Deployment"]

@@ -38,7 +38,7 @@ def known(*services: dict[str, Any]) -> PortAllocator:
     return PortAllocator(cache)
 
 
-def test_every_service_has_its_own_and_keeps_it() -> None:
+def test_each_service_keeps_its_unique_port() -> None:
     ports = known()
     given = {name: ports.of(OwnerKey.of_label("ns", f"s{name}")) for name in range(300)}
     assert len(set(given.values())) == 300
@@ -46,7 +46,7 @@ def test_every_service_has_its_own_and_keeps_it() -> None:
     assert given == {name: ports.of(OwnerKey.of_label("ns", f"s{name}")) for name in range(300)}
 
 
-def test_a_new_operator_reads_them_from_the_services() -> None:
+def test_new_operator_reads_ports_from_existing_front_services() -> None:
     # Not what it would choose itself, and each of them what the other one would.
     a, b = known().of(A), known().of(B)
     assert a != b
@@ -54,7 +54,7 @@ def test_a_new_operator_reads_them_from_the_services() -> None:
     assert (ports.of(A), ports.of(B)) == (b, a)
 
 
-def test_routes_have_ports_of_their_own() -> None:
+def test_route_ports_come_from_route_range_only() -> None:
     first, last = names.GATEWAY_ROUTE_PORTS
     cache = Cache()
     for each in (front("a", FIRST), front("route.b", first + 5, name="b"), front("route.c", FIRST, name="c")):
@@ -67,23 +67,23 @@ def test_routes_have_ports_of_their_own() -> None:
     assert len(ports.given("ns")) == last - first + 1
 
 
-def test_who_is_new_does_not_get_what_is_given_out() -> None:
+def test_new_service_does_not_get_port_of_existing_service() -> None:
     own = known().of(A)
     ports = known(front("b", own))
     assert ports.of(A) not in (own, None)
     assert ports.of(B) == own
 
 
-def test_namespaces_do_not_share_them() -> None:
+def test_services_in_different_namespaces_can_have_same_port() -> None:
     ports = known()
     assert ports.of(OwnerKey.of_label("one", "a")) == ports.of(OwnerKey.of_label("two", "a"))
 
 
-def test_everything_made_anew_gets_the_same_ones() -> None:
+def test_new_allocator_assigns_same_port_to_same_service() -> None:
     assert known().of(A) == known().of(A)
 
 
-def test_all_taken_and_one_given_back() -> None:
+def test_released_port_is_reused_when_all_ports_are_taken() -> None:
     ports = known()
     keys = [OwnerKey.of_label("ns", f"s{number}") for number in range(LAST - FIRST + 1)]
     assert {ports.of(key) for key in keys} == set(range(FIRST, LAST + 1))
@@ -95,7 +95,7 @@ def test_all_taken_and_one_given_back() -> None:
     assert ports.of(A) == free
 
 
-def test_who_got_none_is_told_when_one_is_given_back() -> None:
+def test_first_waiting_owner_is_called_back_when_port_is_released() -> None:
     """Without that call, the owner would get a port only at its next full reconcile, after ten minutes."""
     reported: list[OwnerKey] = []
     ports = PortAllocator(Cache(), reported.append)
@@ -117,7 +117,7 @@ def test_who_got_none_is_told_when_one_is_given_back() -> None:
 
 
 @pytest.mark.parametrize("turned", [False, True])
-def test_of_two_services_with_one_port_the_older_one_keeps_it(turned: bool) -> None:
+def test_older_of_two_services_with_same_port_keeps_port(turned: bool) -> None:
     later = "2026-01-01T00:00:01Z"
     for a, b, keeper in (
         (front("a", FIRST, made=later), front("b", FIRST), B),
@@ -130,7 +130,7 @@ def test_of_two_services_with_one_port_the_older_one_keeps_it(turned: bool) -> N
         assert FIRST not in {port for key, port in given.items() if key != keeper}
 
 
-def test_what_is_no_front_service_counts_for_nothing() -> None:
+def test_services_that_are_not_front_services_reserve_no_port() -> None:
     free = known().of(A)
     others = [
         front("a", 8000),
@@ -141,7 +141,7 @@ def test_what_is_no_front_service_counts_for_nothing() -> None:
     assert known(*others).of(A) == free
 
 
-def test_a_model_server_has_one_beside_a_service_of_its_name() -> None:
+def test_model_server_and_service_of_same_name_get_different_ports() -> None:
     """The front Service has the server's name, and its label holds the owner."""
     own, server = known().of(A), OwnerKey.of_label("ns", "server.a")
     ports = known(front("server.a", own, name="a"))

@@ -108,7 +108,7 @@ def report(**message: Any) -> Report:
     return Report(**{"epoch": 3, "gate": "open", **parts, **message})
 
 
-async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Cache) -> None:
+async def test_reports_of_all_gateway_pods_are_summed(gateways: GatewayReports, cache: Cache) -> None:
     assert gateways.received(A) == ()
     cache.put(PODS, pod("one", "10.0.0.1"))
     cache.put(PODS, pod("two", "fd00::2"))
@@ -140,7 +140,7 @@ async def test_what_all_of_them_say_together(gateways: GatewayReports, cache: Ca
         },
     ],
 )
-async def test_who_can_let_nobody_through_does_not_count(
+async def test_pod_that_cannot_serve_requests_is_not_listened_to(
     status: dict[str, Any], gateways: GatewayReports, cache: Cache, enqueued: dict[OwnerKey, float]
 ) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
@@ -160,7 +160,9 @@ def leaving(seconds: float) -> dict[str, Any]:
     return found
 
 
-async def test_one_that_stops_still_counts(gateways: GatewayReports, cache: Cache) -> None:
+async def test_terminating_pod_is_listened_to_until_its_deletion_time(
+    gateways: GatewayReports, cache: Cache
+) -> None:
     cache.put(PODS, leaving(600))
     again = gateways.refresh("ns")
     assert not GatewayListener.made[url("10.0.0.1")].closed
@@ -168,7 +170,7 @@ async def test_one_that_stops_still_counts(gateways: GatewayReports, cache: Cach
     assert 600 < again < 600 + 2 * module.GONE_SECONDS, "looked at again when it should be gone"
 
 
-async def test_one_that_should_be_gone_does_not_count(gateways: GatewayReports, cache: Cache) -> None:
+async def test_pod_past_its_deletion_time_is_not_listened_to(gateways: GatewayReports, cache: Cache) -> None:
     """The node is dead: the pod is never removed, and it would keep every service awake."""
     cache.put(PODS, pod("one", "10.0.0.1"))
     assert gateways.refresh("ns") is None
@@ -178,7 +180,7 @@ async def test_one_that_should_be_gone_does_not_count(gateways: GatewayReports, 
     assert GatewayListener.made[url("10.0.0.1")].closed
 
 
-async def test_pods_of_others_are_not_listened_to(gateways: GatewayReports, cache: Cache) -> None:
+async def test_pod_of_another_component_is_not_listened_to(gateways: GatewayReports, cache: Cache) -> None:
     other = pod("one", "10.0.0.1")
     other["metadata"]["labels"] = {**names.gateway_labels(), names.COMPONENT_LABEL: "ray"}
     cache.put(PODS, other)
@@ -186,7 +188,7 @@ async def test_pods_of_others_are_not_listened_to(gateways: GatewayReports, cach
     assert GatewayListener.made == {}
 
 
-async def test_nothing_is_made_twice(gateways: GatewayReports, cache: Cache) -> None:
+async def test_second_refresh_keeps_existing_listener(gateways: GatewayReports, cache: Cache) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
     first = GatewayListener.made[url("10.0.0.1")]
@@ -194,7 +196,7 @@ async def test_nothing_is_made_twice(gateways: GatewayReports, cache: Cache) -> 
     assert GatewayListener.made[url("10.0.0.1")] is first
 
 
-async def test_whom_it_calls_back_about(
+async def test_listener_change_enqueues_services_of_its_namespace(
     gateways: GatewayReports, cache: Cache, enqueued: dict[OwnerKey, float]
 ) -> None:
     cache.put(PODS, pod("one", "10.0.0.1"))
@@ -205,9 +207,7 @@ async def test_whom_it_calls_back_about(
     assert set(enqueued) == {A, OwnerKey.of_label("ns", "b")}, "all of the namespace, and of no other"
 
 
-async def test_a_new_operator_waits_a_moment_for_those_that_are_there(
-    gateways: GatewayReports, cache: Cache
-) -> None:
+async def test_settle_ends_even_if_gateway_never_reports(gateways: GatewayReports, cache: Cache) -> None:
     await gateways.settle()
     cache.put(PODS, pod("one", "10.0.0.1"))
     gateways.refresh("ns")
@@ -227,11 +227,11 @@ async def test_wait_for_first_reports_ends_without_them(
     await asyncio.wait_for(gateways.settle(), 10)
 
 
-def test_what_stands_for_the_gateway_is_no_service() -> None:
+def test_gateway_key_has_empty_owner_name() -> None:
     assert gateway_key("ns") == OwnerKey.of_label("ns", "")
 
 
-async def test_a_model_server_is_told_by_what_stands_for_it(
+async def test_listener_change_enqueues_known_model_server(
     gateways: GatewayReports, cache: Cache, enqueued: dict[OwnerKey, float]
 ) -> None:
     metadata = {"name": "a", "namespace": "ns", "uid": "server", "resourceVersion": "1"}
@@ -251,7 +251,9 @@ def by_start(gateways: GatewayReports) -> tuple[GatewayTally, ...]:
     return tuple(sorted(gateways.reported("ns", "chat"), key=lambda reported: reported.gateway))
 
 
-async def test_what_gateways_tell_of_routes_outlives_them(gateways: GatewayReports, cache: Cache) -> None:
+async def test_route_tallies_are_kept_after_their_gateway_pod_ends(
+    gateways: GatewayReports, cache: Cache
+) -> None:
     reported: list[str] = []
     gateways.on_tallies = reported.append
     cache.put(PODS, pod("one", "10.0.0.1"))

@@ -21,12 +21,12 @@ def deployment(platform: Platform) -> dict[str, Any]:
     return gateway("ns", [], platform)[-1]["spec"]  # type: ignore[no-any-return]
 
 
-def test_nothing_said_changes_nothing() -> None:
+def test_platform_is_unchanged_if_namespace_sets_nothing() -> None:
     for manifest in (None, {"data": None}, read_message(""), read_message("{}")):
         assert of_namespace(PLATFORM, manifest) == PLATFORM
 
 
-def test_what_is_said_stands_in_place_of_the_installations() -> None:
+def test_namespace_settings_override_installation_settings() -> None:
     text = """
         replicas: 5
         resources: {requests: {cpu: "1", memory: 2Gi}, limits: {memory: 4Gi}}
@@ -50,7 +50,7 @@ def test_what_is_said_stands_in_place_of_the_installations() -> None:
     assert pod["topologySpreadConstraints"][0]["topologyKey"] == "zone"
 
 
-def test_what_is_left_out_is_the_installations() -> None:
+def test_omitted_setting_keeps_installation_value() -> None:
     placed = PLATFORM.gateway_pods.model_copy(
         update={"priority_class_name": "low", "node_selector": {"a": "b"}}
     )
@@ -78,12 +78,12 @@ def test_what_is_left_out_is_the_installations() -> None:
         ("affinity: " + "[" * 4_000 + "]" * 4_000, "nested too deeply"),
     ],
 )
-def test_what_means_nothing_is_told_with_its_place(text: str, words: str) -> None:
+def test_invalid_setting_is_rejected_with_its_path(text: str, words: str) -> None:
     with pytest.raises(InvalidGatewaySettings) as refused:
         of_namespace(PLATFORM, read_message(text))
     assert words in str(refused.value)
 
 
-def test_other_keys_of_the_configmap_are_no_settings() -> None:
+def test_other_configmap_key_is_rejected() -> None:
     with pytest.raises(InvalidGatewaySettings, match=r"values\.yaml: only the key"):
         of_namespace(PLATFORM, read_message("replicas: 3", **{"values.yaml": "replicas: 4"}))

@@ -54,12 +54,12 @@ def _send_request(**kind: bool) -> Iterator[tuple[str, int]]:
         server.server_close()
 
 
-def test_a_model_that_answers_as_it_should() -> None:
+def test_all_checks_pass_if_model_answers_correctly() -> None:
     with _send_request() as address:
         assert set(checks(address, "m").values()) == {True}
 
 
-def test_what_is_wrong_is_shown() -> None:
+def test_failed_checks_name_wrong_token_count() -> None:
     with _send_request(short=True) as address:
         found = checks(address, "m")
     assert found["models"] is True
@@ -67,18 +67,18 @@ def test_what_is_wrong_is_shown() -> None:
     assert "completion_tokens" in found["stream"]
 
 
-def test_another_model_is_not_enough() -> None:
+def test_models_check_shows_available_models_if_model_is_missing() -> None:
     with _send_request() as address:
         assert "['m']" in checks(address, "other")["models"]
 
 
-def test_the_shape_of_errors_is_asked_for_where_it_is_ours() -> None:
+def test_error_shape_check_fails_unless_openai_errors_is_off() -> None:
     with _send_request(detail=True) as address:
         assert checks(address, "m")["unknown_model_in_openai_shape"] is False
         assert set(checks(address, "m", openai_errors=False).values()) == {True}
 
 
-def test_nobody_there() -> None:
+def test_no_check_passes_if_server_is_unreachable() -> None:
     with _send_request() as address:
         pass
     assert True not in checks(address, "m").values()

@@ -89,7 +89,7 @@ async def _observe(answer: Answer, seconds: float = 2.5) -> tuple[dict[str, Any]
         return summary(observed, begin, begin + seconds + 1), job
 
 
-async def test_what_is_answered_whole_is_counted_and_timed() -> None:
+async def test_complete_answers_are_counted_and_timed() -> None:
     found, _ = await _observe(_whole)
     # A busy machine completes few requests, and reads chunks together that arrived apart.
     assert found["requests"] > 0
@@ -101,31 +101,31 @@ async def test_what_is_answered_whole_is_counted_and_timed() -> None:
     assert found["tpot_p50_ms"] > 0
 
 
-async def test_a_wrong_length_is_seen() -> None:
+async def test_answer_of_wrong_length_is_counted() -> None:
     found, _ = await _observe(_short)
     assert found["wrong_lengths"] == found["requests"] > 0
 
 
 @pytest.mark.parametrize(("answer", "error"), [(_refused, "status 503"), (_cut, "cut")])
-async def test_errors_are_named(answer: Answer, error: str) -> None:
+async def test_failed_request_raises_error_with_its_cause(answer: Answer, error: str) -> None:
     with pytest.raises(Failed, match=error):
         await _observe(answer, seconds=1.5)
 
 
-def test_each_client_asks_the_same_on_every_path() -> None:
+def test_request_body_is_the_same_for_same_seed() -> None:
     job = Job("h", 1, "m", [], [("a", 1), ("bc", 2)], 0, 0, Lengths())
     bodies = [body(job, random.Random(7))[0] for _ in range(2)]  # noqa: S311 - a load
     assert bodies[0] == bodies[1]
 
 
-def test_lengths_have_the_mean_that_is_asked_for() -> None:
+def test_drawn_lengths_have_expected_means() -> None:
     dice = random.Random(1)  # noqa: S311 - a load
     drawn = [Lengths(most=100_000).draw(dice) for _ in range(20_000)]
     assert sum(one for one, _ in drawn) / len(drawn) == pytest.approx(210, rel=0.03)
     assert sum(one for _, one in drawn) / len(drawn) == pytest.approx(114, rel=0.03)
 
 
-def test_percentiles() -> None:
+def test_percentile_is_observed_value_and_zero_for_empty_list() -> None:
     assert percentile([1.0, 2.0, 3.0, 4.0], 0.5) == 3.0
     assert percentile([1.0, 2.0], 0.95) == 2.0
     assert percentile([], 0.5) == 0.0

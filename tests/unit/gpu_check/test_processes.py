@@ -18,7 +18,7 @@ time.sleep(60)
 """
 
 
-def test_it_is_killed_with_its_descendants_and_its_peak_is_what_it_had_once(tmp_path: Path) -> None:
+def test_kill_ends_all_descendants_and_peak_memory_is_recorded(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = Process("parent", [sys.executable, "-c", PROGRAM], environment(), log)
     try:

@@ -15,12 +15,12 @@ from daybreak.gateway.desired.gates import Ports, desired_state
 CACHE = Path("/cache/gpu-check")
 
 
-def test_every_sample_is_rendered_with_its_gpus() -> None:
+def test_rendered_samples_include_gpu_count_of_each_sample() -> None:
     assert rendered_samples()["llama-70b-tensor-4"] == 4
     assert rendered_samples()["tiny-cpu"] == 0
 
 
-def test_the_worker_offers_ray_what_its_pod_would() -> None:
+def test_worker_ray_start_has_resources_of_its_pod() -> None:
     rendered = render(Wish("llama-8b-one-gpu", Path("/models/8b"), dummy=True), port=1234, cache=CACHE)
     start = rendered.worker.ray_start
     assert start[:3] == ("--num-cpus=2", "--num-gpus=1", f"--memory={24 * 2**30}")
@@ -30,7 +30,7 @@ def test_the_worker_offers_ray_what_its_pod_would() -> None:
     assert rendered.worker.environment["XDG_CACHE_HOME"] == "/cache/gpu-check"
 
 
-def test_what_is_changed_of_the_sample_is_said() -> None:
+def test_changes_to_sample_are_rendered_and_reported() -> None:
     wish = Wish("llama-8b-one-gpu", Path("/models/8b"), dummy=True, tensor=2, more_args={"max_num_seqs": 256})
     rendered = render(wish, port=1234, cache=CACHE)
     assert rendered.source == "/models/8b"
@@ -45,7 +45,7 @@ def test_what_is_changed_of_the_sample_is_said() -> None:
         assert word in message
 
 
-def test_asleep_is_what_the_operator_orders() -> None:
+def test_asleep_deployment_has_zero_initial_replicas() -> None:
     rendered = render(Wish("tiny-cpu", Path("/models/tiny")), port=1234, cache=CACHE, asleep=True)
     assert rendered.deployment["name"] == "LLMServer:tiny"
     assert rendered.deployment["autoscaling_config"]["initial_replicas"] == 0
@@ -53,7 +53,7 @@ def test_asleep_is_what_the_operator_orders() -> None:
 
 
 @pytest.mark.parametrize("image", ["ray", "ray-cpu"])
-def test_the_variables_are_the_images(image: str) -> None:
+def test_environment_has_variables_of_image_without_nvidia_ones(image: str) -> None:
     found = image_environment(image, Path("/elsewhere"), CACHE, {"PATH": "/bin"})
     assert found["VLLM_NO_USAGE_STATS"] == "1"
     assert found["PATH"].endswith(":/bin")
@@ -63,7 +63,7 @@ def test_the_variables_are_the_images(image: str) -> None:
     assert (IMAGES / image / "Dockerfile").exists()
 
 
-def test_the_gateway_has_the_servers_that_it_has_in_a_cluster() -> None:
+def test_gateway_has_same_servers_as_in_a_cluster() -> None:
     gate = {"name": "m", "state": "Open"}
     manifest = {
         "metadata": {"name": "s", "uid": "u"},
@@ -81,14 +81,14 @@ def test_the_gateway_has_the_servers_that_it_has_in_a_cluster() -> None:
     assert found.gates[0].slot.replicas_listen
 
 
-def test_engine_arguments_on_the_command_line() -> None:
+def test_engine_arguments_become_command_line_flags() -> None:
     arguments = {"max_num_seqs": 8, "enforce_eager": True, "enable_prefix_caching": False}
     assert flags(arguments) == ["--max-num-seqs", "8", "--enforce-eager", "--no-enable-prefix-caching"]
     assert flags({"allowed_media_domains": ["a", "b"]}) == ["--allowed-media-domains", "a", "b"]
     assert flags({"compilation_config": {"level": 3}}) == ["--compilation-config", '{"level": 3}']
 
 
-def test_the_shape_of_8b_has_a_word_for_each_token(tmp_path: Path) -> None:
+def test_generated_8b_model_has_word_for_each_sampled_token(tmp_path: Path) -> None:
     place = make("8b", tmp_path)
     assert make("8b", tmp_path) == place
     config = yaml.safe_load((place / "config.json").read_text())

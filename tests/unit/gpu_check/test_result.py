@@ -34,7 +34,7 @@ def _result(tmp_path: Path, *runs: dict[str, Any]) -> Result:
     return result
 
 
-def test_the_nearest_way_to_production_is_judged() -> None:
+def test_verdict_uses_path_nearest_to_production() -> None:
     rows = table([_run("vllm", 50), _run("serve", 40), _run("gateway_direct", 49), _run("gateway", 41)])
     assert judged(rows) == "gateway_direct"
     found = measures(rows, {"serve": {"first_answer_seconds": 60.0}})
@@ -42,13 +42,13 @@ def test_the_nearest_way_to_production_is_judged() -> None:
     assert found["start_serve_seconds"] == 60.0
 
 
-def test_a_row_is_the_median_of_its_runs_without_those_that_failed() -> None:
+def test_table_row_is_median_of_runs_without_failed_runs() -> None:
     failed = {"path": "vllm", "clients": 64, "error": "no request was answered"}
     (row,) = table([_run("vllm", 50), failed, _run("vllm", 52, errors={"cut": 1}), _run("vllm", 40)])
     assert (row["runs"], row["requests_per_second"], row["errors"]) == (3, 50, 1)
 
 
-def test_a_missed_goal_an_error_and_a_wrong_answer_are_no_good(tmp_path: Path) -> None:
+def test_verdict_fails_for_missed_goal_wrong_length_or_failed_check(tmp_path: Path) -> None:
     good = _result(tmp_path, _run("vllm", 50), _run("gateway_direct", 49, ttft=45))
     assert good.verdict()[1]
     slow = _result(tmp_path, _run("vllm", 50), _run("gateway_direct", 48))
@@ -62,7 +62,7 @@ def test_a_missed_goal_an_error_and_a_wrong_answer_are_no_good(tmp_path: Path) -
     assert not good.verdict()[1]
 
 
-def test_the_page_has_the_table_and_what_failed(tmp_path: Path) -> None:
+def test_page_shows_table_missed_goal_and_failures(tmp_path: Path) -> None:
     result = _result(tmp_path, _run("vllm", 50), _run("gateway_direct", 40))
     result.failures.append("wake: it did not\nand more")
     result.write(complete=False)
@@ -73,7 +73,7 @@ def test_the_page_has_the_table_and_what_failed(tmp_path: Path) -> None:
     assert "Not complete" in page
 
 
-def test_processes_belong_to_the_part_that_they_are() -> None:
+def test_process_group_is_derived_from_command_line() -> None:
     assert group("ray::ServeReplica:llm:OpenAiIngress") == "ingress"
     assert group("ray::ServeReplica:llm:LLMServer:tiny.handle_request") == "replica"
     assert group("ray::ProxyActor") == "proxy"
@@ -83,7 +83,7 @@ def test_processes_belong_to_the_part_that_they_are() -> None:
     assert group("sleep 1") == "other"
 
 
-def test_cores_are_those_used_between_the_looks() -> None:
+def test_busy_cores_are_computed_from_two_samples() -> None:
     before = Used(10.0, {(1, 0.0): ("proxy", 5.0), (2, 0.0): ("engine", 1.0)}, {})
     after = Used(20.0, {(1, 0.0): ("proxy", 10.0), (2, 0.0): ("engine", 11.0), (3, 9.0): ("proxy", 1.0)}, {})
     cores = busy(before, after)
@@ -91,7 +91,7 @@ def test_cores_are_those_used_between_the_looks() -> None:
     assert in_front(cores) == 0.6
 
 
-def test_steps_of_a_start_are_read_from_both_kinds_of_logs(tmp_path: Path) -> None:
+def test_start_phases_are_read_from_serve_and_engine_logs(tmp_path: Path) -> None:
     serve, engine = tmp_path / "controller.log", tmp_path / "worker.err"
     since = 1795372600.0
     from datetime import datetime
@@ -114,13 +114,13 @@ def test_steps_of_a_start_are_read_from_both_kinds_of_logs(tmp_path: Path) -> No
     assert read_phases([engine], since) == {"engine_ready": 22.62, "weights_end": 2.5}
 
 
-def test_the_command_names_no_folder_of_the_machine() -> None:
+def test_reported_command_omits_local_paths() -> None:
     given = ["--work", "/root/w", "--gateway", "--out=/root/x.json", "--engine-args", '{"max_num_seqs": 8}']
     expected = "python -m bench.gpu --gateway --engine-args '{\"max_num_seqs\": 8}'"
     assert command_line(given) == expected
 
 
-def test_a_replica_must_lie_on_one_node() -> None:
+def test_misplaced_reports_replica_that_is_not_packed_on_one_node() -> None:
     here, there = {"node": "a", "resources": {"GPU": 1}}, {"node": "b", "resources": {"GPU": 1}}
     assert misplaced("STRICT_PACK", [[here, here]], 2) == ""
     assert misplaced("PACK", [[here]], 1) == ""

@@ -7,7 +7,7 @@ import kopf
 from daybreak.handlers.registry import Forever, configure
 
 
-def test_kopf_writes_nothing_and_needs_nothing_of_the_clusters_scope() -> None:
+def test_kopf_settings_disable_peering_posting_and_scanning() -> None:
     settings = kopf.OperatorSettings()
     configure(settings)
     assert settings.peering.standalone
@@ -24,7 +24,7 @@ def test_quiet_watch_ends_before_it_counts_as_dead() -> None:
     assert length < settings.watching.inactivity_timeout <= 120
 
 
-def test_pauses_never_end() -> None:
+def test_retry_pauses_never_end_and_are_at_most_45_seconds() -> None:
     pauses = list(itertools.islice(Forever(), 100))
     assert len(pauses) == 100
     assert max(pauses) <= 45

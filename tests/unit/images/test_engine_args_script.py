@@ -53,23 +53,23 @@ class Arguments:
         (type[object], []),
     ],
 )
-def test_json_types(annotation: object, types: list[str]) -> None:
+def test_json_types_match_type_annotation(annotation: object, types: list[str]) -> None:
     assert SCRIPT["json_types"](annotation) == types
 
 
-def test_choices_only_where_nothing_else_may_stand() -> None:
+def test_choices_are_listed_only_if_no_other_value_is_allowed() -> None:
     assert SCRIPT["choices"](Literal["b", "a"] | None) == ["a", "b"]
     assert SCRIPT["choices"](Literal["auto"] | str) == []
 
 
-def test_description() -> None:
+def test_description_states_type_json_types_and_default() -> None:
     described = {entry.name: SCRIPT["describe"](entry, entry.type) for entry in fields(Arguments)}
     assert described["length"] == {"type": "int", "json": ["integer", "null"], "default": None}
     assert described["names"] == {"type": "list[str] | None", "json": ["array", "null"], "default": None}
     assert described["nested"] == {"type": "Nested", "json": ["object"]}
 
 
-def test_an_argument_that_nobody_has_looked_at_stops_the_script() -> None:
+def test_unreviewed_argument_stops_script() -> None:
     with pytest.raises(SystemExit, match="length of Arguments is new"):
         SCRIPT["collect"](Nested, Arguments)
 
@@ -79,7 +79,7 @@ def test_an_argument_that_vllm_dropped_stops_the_script() -> None:
         SCRIPT["collect"](Arguments, Empty)
 
 
-def test_one_line_for_each_argument() -> None:
+def test_render_writes_one_line_per_argument() -> None:
     text = SCRIPT["render"]({"vllm": "1", "arguments": {"b": {"y": 1, "x": 2}, "a": {}}})
     assert text == '{\n "arguments": {\n  "a": {},\n  "b": {"x": 2, "y": 1}\n },\n "vllm": "1"\n}\n'
 

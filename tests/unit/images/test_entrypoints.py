@@ -30,7 +30,7 @@ def entrypoint(image: str) -> list[str]:
 
 
 @pytest.mark.parametrize("image", ["operator", "gateway"])
-def test_process_1_ends_while_python_starts(image: str, tmp_path: Path) -> None:
+def test_process_1_ends_on_sigterm_while_python_starts(image: str, tmp_path: Path) -> None:
     # A program that never handles signals replaces Python.
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\necho > {tmp_path}/started\nexec sleep {2 * SECONDS:.0f}\n")

@@ -25,7 +25,7 @@ def tag(made: catalog.Recipe, base: str = "") -> str:
     return catalog._fingerprint(made, base)
 
 
-def test_a_tag_follows_from_all_that_goes_in(repository: Path) -> None:
+def test_tag_changes_with_each_build_input(repository: Path) -> None:
     made = recipe(repository)
     before = tag(made)
     assert before == tag(recipe(repository))
@@ -45,7 +45,7 @@ def test_a_renamed_file_changes_the_tag_and_bytecode_does_not(repository: Path) 
     assert tag(made) != before
 
 
-def test_images_on_the_base_change_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_built_on_base_change_when_base_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     before = catalog.references()
     recipes = dict(catalog.recipes())
     recipes["base"] = replace(recipes["base"], parameters=("another suite",))
@@ -55,7 +55,7 @@ def test_images_on_the_base_change_with_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert changed == {"base", "operator", "gateway", "ray", "ray-cpu"}
 
 
-def test_names_say_what_and_whose_they_are() -> None:
+def test_image_reference_contains_project_name_and_short_tag() -> None:
     for name, reference in catalog.references().items():
         assert reference.startswith(f"daybreak.local/{name}:")
         assert len(reference.rpartition(":")[2]) == 12

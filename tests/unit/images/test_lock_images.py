@@ -22,7 +22,7 @@ def locked(**packages: list[dict[str, object]]) -> list[str]:
     return list(SCRIPT["requirements"]({machine: {"packages": each} for machine, each in packages.items()}))
 
 
-def test_packages_and_hashes_are_sorted_and_those_of_all_platforms() -> None:
+def test_packages_and_hashes_of_all_platforms_are_merged_and_sorted() -> None:
     assert locked(
         x86_64=[package("b", "22", "11"), package("a", "33")], aarch64=[package("b", "10", "22")]
     ) == [
@@ -31,23 +31,23 @@ def test_packages_and_hashes_are_sorted_and_those_of_all_platforms() -> None:
     ]
 
 
-def test_a_package_without_a_wheel_is_refused() -> None:
+def test_package_without_wheel_is_rejected() -> None:
     with pytest.raises(SystemExit, match=r"a 1\.0 has no wheel for aarch64"):
         locked(x86_64=[package("a", "1")], aarch64=[package("a")])
 
 
-def test_a_version_of_its_own_for_a_platform_is_refused() -> None:
+def test_package_version_that_differs_between_platforms_is_rejected() -> None:
     with pytest.raises(SystemExit, match=r"a differs between platforms: 1\.0, 2\.0"):
         locked(x86_64=[package("a", "1")], aarch64=[package("a", "2", version="2.0")])
 
 
-def test_what_is_locked_is_read_without_hashes_and_markers() -> None:
+def test_pinned_versions_are_read_without_hashes_and_markers() -> None:
     text = "# a==0\na==1.0 \\\n    --hash=sha256:33\nb-c==2.0.post1+cu130 ; platform_machine == 'x86_64' \\\n"
     assert SCRIPT["pinned"](text) == ["a==1.0", "b-c==2.0.post1+cu130"]
 
 
 @pytest.mark.parametrize("image", ["ray", "ray-cpu"])
-def test_what_is_asked_for_is_locked(image: str) -> None:
+def test_every_requirement_is_in_lock_file(image: str) -> None:
     locked = (ROOT / "images" / image / "requirements.txt").read_text()
     for line in (ROOT / "images" / image / "requirements.in").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -57,17 +57,17 @@ def test_what_is_asked_for_is_locked(image: str) -> None:
 
 @pytest.mark.parametrize("image", ["ray", "ray-cpu"])
 @pytest.mark.parametrize("scheme", sorted(set(Scheme) - {Scheme.CLAIM, Scheme.IMAGE, Scheme.FILE}))
-def test_every_source_can_be_fetched(image: str, scheme: Scheme) -> None:
+def test_lock_file_has_package_for_each_source_scheme(image: str, scheme: Scheme) -> None:
     locked = (ROOT / "images" / image / "requirements.txt").read_text()
     assert re.search(rf"^{FETCHED_WITH[scheme]}==", locked, re.MULTILINE)
 
 
-def test_the_cpu_image_has_nothing_of_cuda() -> None:
+def test_cpu_image_lock_file_has_no_cuda_packages() -> None:
     locked = (ROOT / "images" / "ray-cpu" / "requirements.txt").read_text()
     assert re.findall(r"^(?:nvidia|cuda|triton)\S*", locked, re.MULTILINE) == []
 
 
-def test_a_head_of_the_cpu_image_and_workers_of_the_other_understand_each_other() -> None:
+def test_cpu_and_gpu_images_have_same_versions_of_pickled_packages() -> None:
     """The head pickles objects that it builds from the configuration, and the workers' Python reads them."""
     images = {
         name: dict(

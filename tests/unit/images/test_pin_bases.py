@@ -77,7 +77,7 @@ def base(images: Path, name: str = "one") -> str:
     return (images / name / "Dockerfile").read_text().splitlines()[0].removeprefix("ARG BASE_IMAGE=")
 
 
-def test_a_tag_gets_its_digest_and_a_newer_one_later(images: Path, registry: Registry) -> None:
+def test_pin_writes_current_digest_and_later_newer_digest(images: Path, registry: Registry) -> None:
     assert len(SCRIPT["unpinned"](images)) == 2
     assert len(SCRIPT["pin"](images)) == 2
     assert base(images) == base(images, "two") == f"{registry.name}/library/python:3.11@{DIGEST}"
@@ -96,7 +96,7 @@ def test_a_tag_gets_its_digest_and_a_newer_one_later(images: Path, registry: Reg
         (INDEX, "latest", "answers the digest 'latest'"),
     ],
 )
-def test_what_is_no_digest_of_an_index_is_refused(
+def test_invalid_or_single_platform_digest_is_rejected(
     images: Path, registry: Registry, kind: str, digest: str, message: str
 ) -> None:
     registry.kind, registry.digest = kind, digest
@@ -105,7 +105,7 @@ def test_what_is_no_digest_of_an_index_is_refused(
     assert "@" not in base(images)
 
 
-def test_without_a_network_nothing_is_written(images: Path, registry: Registry) -> None:
+def test_dockerfile_is_unchanged_if_registry_is_unreachable(images: Path, registry: Registry) -> None:
     registry.server.shutdown()
     registry.server.server_close()
     with pytest.raises(NotPinned, match="cannot be queried"):
@@ -122,16 +122,16 @@ def test_without_a_network_nothing_is_written(images: Path, registry: Registry) 
         ("localhost:5000/image:1", "http://localhost:5000/v2/image/manifests/1"),
     ],
 )
-def test_where_a_base_is_looked_up(text: str, url: str) -> None:
+def test_base_image_reference_is_parsed_to_manifest_url(text: str, url: str) -> None:
     assert SCRIPT["Reference"].parse(text).url == url
 
 
-def test_a_base_without_a_tag_is_refused() -> None:
+def test_base_image_without_tag_is_rejected() -> None:
     with pytest.raises(NotPinned, match="has no tag"):
         SCRIPT["Reference"].parse("localhost:5000/image")
 
 
-def test_every_image_of_ours_has_a_base_that_can_be_looked_up() -> None:
+def test_project_images_share_one_base_image() -> None:
     found = SCRIPT["bases"](SCRIPT["IMAGES"])
     assert {file.parent.name for file in found} == {"gateway", "operator", "ray", "ray-cpu"}
     assert len(SCRIPT["_distinct"](found)) == 1

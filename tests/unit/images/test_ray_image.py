@@ -36,13 +36,13 @@ def test_every_requirement_is_in_one_layer_with_its_hashes() -> None:
     assert "\nvllm==" in parts["rest"]
 
 
-def test_a_layer_that_has_not_changed_is_the_same_text() -> None:
+def test_layer_text_is_unchanged_if_its_packages_are_unchanged() -> None:
     lock = (IMAGE / "requirements.txt").read_text()
     before, after = LAYERS["divide"](lock), LAYERS["divide"](lock.replace("\nvllm==", "\nvllm==9."))
     assert [layer for layer in before if before[layer] != after[layer]] == ["rest"]
 
 
-def test_the_compiler_is_of_the_same_cuda_as_headers_and_libraries() -> None:
+def test_compiler_headers_and_libraries_have_same_cuda_version() -> None:
     lock = (IMAGE / "requirements.txt").read_text()
     for package in ("cccl", "crt", "nvcc", "nvrtc", "runtime"):
         assert f"\nnvidia-cuda-{package}==13.0." in lock
@@ -50,11 +50,11 @@ def test_the_compiler_is_of_the_same_cuda_as_headers_and_libraries() -> None:
         assert f"\nnvidia-{package}==13.0." in lock
 
 
-def test_the_container_runtime_is_told_which_cuda_the_driver_must_know() -> None:
+def test_dockerfile_states_required_cuda_version() -> None:
     assert f'NVIDIA_REQUIRE_CUDA="cuda>={versions.CUDA}"' in (IMAGE / "Dockerfile").read_text()
 
 
-def test_libraries_get_the_name_that_one_links_with() -> None:
+def test_libraries_get_unversioned_link_names() -> None:
     there = ["libcudart.so.13", "libcublas.so", "libcublas.so.13", "libnvrtc.so.9", "libnvrtc.so.13", "x.a"]
     assert CUDA_HOME["link_names"](there) == {
         "libcudart.so": "libcudart.so.13",
@@ -74,7 +74,7 @@ def site(tmp_path: Path) -> Path:
 
 
 @needs_compiler
-def test_the_driver_is_linked_by_a_stub_with_the_drivers_name(site: Path) -> None:
+def test_driver_stub_has_soname_and_symbols_of_driver(site: Path) -> None:
     home: Path = CUDA_HOME["complete"](site)
     assert (home / "lib64" / "libcudart.so").resolve() == home / "lib" / "libcudart.so.13"
     stub = home / "lib64" / "stubs" / "libcuda.so"
@@ -85,14 +85,14 @@ def test_the_driver_is_linked_by_a_stub_with_the_drivers_name(site: Path) -> Non
 
 
 @needs_compiler
-def test_it_may_be_run_again(site: Path) -> None:
+def test_second_run_leaves_cuda_home_unchanged(site: Path) -> None:
     CUDA_HOME["complete"](site)
     before = sorted((path, path.lstat().st_mtime_ns) for path in site.rglob("*"))
     CUDA_HOME["complete"](site)
     assert sorted((path, path.lstat().st_mtime_ns) for path in site.rglob("*")) == before
 
 
-def test_an_installation_without_the_compiler_is_refused(tmp_path: Path) -> None:
+def test_installation_without_compiler_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="has no nvcc"):
         CUDA_HOME["complete"](tmp_path)
 

@@ -12,7 +12,7 @@ from scripts import sboms
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_it_names_what_is_inside_haproxys_package() -> None:
+def test_gateway_sbom_lists_libraries_inside_haproxy_package() -> None:
     found = {each["name"]: each for each in sboms.sbom(sboms.GATEWAY)["components"]}
     assert found["haproxy"]["version"] == versions.HAPROXY
     for name in ("openssl", "pcre", "lua"):
@@ -29,13 +29,13 @@ def test_it_names_what_is_inside_haproxys_package() -> None:
     assert len(found) == len(locked) + len(sboms.INSIDE)
 
 
-def test_what_is_not_said_is_not_guessed() -> None:
+def test_missing_library_version_raises_error() -> None:
     with pytest.raises(ValueError, match="openssl"):
         sboms.inside("HAProxy version 2.8.25-5cf5d0683 2026/06/26")
 
 
 @pytest.mark.parametrize("image", sboms.NAMES)
-def test_it_is_committed_and_names_all_that_is_locked(image: str) -> None:
+def test_committed_sbom_matches_locked_packages(image: str) -> None:
     written = json.loads((ROOT / f"images/{image}/sbom.cdx.json").read_text())
     assert written == sboms.sbom(image)
     lines = [line for line in sboms.requirements(image).splitlines() if line and line[0] not in "# "]
@@ -43,6 +43,6 @@ def test_it_is_committed_and_names_all_that_is_locked(image: str) -> None:
     assert [line.split()[0].replace("==", "@").lower() for line in lines] == named
 
 
-def test_every_image_has_one() -> None:
+def test_every_image_with_lock_file_has_sbom() -> None:
     locked = {file.parent.name for file in (ROOT / "images").glob("*/requirements.txt")}
     assert locked == set(sboms.NAMES)

@@ -37,7 +37,7 @@ def test_weights_fill_the_file_and_fit_the_configuration(model: Path) -> None:
     assert config["hidden_size"] // config["num_attention_heads"] >= 32  # minimum of vLLM on CPUs
 
 
-def test_norms_are_one_and_weights_are_not_all_alike(model: Path) -> None:
+def test_norm_weights_are_one_and_embedding_weights_vary(model: Path) -> None:
     header, data = weights(model)
     start, end = header["model.norm.weight"]["data_offsets"]
     assert data[start:end] == struct.pack("<H", 0x3F80) * tiny_model.HIDDEN  # 1.0 as bfloat16
@@ -45,7 +45,7 @@ def test_norms_are_one_and_weights_are_not_all_alike(model: Path) -> None:
     assert len(set(struct.unpack(f"<{(end - start) // 2}H", data[start:end]))) > 1000
 
 
-def test_tokenizer_reads_back_what_it_wrote(model: Path) -> None:
+def test_tokenizer_decodes_its_encoded_text_unchanged(model: Path) -> None:
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     text = "def café(x):\n    return x  # naïve"
     assert tokenizer.decode(tokenizer.encode(text).ids) == text
@@ -54,7 +54,7 @@ def test_tokenizer_reads_back_what_it_wrote(model: Path) -> None:
     assert tokenizer.token_to_id(tiny_model.END) == config["eos_token_id"]
 
 
-def test_the_same_seed_gives_the_same_model_and_another_seed_another(model: Path, tmp_path: Path) -> None:
+def test_model_depends_only_on_seed(model: Path, tmp_path: Path) -> None:
     tiny_model.write(tmp_path / "same")
     tiny_model.write(tmp_path / "other", seed=1)
     for file in model.iterdir():
@@ -63,12 +63,12 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(model: Path
     assert ours.read_bytes() != other.read_bytes()
 
 
-def test_everybody_may_read_it(model: Path) -> None:
+def test_model_files_are_readable_by_all_users(model: Path) -> None:
     assert {oct(file.stat().st_mode & 0o777) for file in model.iterdir()} == {"0o644"}
     assert oct(model.stat().st_mode & 0o777) == "0o755"
 
 
-def test_adapters_have_peft_s_form_and_their_own_weights(tmp_path: Path) -> None:
+def test_adapters_have_peft_format_and_weights_depend_on_seed(tmp_path: Path) -> None:
     for name, seed in {"one": 1, "same": 1, "two": 2}.items():
         tiny_model.write_adapter(tmp_path / name, seed, rank=8)
     config = json.loads((tmp_path / "one" / "adapter_config.json").read_text())

@@ -17,7 +17,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_ids_of_a_picture_are_the_tokenizers_and_each_is_one_token(model: Path) -> None:
+def test_image_token_ids_match_tokenizer_and_are_single_tokens(model: Path) -> None:
     config = json.loads((model / "config.json").read_text())
     tokenizer = Tokenizer.from_file(str(model / "tokenizer.json"))
     names = ("vision_start_token_id", "vision_end_token_id", "image_token_id", "video_token_id")
@@ -26,7 +26,7 @@ def test_the_ids_of_a_picture_are_the_tokenizers_and_each_is_one_token(model: Pa
     assert tokenizer.get_vocab_size() == config["vocab_size"]
 
 
-def test_what_the_tower_sees_is_as_wide_as_a_token(model: Path) -> None:
+def test_vision_tower_output_has_width_of_hidden_size(model: Path) -> None:
     content = (model / "model.safetensors").read_bytes()
     (length,) = struct.unpack_from("<Q", content)
     shapes = {name: each.get("shape") for name, each in json.loads(content[8 : 8 + length]).items()}

@@ -33,7 +33,7 @@ def test_needed_libraries_are_those_of_nvidia_wheels() -> None:
     assert call("needed", dynamic) == {"libcudart.so.13"}
 
 
-def test_undefined_symbols_with_their_versions() -> None:
+def test_undefined_symbols_are_those_of_nvidia_with_versions() -> None:
     symbols = """
    Num:    Value          Size Type    Bind   Vis      Ndx Name
      1: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND cudaMalloc@libcudart.so.13 (4)
@@ -51,7 +51,7 @@ def test_undefined_symbols_with_their_versions() -> None:
 
 
 @needs_binutils
-def test_stub_answers_no_device(tmp_path: Path) -> None:
+def test_stub_library_reports_no_cuda_device(tmp_path: Path) -> None:
     versions = {"libcudart.so.13": {"cudaGetDeviceCount", "cudaGetErrorString"}, "": {"ncclSend"}}
     (tmp_path / "stubs.s").write_text(call("assembly", set().union(*versions.values())))
     (tmp_path / "versions").write_text(call("version_script", versions))
@@ -93,7 +93,7 @@ counter: .quad 7
 
 
 @needs_binutils
-def test_section_is_cut_out_and_the_rest_still_works(tmp_path: Path) -> None:
+def test_library_works_after_section_is_removed(tmp_path: Path) -> None:
     library = library_with(tmp_path, ".nv_fatbin", pages=100)
     whole = library.read_bytes()
     cut = call("without_section", whole, ".nv_fatbin")
@@ -107,12 +107,12 @@ def test_section_is_cut_out_and_the_rest_still_works(tmp_path: Path) -> None:
 
 
 @needs_binutils
-def test_section_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_section_is_rejected(tmp_path: Path) -> None:
     library = library_with(tmp_path, ".other", pages=1)
     with pytest.raises(SystemExit, match=r"no section \.nv_fatbin"):
         call("without_section", library.read_bytes(), ".nv_fatbin")
 
 
-def test_packages_without_torch_are_refused(tmp_path: Path) -> None:
+def test_packages_without_torch_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no torch below"):
         call("main", tmp_path)

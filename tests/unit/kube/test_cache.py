@@ -41,7 +41,7 @@ def reported(cache: Cache) -> list[OwnerKey]:
     return received
 
 
-def test_older_and_equal_versions_are_passed_over(cache: Cache, reported: list[OwnerKey]) -> None:
+def test_older_and_equal_versions_are_ignored(cache: Cache, reported: list[OwnerKey]) -> None:
     assert cache.put(SERVICES, service(5, spec="new"))
     assert not cache.put(SERVICES, service(5, spec="same version"))
     assert not cache.put(SERVICES, service(4, spec="old"))
@@ -51,12 +51,12 @@ def test_older_and_equal_versions_are_passed_over(cache: Cache, reported: list[O
     assert reported == [TINY]
 
 
-def test_versions_are_numbers(cache: Cache) -> None:
+def test_versions_are_compared_as_numbers(cache: Cache) -> None:
     cache.put(SERVICES, service(99))
     assert cache.put(SERVICES, service(100))
 
 
-def test_a_late_answer_does_not_bring_back_what_is_deleted(cache: Cache, reported: list[OwnerKey]) -> None:
+def test_late_answer_does_not_restore_deleted_object(cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(5))
     assert cache.drop(SERVICES, service(8))
     assert not cache.put(SERVICES, service(7))
@@ -66,13 +66,13 @@ def test_a_late_answer_does_not_bring_back_what_is_deleted(cache: Cache, reporte
     assert reported == [TINY, TINY, TINY]
 
 
-def test_a_late_deletion_does_not_remove_what_is_made_again(cache: Cache) -> None:
+def test_late_deletion_does_not_remove_recreated_object(cache: Cache) -> None:
     cache.put(SERVICES, service(9))
     assert not cache.drop(SERVICES, service(8))
     assert cache.get(SERVICES, Key("ns", "front")) is not None
 
 
-def test_what_was_there_and_is_deleted_is_known_as_lost(cache: Cache) -> None:
+def test_deleted_object_is_lost_until_next_list(cache: Cache) -> None:
     front = Key("ns", "front")
     assert not cache.lost(SERVICES, front), "it never was there"
     cache.put(SERVICES, service(5))
@@ -87,7 +87,7 @@ def test_what_was_there_and_is_deleted_is_known_as_lost(cache: Cache) -> None:
     assert not cache.lost(SERVICES, front), "remembered until the next list"
 
 
-def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, reported: list[OwnerKey]) -> None:
+def test_list_removes_missing_objects_unless_newer(cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(5, name="gone"))
     cache.put(SERVICES, service(6, name="there"))
     cache.put(SERVICES, service(12, name="newer"))
@@ -97,7 +97,7 @@ def test_a_list_removes_what_is_not_in_it_unless_it_is_newer(cache: Cache, repor
     assert reported == [TINY]
 
 
-def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, reported: list[OwnerKey]) -> None:
+def test_list_of_one_namespace_keeps_objects_of_another(cache: Cache, reported: list[OwnerKey]) -> None:
     other = {"metadata": {"name": "front", "namespace": "other", "resourceVersion": "4"}}
     cache.put(SERVICES, service(5, name="gone"))
     cache.put(SERVICES, other)
@@ -112,7 +112,7 @@ def test_a_list_of_one_namespace_says_nothing_of_another(cache: Cache, reported:
     assert cache.keys(SERVICES) == []
 
 
-def test_whose_an_object_is(cache: Cache) -> None:
+def test_objects_are_found_by_owner_reference_or_label(cache: Cache) -> None:
     labelled = {"metadata": {"name": "pod", "namespace": "ns", "labels": {**names.owner_labels("tiny")}}}
     cache.put(PODS, labelled)
     cache.put(SERVICES, service(1))
@@ -122,7 +122,9 @@ def test_whose_an_object_is(cache: Cache) -> None:
     assert cache.owned_by(OwnerKey("LLMService", "elsewhere", "tiny"), SERVICES) == []
 
 
-def test_both_are_told_when_an_object_changes_hands(cache: Cache, reported: list[OwnerKey]) -> None:
+def test_both_owners_are_notified_when_owner_of_object_changes(
+    cache: Cache, reported: list[OwnerKey]
+) -> None:
     cache.put(SERVICES, service(1))
     del reported[:]
     cache.put(SERVICES, service(2, owner="other"))
@@ -130,7 +132,7 @@ def test_both_are_told_when_an_object_changes_hands(cache: Cache, reported: list
     assert cache.owned_by(TINY, SERVICES) == []
 
 
-def test_nobody_is_told_of_our_own_write(cache: Cache, reported: list[OwnerKey]) -> None:
+def test_owner_is_not_notified_of_own_write(cache: Cache, reported: list[OwnerKey]) -> None:
     cache.put(SERVICES, service(1))
     del reported[:]
     with cache.writing(SERVICES, Key("ns", "front")) as take:
@@ -142,7 +144,7 @@ def test_nobody_is_told_of_our_own_write(cache: Cache, reported: list[OwnerKey])
     assert reported == []
 
 
-def test_who_follows_is_told_of_our_own_writes_alone(cache: Cache) -> None:
+def test_follower_is_notified_of_own_writes_only(cache: Cache) -> None:
     received: list[OwnerKey] = []
     cache.follow(lambda _resource, key: received.append(key))
     cache.put(SERVICES, service(1))
@@ -153,7 +155,7 @@ def test_who_follows_is_told_of_our_own_writes_alone(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("case", ["after", "before", "unanswered", "deleted"])
-def test_somebody_elses_change_during_our_write_is_told(
+def test_foreign_change_during_own_write_notifies_owner(
     case: str, cache: Cache, reported: list[OwnerKey]
 ) -> None:
     cache.put(SERVICES, service(1))
@@ -173,7 +175,7 @@ def test_somebody_elses_change_during_our_write_is_told(
     assert reported == [TINY]
 
 
-def test_what_is_kept_is_small_and_whole(cache: Cache) -> None:
+def test_cached_object_keeps_spec_without_managed_fields(cache: Cache) -> None:
     manifest = service(1, spec={"text": "x" * 5000})
     manifest["metadata"]["managedFields"] = [{"manager": "somebody"}]
     cache.put(SERVICES, manifest)
@@ -197,7 +199,9 @@ def test_a_nodes_heartbeat_is_no_change(cache: Cache, reported: list[OwnerKey]) 
 
 
 @pytest.mark.parametrize("resource", [LLM_SERVICES, SERVICES])
-def test_forgetting(resource: Resource, cache: Cache, reported: list[OwnerKey]) -> None:
+def test_forget_removes_object_and_notifies_owner(
+    resource: Resource, cache: Cache, reported: list[OwnerKey]
+) -> None:
     cache.put(resource, service(1, name="tiny"))
     assert cache.forget(resource, TINY.key)
     assert not cache.forget(resource, TINY.key)
@@ -205,7 +209,7 @@ def test_forgetting(resource: Resource, cache: Cache, reported: list[OwnerKey]) 
     assert reported == [TINY, TINY]
 
 
-def test_a_namespace_is_asked_about_without_the_others(cache: Cache) -> None:
+def test_keys_and_has_any_are_limited_to_namespace(cache: Cache) -> None:
     front = service(5)
     other = {"metadata": {**service(6, name="other")["metadata"], "namespace": "elsewhere"}}
     cache.put(SERVICES, front)
@@ -223,7 +227,7 @@ def test_a_namespace_is_asked_about_without_the_others(cache: Cache) -> None:
     assert cache.keys(SERVICES) == [Key("ns", "front")]
 
 
-def test_an_object_is_the_same_as_long_as_its_version_is(cache: Cache) -> None:
+def test_version_is_that_of_cached_object_or_none_if_missing(cache: Cache) -> None:
     front = Key("ns", "front")
     assert cache.version(SERVICES, front) is None
     cache.put(SERVICES, service(5))

@@ -38,7 +38,7 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"HTTPS_PROXY": "http://proxy:3128"}, "http://kubeconfig:1", "http://kubeconfig:1"),
     ],
 )
-async def test_the_proxy(
+async def test_proxy_is_taken_from_kubeconfig_before_environment(
     environment: dict[str, str], named: str | None, desired: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in environment.items():
@@ -51,7 +51,7 @@ async def test_the_proxy(
         await api.close()
 
 
-async def test_what_is_sent() -> None:
+async def test_request_has_current_token_and_encoded_query_and_body() -> None:
     met = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -96,7 +96,7 @@ async def test_what_is_sent() -> None:
     ]
 
 
-async def test_a_server_is_known_by_the_name_that_the_kubeconfig_gives(tmp_path: Path) -> None:
+async def test_server_certificate_is_verified_with_tls_server_name(tmp_path: Path) -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.json_response({"metadata": {}})
 
@@ -155,7 +155,7 @@ async def test_silent_connection_is_probed() -> None:
     assert client.KEEPALIVE[socket.TCP_KEEPIDLE] + probes <= 60
 
 
-async def test_watches_leave_connections_to_requests() -> None:
+async def test_request_is_answered_while_watches_exceed_pool_size() -> None:
     """Each watch keeps a connection: one per kind and namespace, and one per named ConfigMap."""
     begun = 0
 

@@ -84,7 +84,7 @@ class Asker:
         return self.content(owner)
 
 
-async def test_files_are_told_by_a_digest_that_labels_do_not_change() -> None:
+async def test_digest_changes_with_data_but_not_with_labels() -> None:
     server = ApiServer(a="1")
     asker = Asker(server)
     assert asker.content() == Content(awaited=True)
@@ -102,7 +102,7 @@ async def test_files_are_told_by_a_digest_that_labels_do_not_change() -> None:
     await asker.watch.close()
 
 
-async def test_one_that_is_not_there_that_comes_and_that_goes() -> None:
+async def test_config_map_is_missing_before_creation_and_after_deletion() -> None:
     server = ApiServer()
     asker = Asker(server)
     asker.content()
@@ -116,7 +116,7 @@ async def test_one_that_is_not_there_that_comes_and_that_goes() -> None:
     await asker.watch.close()
 
 
-async def test_one_watch_for_all_who_need_it_and_none_for_nobody() -> None:
+async def test_owners_share_one_watch_that_ends_with_last_owner() -> None:
     server = ApiServer(a="1")
     asker = Asker(server)
     for owner in (ONE, TWO):
@@ -132,7 +132,7 @@ async def test_one_watch_for_all_who_need_it_and_none_for_nobody() -> None:
     assert server.watching == 0
 
 
-async def test_without_the_right_nothing_is_known() -> None:
+async def test_content_is_unknown_if_list_is_forbidden() -> None:
     server = ApiServer(a="1")
     server.refusal = ApiError(403, "Forbidden", "no")
     asker = Asker(server)
@@ -141,7 +141,7 @@ async def test_without_the_right_nothing_is_known() -> None:
     await asker.watch.close()
 
 
-async def test_a_watch_that_breaks_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_watch_is_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     server = ApiServer(a="1")
     asker = Asker(server)
 

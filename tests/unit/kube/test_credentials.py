@@ -20,7 +20,7 @@ def read(folder: Path, **more: str) -> InCluster:
     return InCluster.from_environment({**ADDRESS, FOLDER: str(folder), **more})
 
 
-async def test_it_is_read(folder: Path) -> None:
+async def test_service_account_is_read_from_folder_and_environment(folder: Path) -> None:
     found = read(folder)
     assert (found.host, found.ssl_ca_cert) == ("https://10.0.0.1:443", str(folder / "ca.crt"))
     desired = {"BearerToken": {"key": "authorization", "value": "Bearer first"}}
@@ -28,11 +28,11 @@ async def test_it_is_read(folder: Path) -> None:
     assert "first" not in repr(found)
 
 
-def test_an_address_of_ipv6(folder: Path) -> None:
+def test_ipv6_address_is_bracketed_in_host(folder: Path) -> None:
     assert read(folder, KUBERNETES_SERVICE_HOST="fd00::1").host == "https://[fd00::1]:443"
 
 
-def test_a_new_token_is_taken_within_a_minute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_token_is_read_after_one_minute(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr("daybreak.kube.credentials.time.monotonic", lambda: now[0])
     found = read(folder)
@@ -49,7 +49,7 @@ def test_a_new_token_is_taken_within_a_minute(folder: Path, monkeypatch: pytest.
 
 @pytest.mark.parametrize("missing", ["ca.crt", "token"])
 @pytest.mark.parametrize("how", ["gone", "empty"])
-def test_what_is_missing_is_named(folder: Path, missing: str, how: str) -> None:
+def test_missing_or_empty_file_is_rejected_with_its_name(folder: Path, missing: str, how: str) -> None:
     if how == "gone":
         (folder / missing).unlink()
     else:
@@ -59,6 +59,6 @@ def test_what_is_missing_is_named(folder: Path, missing: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("missing", sorted(ADDRESS))
-def test_an_address_that_is_missing(folder: Path, missing: str) -> None:
+def test_missing_address_variable_is_rejected_with_its_name(folder: Path, missing: str) -> None:
     with pytest.raises(NoCredentials, match=missing):
         read(folder, **{missing: ""})

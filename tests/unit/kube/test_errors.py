@@ -5,20 +5,20 @@ import json
 from daybreak.kube.errors import from_response
 
 
-def test_a_kubernetes_status() -> None:
+def test_kubernetes_status_sets_reason_and_message() -> None:
     body = {"kind": "Status", "reason": "Invalid", "message": "spec.x: Required value"}
     error = from_response(422, json.dumps(body).encode(), None)
     assert (error.reason, error.message, error.refused) == ("Invalid", "spec.x: Required value", True)
 
 
-def test_what_a_proxy_says() -> None:
+def test_proxy_response_sets_message_and_retry_after() -> None:
     error = from_response(502, b"<html>bad gateway</html>", "2.5")
     assert (error.message, error.retry_after, error.refused) == ("<html>bad gateway</html>", 2.5, False)
     assert from_response(503, b"", "soon").retry_after == 0
     assert from_response(503, b"[]", None).message == "[]"
 
 
-def test_a_wrong_type_is_a_refusal_and_reads_the_same_each_time() -> None:
+def test_type_error_is_rejection_with_sorted_message() -> None:
     head = "failed to create typed patch object (ns/x; ray.io/v1, Kind=RayService): errors:"
     one, two = "  .spec.a: expected map", "  .spec.b: expected string"
     message = [

@@ -52,7 +52,7 @@ async def held(api: PlayedApi) -> Lease:
     return lease
 
 
-async def test_a_renewal_that_arrives_late_does_not_keep_the_lease() -> None:
+async def test_late_renewal_does_not_keep_released_lease() -> None:
     api = PlayedApi()
     lease = await held(api)
     api.late = 1
@@ -60,7 +60,7 @@ async def test_a_renewal_that_arrives_late_does_not_keep_the_lease() -> None:
     assert (api.holder, api.refused) == ("", 1)
 
 
-async def test_it_is_not_tried_for_ever() -> None:
+async def test_release_ends_after_maximum_tries() -> None:
     api = PlayedApi()
     lease = await held(api)
     api.late = 100

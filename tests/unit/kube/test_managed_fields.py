@@ -19,14 +19,14 @@ STATUS = record(subresource="status", fieldsV1={"f:status": {}})
 THEIRS = record("kubectl", fieldsV1={"f:metadata": {}})
 
 
-def test_what_we_made_is_handed_over() -> None:
+def test_own_update_record_becomes_apply_record() -> None:
     records, version = managed_fields.hand_over(manifest(THEIRS, OURS, STATUS))
     assert records["path"] == "/metadata/managedFields"
     assert records["value"] == [THEIRS, STATUS, {**OURS, "operation": "Apply"}]
     assert version == {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"}
 
 
-def test_two_records_become_one() -> None:
+def test_own_update_and_apply_records_are_merged() -> None:
     """An older operator may have applied objects that a newer one created."""
     applied = record(operation="Apply", fieldsV1={"f:spec": {"f:b": {"f:d": {}}}, "f:metadata": {}})
     records, _ = managed_fields.hand_over(manifest(applied, OURS))
@@ -35,14 +35,14 @@ def test_two_records_become_one() -> None:
     assert one["fieldsV1"] == {"f:metadata": {}, "f:spec": {"f:a": {}, "f:b": {"f:c": {}, "f:d": {}}}}
 
 
-def test_nothing_to_hand_over() -> None:
+def test_hand_over_is_empty_without_own_update_record() -> None:
     applied = record(operation="Apply", fieldsV1={"f:spec": {}})
     for found in (manifest(applied, THEIRS, STATUS), {"metadata": {"name": "x", "resourceVersion": "7"}}):
         assert not managed_fields.made_by_us(found)
         assert managed_fields.hand_over(found) == []
 
 
-def test_what_is_kept_of_an_object_still_tells() -> None:
+def test_trimmed_object_still_shows_own_creation() -> None:
     made = trim.whole(manifest(THEIRS, OURS, STATUS))
     assert managed_fields.made_by_us(made)
     assert "fieldsV1" not in str(made)

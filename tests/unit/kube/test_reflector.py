@@ -126,7 +126,7 @@ def known(cache: Cache) -> list[str]:
     return sorted(key.name for key in cache.keys(SERVICES))
 
 
-async def test_pages_then_watch_from_the_lists_version() -> None:
+async def test_reflector_reads_all_pages_and_watches_from_list_version() -> None:
     server = ApiServer(page(item("a", 1), more="next"), page(item("b", 2), version="20"))
     async with reflecting(server) as (reflector, cache, _):
         await asyncio.wait_for(server.done.wait(), 10)
@@ -138,7 +138,7 @@ async def test_pages_then_watch_from_the_lists_version() -> None:
     assert (watch["watch"], watch["resourceVersion"], watch["allowWatchBookmarks"]) == ("true", "20", "true")
 
 
-async def test_events_and_bookmarks_move_on() -> None:
+async def test_events_and_bookmarks_advance_watch_version() -> None:
     watched = events(
         event("ADDED", "a", 11),
         event("MODIFIED", "a", 12),
@@ -153,7 +153,7 @@ async def test_events_and_bookmarks_move_on() -> None:
     assert server.requested[-1]["resourceVersion"] == "99"
 
 
-async def test_a_broken_connection_is_taken_up_where_it_broke() -> None:
+async def test_watch_resumes_from_last_event_after_broken_connection() -> None:
     server = ApiServer(page(), events(event("ADDED", "a", 15), broken=True))
     async with reflecting(server) as (_, cache, _task):
         await asyncio.wait_for(server.done.wait(), 10)
@@ -162,7 +162,7 @@ async def test_a_broken_connection_is_taken_up_where_it_broke() -> None:
 
 
 @pytest.mark.parametrize("reported", [events(EXPIRED), refusal(410)])
-async def test_a_version_too_old_means_a_new_list(reported: Answer) -> None:
+async def test_expired_version_starts_new_list(reported: Answer) -> None:
     again = page(item("b", 30), version="40")
     server = ApiServer(page(item("a", 1)), reported, again)
     async with reflecting(server) as (_, cache, _task):
@@ -180,7 +180,7 @@ async def test_a_list_that_fails_is_tried_again(status: int) -> None:
         assert reflector.permitted
 
 
-async def test_a_right_that_was_never_there() -> None:
+async def test_reflector_syncs_as_not_permitted_if_list_is_forbidden() -> None:
     server = ApiServer(refusal(403))
     async with reflecting(server) as (reflector, cache, _):
         await asyncio.wait_for(reflector.synced.wait(), 10)
@@ -188,7 +188,7 @@ async def test_a_right_that_was_never_there() -> None:
         assert known(cache) == []
 
 
-async def test_a_right_that_is_away_for_a_moment() -> None:
+async def test_reflector_recovers_after_temporary_forbidden_answers() -> None:
     server = ApiServer(page(item("a", 1)), refusal(403), refusal(403), page(item("a", 1)))
     async with reflecting(server) as (reflector, cache, _):
         await asyncio.wait_for(server.done.wait(), 10)
@@ -196,7 +196,7 @@ async def test_a_right_that_is_away_for_a_moment() -> None:
         assert known(cache) == ["a"]
 
 
-async def test_a_kind_that_goes_ends_an_optional_reflector() -> None:
+async def test_optional_reflector_ends_if_resource_kind_is_removed() -> None:
     server = ApiServer(page(item("a", 1)), refusal(404))
     async with reflecting(server, optional=True) as (_, _cache, task):
         await asyncio.wait_for(task, 10)
@@ -271,7 +271,7 @@ async def test_quiet_watch_ends_before_it_counts_as_dead() -> None:
     assert max(stall for _, stall in watched) <= 600
 
 
-async def test_everything_is_listed_again_after_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_objects_are_listed_again_after_relist_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RELIST_SECONDS", 0.0)
     server = ApiServer(page(item("a", 1)), page(item("b", 30), version="40"))
     async with reflecting(server) as (_, cache, _task):
@@ -279,11 +279,11 @@ async def test_everything_is_listed_again_after_a_time(monkeypatch: pytest.Monke
         assert known(cache) == ["b"]
 
 
-def test_pauses_grow_to_a_bound() -> None:
+def test_backoff_grows_to_maximum() -> None:
     for failures in range(1, 200):
         middle = min(30.0, 0.2 * 2 ** (failures - 1))
         assert 0.5 * middle <= backoff(failures, 0.2, 30.0) <= 1.5 * middle
 
 
-def test_keys_read_well() -> None:
+def test_key_text_omits_empty_namespace() -> None:
     assert [str(Key("ns", "a")), str(Key("", "node"))] == ["ns/a", "node"]

@@ -10,13 +10,13 @@ def cluster(*groups: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {"resourceVersion": "42"}, "spec": {"workerGroupSpecs": list(groups)}}
 
 
-def test_nothing_to_do() -> None:
+def test_patch_is_empty_if_bounds_match_or_group_is_missing() -> None:
     running = cluster({"groupName": "a", "minReplicas": 1, "maxReplicas": 2, "replicas": 2})
     assert patch(running, {"a": (1, 2)}) == []
     assert patch(running, {"another": (5, 5)}) == [], "a group that the service does not have any more"
 
 
-def test_only_bounds_of_the_group_that_was_read() -> None:
+def test_patch_changes_only_bounds_of_changed_group() -> None:
     running = cluster(
         {"groupName": "a", "minReplicas": 1, "maxReplicas": 2, "replicas": 2},
         {"groupName": "b", "replicas": 1},

@@ -3,7 +3,7 @@
 from daybreak.kube.writing.upgrades import patch
 
 
-def test_only_that_cluster_in_the_version_that_was_read() -> None:
+def test_patch_cancels_only_named_cluster_at_read_version() -> None:
     ray_service = {"metadata": {"resourceVersion": "42"}}
     version, name, change = patch(ray_service, "chat-bbbbb")
     assert (version["op"], version["value"]) == ("test", "42")

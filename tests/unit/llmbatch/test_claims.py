@@ -58,30 +58,30 @@ def claim(status: dict[str, Any] | None = None, spec: dict[str, Any] | None = No
     return found
 
 
-def test_one_that_runs_holds_and_gives_way_after_its_shortest_run() -> None:
+def test_running_batch_holds_accelerators_and_yields_after_minimum_run() -> None:
     found = claim(job=job(300), pods=(pod(placed=True),), progress=RUNNING)
     assert (found.owner, found.holds, found.waits) == ("team/batch.night", {"n": 1}, False)
     assert found.background
     assert found.yields_at == NOW - timedelta(seconds=240)
 
 
-def test_one_without_room_waits() -> None:
+def test_batch_with_unscheduled_pod_waits() -> None:
     found = claim(job=job(), pods=(pod(placed=False),))
     assert found.waits
     assert found.stuck(NOW)
 
 
 @pytest.mark.parametrize("spec", [{"preemptible": False}, {"resume": False}])
-def test_one_that_may_not_stop_does_not_give_way(spec: dict[str, Any]) -> None:
+def test_batch_without_preemption_or_resume_does_not_yield(spec: dict[str, Any]) -> None:
     assert claim(spec=spec, job=job(), pods=(pod(placed=True),), progress=RUNNING).yields_at is None
 
 
-def test_one_that_has_given_way_is_in_the_queue() -> None:
+def test_batch_that_has_yielded_is_queued() -> None:
     found = claim({"queuedBehind": ["team/chat"]}, pods=(pod(placed=True),))
     assert (found.queued, found.leaving, found.stuck(NOW)) == (True, True, True)
 
 
-def test_one_without_accelerators_holds_cores() -> None:
+def test_batch_without_accelerators_holds_cpu_cores() -> None:
     worker = pod(placed=True)
     worker["spec"]["containers"] = [{"name": "ray-worker", "resources": {"requests": {"cpu": "2"}}}]
     worker["metadata"]["labels"][names.RAY_GROUP_LABEL] = names.worker_group("tiny")
@@ -99,7 +99,7 @@ def test_one_without_accelerators_holds_cores() -> None:
         manifest(model=None, serviceRef={"name": "chat"}),
     ],
 )
-def test_others_take_no_part(whole: Any) -> None:
+def test_suspended_kueue_or_service_batch_has_no_claim(whole: Any) -> None:
     assert claims(observe(whole), None) == ()
 
 
@@ -108,7 +108,7 @@ def turned(status: dict[str, Any] | None = None, turn: Turn | None = None) -> Ob
     return observe(manifest(status=status, model=GPU_MODEL), job=job(), progress=RUNNING, turn=turn or Turn())
 
 
-def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
+def test_yielding_batch_has_no_job_and_continues_later() -> None:
     what = turned(turn=Turn(gives_way_to="team/chat"))
     decision = decide(what)
     status = report(what, decision)
@@ -125,7 +125,7 @@ def test_giving_way_it_has_no_job_and_goes_on_later() -> None:
     assert report(free, decide(free)).queued_behind is None
 
 
-def test_each_time_that_it_gives_way_is_counted_with_whom_it_was_for() -> None:
+def test_yield_is_counted_once_with_workload_it_yields_to() -> None:
     def counted() -> float:
         return float(metrics.YIELDS.labels("team", "night", "team/chat")._value.get())
 

@@ -44,13 +44,13 @@ def conditions(status: LLMBatchStatus) -> dict[str, tuple[str, str]]:
     return {each.type: (each.status, each.reason) for each in status.conditions}
 
 
-def test_one_that_is_new_gets_its_objects() -> None:
+def test_new_batch_is_applied_and_pending() -> None:
     decision, status = read_message(observe(manifest()))
     assert (decision.apply, decision.running, status.phase) == (True, True, BatchPhase.PENDING)
     assert conditions(status)["Reconciling"] == ("True", "Progressing")
 
 
-def test_one_that_runs_tells_how_far_it_is() -> None:
+def test_running_batch_reports_progress_and_expected_end() -> None:
     _, status = read_message(observe(manifest(), job=job(), progress=RUNNING))
     assert (status.phase, status.progress) == (BatchPhase.RUNNING, "40/100")
     assert status.rows is not None
@@ -59,7 +59,7 @@ def test_one_that_runs_tells_how_far_it_is() -> None:
     assert status.start_time == "2026-01-02T03:04:05Z"
 
 
-def test_its_end_is_kept_whatever_comes_then() -> None:
+def test_status_of_finished_batch_is_unchanged_afterwards() -> None:
     _, ended = read_message(observe(manifest(), job=job(), progress=DONE))
     assert (ended.phase, ended.completion_time) == (BatchPhase.SUCCEEDED, "2026-01-02T03:04:05Z")
     assert conditions(ended) == {
@@ -75,7 +75,7 @@ def test_its_end_is_kept_whatever_comes_then() -> None:
         assert status == ended
 
 
-def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
+def test_missing_input_fails_batch_with_its_reason() -> None:
     decision, status = read_message(observe(manifest(), job=job(), progress=MISSING))
     assert (decision.apply, status.phase) == (False, BatchPhase.FAILED)
     assert conditions(status)["Failed"] == ("True", "InputNotFound")
@@ -92,7 +92,9 @@ def test_bad_input_ends_it_with_its_reason_and_nothing_is_applied() -> None:
         (job("Retrying", "FAILED"), JobPhase.STARTING, BatchReason.PROGRESSING),
     ],
 )
-def test_an_end_that_only_kuberay_tells(found: dict[str, Any], phase: JobPhase, reason: BatchReason) -> None:
+def test_job_state_reported_only_by_kuberay_sets_verdict(
+    found: dict[str, Any], phase: JobPhase, reason: BatchReason
+) -> None:
     decision, _ = read_message(observe(manifest(), job=found))
     assert decision.verdict is not None
     assert (decision.verdict.phase, decision.verdict.reason) == (phase, reason)
@@ -103,7 +105,7 @@ ALL_FAILED = Progress(
 )
 
 
-def test_one_of_which_every_row_failed_has_not_succeeded() -> None:
+def test_batch_fails_if_every_row_failed() -> None:
     _, status = read_message(observe(manifest(), job=job(), progress=ALL_FAILED))
     assert status.phase is BatchPhase.FAILED
     assert conditions(status)["Complete"][0] == "False"
@@ -113,18 +115,18 @@ def test_one_of_which_every_row_failed_has_not_succeeded() -> None:
 
 
 @pytest.mark.parametrize("failed", [0, 99])
-def test_one_with_an_answered_row_has_succeeded(failed: int) -> None:
+def test_batch_succeeds_if_at_least_one_row_is_answered(failed: int) -> None:
     done = Progress("Succeeded", final=True, total=100, done=100, failed=failed)
     assert read_message(observe(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
 
 
-def test_one_without_rows_has_succeeded() -> None:
+def test_batch_without_rows_succeeds() -> None:
     done = Progress("Succeeded", final=True)
     assert read_message(observe(manifest(), job=job(), progress=done))[1].phase is BatchPhase.SUCCEEDED
 
 
 @pytest.mark.parametrize("known", ["progress", "status"])
-def test_an_end_that_only_kuberay_tells_has_not_succeeded_if_every_row_failed(known: str) -> None:
+def test_end_reported_only_by_kuberay_fails_batch_if_every_row_failed(known: str) -> None:
     last = Progress("Running", final=False, total=100, done=100, failed=100)
     complete = job("Complete", "SUCCEEDED")
     if known == "progress":
@@ -154,7 +156,7 @@ def own_error(reason: str, message: str) -> str:
     return OWN_ERROR + json.dumps({"reason": reason, "message": message}) + "\n"
 
 
-def test_a_failed_one_reports_its_own_error_and_not_the_engines_output() -> None:
+def test_failed_batch_reports_own_error_instead_of_engine_output() -> None:
     own = own_error("JobFailed", "OSError: the claim is full\nand more")
     assert failed_with(NOISE + own) == ("JobFailed", "OSError: the claim is full and more")
     assert failed_with(NOISE + own_error("AccessDenied", "no right to it")) == (
@@ -165,24 +167,24 @@ def test_a_failed_one_reports_its_own_error_and_not_the_engines_output() -> None
     assert failed_with(earlier + NOISE + own + "Exception ignored in: <thread>\n")[1].startswith("OSError")
 
 
-def test_an_own_error_of_another_form_is_none() -> None:
+def test_malformed_own_error_is_reported_as_job_failed() -> None:
     for odd in ("{", "3", '{"message": 3}', '{"message": ""}'):
         assert failed_with(f"exit 1\n{OWN_ERROR}{odd}\n")[0] == "JobFailed"
     assert failed_with(NOISE + own_error("Odd", "why")) == ("JobFailed", "why")
 
 
-def test_without_an_own_error_the_programs_lines_go_before_those_of_its_workers() -> None:
+def test_program_output_precedes_worker_output_without_own_error() -> None:
     reason, message = failed_with(NOISE + "OSError: killed in its prime\n" + NOISE.split("\n", 1)[1])
     assert (reason, "OSError: killed in its prime" in message) == ("JobFailed", True)
     assert "call stack" not in message
     assert "call stack" in failed_with(NOISE)[1]
 
 
-def test_the_line_of_the_own_error_is_that_of_the_runtime() -> None:
+def test_own_error_prefix_is_the_same_in_operator_and_runtime() -> None:
     assert OWN_ERROR == runtime.OWN_ERROR
 
 
-def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:
+def test_suspended_batch_keeps_counts_and_has_no_job() -> None:
     _, before = read_message(observe(manifest(), job=job(), progress=RUNNING))
     kept = before.model_dump(mode="json", by_alias=True, exclude_none=True)
     decision, status = read_message(observe(manifest(status=kept, suspend=True), job=job()))
@@ -194,7 +196,7 @@ def test_a_suspended_one_keeps_its_counts_and_has_no_job() -> None:
     )
 
 
-def test_a_change_of_the_spec_is_told_and_not_carried_out() -> None:
+def test_changed_spec_of_started_batch_is_reported_and_not_applied() -> None:
     begun = {"jobHash": job_digest(batch())}
     decision, status = read_message(
         observe(manifest(status=begun, prompt="other"), job=job(), progress=RUNNING)
@@ -207,20 +209,20 @@ def test_a_change_of_the_spec_is_told_and_not_carried_out() -> None:
     assert not decision.apply
 
 
-def test_one_that_never_began_may_change() -> None:
+def test_spec_of_batch_may_change_before_start() -> None:
     decision, _ = read_message(observe(manifest(suspend=True)))
     assert decision.job == ""
     assert decide(observe(manifest(prompt="other"))).apply
 
 
-def test_a_spec_that_cannot_be_built_stalls() -> None:
+def test_invalid_spec_stalls_batch() -> None:
     whole = manifest(output={"uri": "pvc://rows/in.jsonl/out"})
     decision, status = read_message(observe(whole))
     assert not decision.apply
     assert conditions(status)["Stalled"] == ("True", "InvalidSpec")
 
 
-def test_without_kuberay_it_stalls_and_goes_on_by_itself() -> None:
+def test_missing_kuberay_is_reported_and_objects_are_still_applied() -> None:
     found = observe(manifest())
     decision = decide(Observed(found.manifest, found.subject, (), kuberay_installed=False, now=NOW))
     assert decision.verdict is not None
@@ -228,13 +230,13 @@ def test_without_kuberay_it_stalls_and_goes_on_by_itself() -> None:
     assert decision.apply
 
 
-def test_kueues_turn_is_waited_for() -> None:
+def test_job_suspended_by_kueue_is_reported_as_queued() -> None:
     decision = decide(observe(manifest(), job={**job(""), "spec": {"suspend": True}}))
     assert decision.verdict is not None
     assert decision.verdict.reason is BatchReason.QUEUED
 
 
-def test_what_it_has_cost() -> None:
+def test_accelerator_seconds_grow_by_accelerators_held_before() -> None:
     model = {"name": "m", "source": "hf://a/b"}
     pod = {
         "metadata": {"name": "w", "labels": {"ray.io/node-type": "worker"}},
@@ -251,7 +253,7 @@ def test_what_it_has_cost() -> None:
     assert (status.accelerators, status.accelerator_seconds) == (0, 70.0)
 
 
-def test_events_tell_what_has_turned() -> None:
+def test_event_is_emitted_only_when_phase_changes() -> None:
     nothing = LLMBatchStatus()
     _, running = read_message(observe(manifest(), job=job(), progress=RUNNING))
     _, failed = read_message(observe(manifest(), job=job(), progress=MISSING))
@@ -260,7 +262,7 @@ def test_events_tell_what_has_turned() -> None:
     assert [(each.warning, each.reason) for each in events(running, failed)] == [(True, "InputNotFound")]
 
 
-def test_a_report_of_another_batch_or_of_another_form_is_not_taken() -> None:
+def test_report_of_another_batch_or_with_invalid_fields_is_ignored() -> None:
     assert read(b'{"uid": "other", "final": true}', "u-1") is None
     found = read(
         b'{"uid": "u-1", "rows": {"done": "x"}, "rowsPerSecond": [], "errors": 3, "final": 1}', "u-1"
@@ -270,7 +272,7 @@ def test_a_report_of_another_batch_or_of_another_form_is_not_taken() -> None:
         read(b"<html>", "u-1")
 
 
-def test_only_a_head_that_runs_is_asked() -> None:
+def test_running_job_is_found_unless_head_pod_is_terminating() -> None:
     pod: dict[str, Any] = {
         "metadata": {"labels": {"ray.io/node-type": "head"}},
         "spec": {"nodeName": "n"},
@@ -308,7 +310,9 @@ def test_rejected_ray_pods_are_quoted_with_the_field() -> None:
         ('persistentvolumeclaim "weights" not found', "True", "PodFailed"),
     ],
 )
-def test_pod_without_a_node_has_not_failed(message: str, stalled: str, reason: str) -> None:
+def test_pod_without_node_stalls_only_if_volume_claim_is_missing(
+    message: str, stalled: str, reason: str
+) -> None:
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
     pod = {
         "metadata": {"name": "w", "labels": {"ray.io/node-type": "worker"}},

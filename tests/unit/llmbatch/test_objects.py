@@ -27,7 +27,7 @@ def head(desired: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_job_reads_what_the_operator_writes() -> None:
+def test_runtime_reads_order_that_operator_writes() -> None:
     order = read_report(ray_job(batch(samplingParams={"max_tokens": 3}, maxFailedRows=4), PLATFORM))
     directory = volume_names.rows_directory("rows")
     assert order.input.uri == f"file://{directory}/in.jsonl"
@@ -55,7 +55,7 @@ def test_buckets_need_no_volume() -> None:
     assert (read_report(expected).input.uri, read_report(expected).output.uri) == ("s3://b/in", "gs://b/out")
 
 
-def test_the_engines_slots_are_those_of_its_arguments() -> None:
+def test_engine_slots_follow_arguments_or_device_default() -> None:
     model = MODEL | {"engine": {"args": {"max_num_seqs": 7}}}
     for written, slots in ((model, 7), (MODEL, 256), (MODEL | {"accelerator": {}}, 1024)):
         order = read_report(ray_job(batch(model=written), PLATFORM))
@@ -63,7 +63,7 @@ def test_the_engines_slots_are_those_of_its_arguments() -> None:
         assert order.engines.max_num_seqs == slots
 
 
-def test_replicas_are_fixed_or_move() -> None:
+def test_replicas_are_fixed_or_autoscaled() -> None:
     fixed = ray_job(batch(replicas=3), PLATFORM)["spec"]["rayClusterSpec"]
     assert [fixed["workerGroupSpecs"][0][name] for name in ("minReplicas", "maxReplicas")] == [3, 3]
     assert "enableInTreeAutoscaling" not in fixed
@@ -74,13 +74,13 @@ def test_replicas_are_fixed_or_move() -> None:
     assert order.engines.replicas == (1, 4)
 
 
-def test_what_runs_beside_the_engine_does_not_take_its_place() -> None:
+def test_preparation_uses_other_resource_than_engine() -> None:
     [group] = ray_job(batch(), PLATFORM)["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert group["resources"]["model-tiny"] == "1"
     assert int(group["resources"]["prepare-tiny"]) > 100
 
 
-def test_a_service_needs_no_workers_and_its_key_stays_a_reference() -> None:
+def test_service_batch_has_no_workers_and_references_api_key_secret() -> None:
     key = {"secretKeyRef": {"name": "keys", "key": "batch"}}
     expected = ray_job(batch(model=None, serviceRef={"name": "chat", "apiKey": key}), PLATFORM)
     assert expected["spec"]["rayClusterSpec"]["workerGroupSpecs"] == []
@@ -101,13 +101,15 @@ def test_a_service_needs_no_workers_and_its_key_stays_a_reference() -> None:
         ({"kind": "ModelServer", "name": "own", "model": "m"}, "http://own.team.svc/v1", "m"),
     ],
 )
-def test_a_route_is_asked_at_the_namespaces_address(reference: dict[str, Any], url: str, model: str) -> None:
+def test_service_reference_resolves_to_address_and_model(
+    reference: dict[str, Any], url: str, model: str
+) -> None:
     order = read_report(ray_job(batch(model=None, serviceRef=reference), PLATFORM))
     assert order.service is not None
     assert (order.service.url, order.service.model) == (url, model)
 
 
-def test_kueue_gets_its_label_and_a_fixed_number_of_pods() -> None:
+def test_kueue_batch_has_queue_label_and_fixed_pod_count() -> None:
     moving = MODEL | {"replicas": {"min": 1, "max": 4}}
     queued = LLMBatch.from_manifest(manifest(labels={QUEUE_LABEL: "gpus"}, model=moving))
     expected = ray_job(queued, PLATFORM)
@@ -118,7 +120,7 @@ def test_kueue_gets_its_label_and_a_fixed_number_of_pods() -> None:
     assert "enableInTreeAutoscaling" not in expected["spec"]["rayClusterSpec"]
 
 
-def test_the_form_of_the_job_is_one_that_may_be_queued() -> None:
+def test_job_has_http_mode_and_time_limits_of_spec() -> None:
     spec = ray_job(batch(activeDeadline="1h", backoffLimit=2, ttlAfterFinished="90s"), PLATFORM)["spec"]
     assert (spec["submissionMode"], spec["shutdownAfterJobFinishes"]) == ("HTTPMode", True)
     assert (spec["activeDeadlineSeconds"], spec["backoffLimit"], spec["ttlSecondsAfterFinished"]) == (
@@ -129,19 +131,19 @@ def test_the_form_of_the_job_is_one_that_may_be_queued() -> None:
 
 
 @pytest.mark.parametrize("change", [{"suspend": True}, {"activeDeadline": "1h"}, {"ttlAfterFinished": "1m"}])
-def test_what_may_change_is_not_in_the_digest(change: dict[str, Any]) -> None:
+def test_mutable_fields_do_not_change_digest(change: dict[str, Any]) -> None:
     assert job_digest(batch(**change)) == job_digest(batch())
     assert job_digest(batch(prompt="other {{ q }}")) != job_digest(batch())
 
 
-def test_a_batch_of_before_goes_on_though_its_reference_has_a_kind_now() -> None:
+def test_explicit_default_service_kind_does_not_change_digest() -> None:
     one, other = (
         {"model": None, "serviceRef": {"name": "chat", **more}} for more in ({}, {"kind": "LLMService"})
     )
     assert job_digest(batch(**one)) == job_digest(batch(**other))
 
 
-def test_objects_are_named_apart_from_those_of_a_service_of_the_same_name() -> None:
+def test_batch_objects_have_names_distinct_from_service_objects() -> None:
     objects = desired(batch(), PLATFORM)
     assert [(each["kind"], each["metadata"]["name"]) for each in objects] == [
         ("ServiceAccount", "batch.night-sa"),

@@ -61,7 +61,9 @@ def through(found: Referred, **more: Any) -> Observed:
         (referred({"spec": {"models": ["odd", 3]}, "status": {"gate": []}}), {}, "there is: odd"),
     ],
 )
-def test_what_is_not_there_is_told_with_what_is(found: Referred, spec: dict[str, Any], words: str) -> None:
+def test_missing_service_or_model_is_reported_with_existing_names(
+    found: Referred, spec: dict[str, Any], words: str
+) -> None:
     at = through(found, spec=spec)
     decision = decide(at)
     reason, message = read_report(at)
@@ -87,7 +89,7 @@ def there() -> Referred:
         (referred(service("a", gate={"models": [{"name": "before"}]})), "before"),
     ],
 )
-def test_what_is_there_is_asked(found: Referred, model: str | None) -> None:
+def test_batch_runs_if_service_has_requested_model(found: Referred, model: str | None) -> None:
     decision = decide(through(found, spec={"serviceRef": {"name": "chat", "model": model}} if model else {}))
     assert (decision.running, decision.verdict and decision.verdict.stalled) == (True, False)
 
@@ -130,7 +132,7 @@ def of_kind(kind: str, found: dict[str, Any] | None, model: str | None = None, *
         ),
     ],
 )
-def test_what_a_route_or_a_model_server_does_not_answer_to(at: Observed, words: str) -> None:
+def test_unusable_route_or_model_server_is_reported(at: Observed, words: str) -> None:
     assert not decide(at).running
     reason, message = read_report(at)
     assert reason == "ServiceNotFound"
@@ -146,17 +148,17 @@ def test_what_a_route_or_a_model_server_does_not_answer_to(at: Observed, words: 
         of_kind("ModelServer", {"spec": {"model": {"name": "m"}}}, "m"),
     ],
 )
-def test_a_route_or_a_model_server_is_asked(at: Observed) -> None:
+def test_batch_runs_if_route_or_model_server_has_model(at: Observed) -> None:
     assert decide(at).running
 
 
-def test_many_names_are_not_all_listed() -> None:
+def test_long_list_of_names_is_shortened() -> None:
     _, message = read_report(through(referred(None, *(f"s{n}" for n in range(30)))))
     assert "s0, s1" in message
     assert "and 22 more" in message
 
 
-def test_the_reference_may_be_mended_before_it_has_begun() -> None:
+def test_service_reference_may_be_corrected_before_batch_starts() -> None:
     at = through(referred(None))
     status = report(at, decide(at)).model_dump(mode="json", by_alias=True, exclude_none=True)
     mended = decide(through(there(), status=status, spec={"serviceRef": {"name": "other", "model": "chat"}}))
@@ -176,7 +178,7 @@ def running(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_service_that_goes_takes_the_job_with_it_and_what_is_answered_is_kept() -> None:
+def test_missing_service_stops_job_and_keeps_progress() -> None:
     at = through(referred(None), **running())
     decision = decide(at)
     status = report(at, decision)
@@ -186,7 +188,7 @@ def test_a_service_that_goes_takes_the_job_with_it_and_what_is_answered_is_kept(
     assert (again.running, again.apply) == (True, True)
 
 
-def test_without_resume_the_job_stays_as_nothing_would_be_kept() -> None:
+def test_job_continues_without_service_if_resume_is_off() -> None:
     at = through(referred(None), **running(resume=False))
     decision = decide(at)
     assert (decision.running, report(at, decision).phase) == (True, BatchPhase.RUNNING)
@@ -196,7 +198,7 @@ def test_without_resume_the_job_stays_as_nothing_would_be_kept() -> None:
     assert decide(through(referred(None), **begun)).running, "not even where the status knows nothing of it"
 
 
-def test_the_end_and_the_wish_of_a_person_come_first() -> None:
+def test_finished_and_suspended_precede_missing_service() -> None:
     done = Progress("Succeeded", final=True, total=1, done=1)
     assert read_report(through(referred(None), **running() | {"progress": done}))[0] == "Finished"
     suspended = through(referred(None), spec={"suspend": True})

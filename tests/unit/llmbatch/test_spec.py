@@ -56,18 +56,18 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "words"), BY_RULE)
-def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+def test_spec_that_breaks_rule_is_rejected_with_message(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSpec) as found:
         LLMBatch.from_manifest(manifest(**change))
     assert words in str(found.value)
 
 
 @pytest.mark.parametrize(("change", "words"), BY_PROBLEM)
-def test_what_stalls(change: dict[str, Any], words: str) -> None:
+def test_spec_problem_is_reported_with_message(change: dict[str, Any], words: str) -> None:
     assert words in "; ".join(problems(batch(**change)))
 
 
-def test_every_rule_is_tried() -> None:
+def test_every_spec_rule_has_rejection_case() -> None:
     models = [each for each in vars(spec).values() if isinstance(each, type) and issubclass(each, ApiModel)]
     own = [rule.message for each in models if each.__module__ == spec.__name__ for rule in each.rules]
     assert own
@@ -76,7 +76,7 @@ def test_every_rule_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", ["Night", "1st", "a-", "a" * 39])
-def test_names_that_are_refused(name: str) -> None:
+def test_invalid_name_is_rejected(name: str) -> None:
     whole = manifest()
     whole["metadata"]["name"] = name
     with pytest.raises(InvalidSpec, match=r"metadata\.name"):
@@ -87,7 +87,7 @@ def test_names_that_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "change", [{}, OPENAI, {"prompt": None, "messages": [{"role": "user", "content": "a"}]}]
 )
-def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
+def test_valid_spec_passes_json_schema(change: dict[str, Any]) -> None:
     assert problems(batch(**change)) == ()
     whole = {"apiVersion": "daybreak.dev/v1alpha1", "kind": "LLMBatch", **manifest(**change)}
     jsonschema.validate(whole, json_schema(LLM_BATCH))
@@ -103,11 +103,11 @@ def examples() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("change", examples())
-def test_what_the_page_shows_is_taken(change: dict[str, Any]) -> None:
+def test_documented_examples_are_valid(change: dict[str, Any]) -> None:
     assert problems(batch(**change)) == ()
 
 
-def test_the_crd_names_itself_and_shows_progress() -> None:
+def test_crd_has_expected_name_and_progress_column() -> None:
     found = crd.CRD.manifest()
     assert found["metadata"]["name"] == "llmbatches.daybreak.dev"
     [version] = found["spec"]["versions"]
@@ -115,19 +115,19 @@ def test_the_crd_names_itself_and_shows_progress() -> None:
 
 
 @pytest.mark.parametrize("words", [BatchConditionType, BatchPhase, BatchReason])
-def test_every_word_has_a_meaning(words: type[enum.Enum]) -> None:
+def test_every_status_value_has_docstring(words: type[enum.Enum]) -> None:
     meanings = docstrings.of_members(words)
     assert list(meanings) == list(words.__members__)
     assert all(meanings.values())
 
 
-def test_every_field_has_a_meaning() -> None:
+def test_every_api_field_has_description() -> None:
     rows = [line for line in batch_api_md().splitlines() if line.startswith("| `")]
     assert len(rows) > 60
     assert all(row.rstrip(" |").rpartition("| ")[2] for row in rows)
 
 
-def test_each_reason_is_on_the_page_and_no_other() -> None:
+def test_documented_reasons_match_reason_enum() -> None:
     page = (Path(__file__).parents[3] / "docs" / "batch.md").read_text().partition("## Reasons")[2]
     cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = [name for cell in cells for name in re.findall("`([A-Za-z]+)`", cell)]

@@ -154,18 +154,18 @@ CASES: list[tuple[str, Observed, tuple[str, str, bool]]] = [
 
 
 @pytest.mark.parametrize(("at", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
-def test_how_it_is(at: Observed, expected: tuple[str, str, bool]) -> None:
+def test_verdict_matches_observed_state(at: Observed, expected: tuple[str, str, bool]) -> None:
     assert verdict(at) == expected
 
 
-def test_an_end_stays() -> None:
+def test_finished_benchmark_is_unchanged() -> None:
     at = observe(status={"completionTime": "2026-01-01T00:00:00Z", "phase": "Succeeded"})
     decision = decide(at)
     assert (decision.apply, decision.verdict) == (False, None)
     assert report(at, decision).phase == "Succeeded"
 
 
-def test_what_there_is_instead_of_a_service_is_told() -> None:
+def test_missing_service_is_reported_with_existing_services() -> None:
     found = decide(observe(of=of_service(), referred=NONE)).verdict
     assert found is not None
     assert (
@@ -173,7 +173,7 @@ def test_what_there_is_instead_of_a_service_is_told() -> None:
     )
 
 
-def test_a_copy_goes_on_when_its_service_goes() -> None:
+def test_running_copy_continues_if_service_is_missing() -> None:
     of = of_service()
     begun = job_digest(benchmark(**of))
     at = observe(status={"jobHash": begun}, of=of, job=job(), progress=RUNNING)
@@ -182,7 +182,7 @@ def test_a_copy_goes_on_when_its_service_goes() -> None:
     assert decide(observe(of=of, service=service())).target is not None
 
 
-def test_the_status_has_every_step_the_best_and_its_gain() -> None:
+def test_status_has_every_step_and_best_settings_and_gain() -> None:
     at = observe(job=job(), progress=LAST)
     found = report(at, decide(at))
     assert found.recommended == {"max_num_seqs": 4}
@@ -201,7 +201,7 @@ def test_the_status_has_every_step_the_best_and_its_gain() -> None:
     assert [each.reason for each in events(LLMBenchmarkStatus(), found)] == ["Succeeded"]
 
 
-def test_steps_that_were_told_stay_when_the_job_is_not_heard() -> None:
+def test_reported_steps_are_kept_if_job_sends_no_report() -> None:
     at = observe(job=job(), progress=RUNNING)
     before = report(at, decide(at)).model_dump(mode="json", by_alias=True, exclude_none=True)
     later = report(unheard := observe(status=before, job=ended("Failed", "x", "y")), decide(unheard))
@@ -209,7 +209,7 @@ def test_steps_that_were_told_stay_when_the_job_is_not_heard() -> None:
     assert later.phase == "Failed"
 
 
-def test_its_accelerators_cost() -> None:
+def test_accelerator_seconds_grow_while_pod_runs() -> None:
     of = {"model": {"name": "a", "source": "hf://a/b"}}
     at = observe(of=of, job=job(), pods=(pod(),))
     before = report(at, decide(at))
@@ -219,7 +219,7 @@ def test_its_accelerators_cost() -> None:
     assert report(at, decide(at)).accelerator_seconds == 60.0
 
 
-def test_what_a_job_says_is_read_with_care() -> None:
+def test_malformed_job_report_is_read_without_error() -> None:
     assert read(b'{"uid": "other"}', "u-1") is None
     odd = {"uid": "u-1", "state": 7, "steps": [1, {"settings": {}}], "noise": "x", "best": [], "final": 1}
     found = read(orjson.dumps(odd), "u-1")
@@ -237,14 +237,14 @@ def test_what_a_job_says_is_read_with_care() -> None:
     assert all(step.failure for step in report(at, decide(at)).steps)
 
 
-def test_the_pod_that_runs_is_asked() -> None:
+def test_running_job_has_address_of_ready_pod() -> None:
     assert running_job("u", [pod(ready=False)], received=False) is None
     found = running_job("u", [pod()], received=True)
     assert found is not None
     assert (found.address, found.received) == ("10.0.0.1", True)
 
 
-def test_the_spec_of_the_tests_is_sound() -> None:
+def test_sample_benchmark_spec_is_valid() -> None:
     assert validation.problems(benchmark()) == ()
 
 

@@ -34,7 +34,7 @@ def read_report(job: dict[str, Any]) -> Order:
     return Order.read(json.loads(found["value"]))
 
 
-def test_the_pod_is_one_of_the_models_workers_that_runs_the_benchmark() -> None:
+def test_job_pod_runs_benchmark_with_expected_image_and_account() -> None:
     job = made(benchmark())
     [container] = pod(job)["containers"]
     assert container["command"] == ["python", "-m", "daybreak_runtime.benchmark"]
@@ -48,14 +48,14 @@ def test_the_pod_is_one_of_the_models_workers_that_runs_the_benchmark() -> None:
     assert labels["app.kubernetes.io/name"] == "llmbenchmark"
 
 
-def test_the_pod_that_asks_a_service_takes_no_device_whatever_its_image_asks_for() -> None:
+def test_service_benchmark_pod_has_no_visible_device() -> None:
     of = benchmark(**of_service(mode="Service"), sweep=None, runtime={"image": "ray-gpu"})
     [container] = pod(made(of, service()))["containers"]
     assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in container["env"]
     assert container["image"] == "ray-gpu"
 
 
-def test_the_runtime_reads_what_the_operator_orders() -> None:
+def test_runtime_reads_order_that_operator_writes() -> None:
     load = {
         "clients": [1, 8],
         "promptTokens": {"distribution": "Uniform", "min": 3, "max": 9},
@@ -93,7 +93,7 @@ def test_the_runtime_reads_what_the_operator_orders() -> None:
     assert found.output.startswith("file:///rows/")
 
 
-def test_the_claim_of_the_report_is_mounted_where_it_is_written() -> None:
+def test_report_claim_is_mounted_at_output_path() -> None:
     job = made(benchmark(output={"uri": "pvc://reports/x"}))
     output = read_report(job).output or ""
     mounts = [each["mountPath"] for each in pod(job)["containers"][0]["volumeMounts"]]
@@ -119,7 +119,7 @@ def test_recorded_lengths_are_read_from_a_claim_or_a_bucket() -> None:
     assert bucket.recorded_from.uri == "s3://b/day.parquet"
 
 
-def test_recorded_lengths_of_a_config_map_are_a_file_in_the_pod_and_may_be_missing() -> None:
+def test_recorded_lengths_are_mounted_from_optional_config_map() -> None:
     source = {"configMapKeyRef": {"name": "lengths", "key": "day.csv"}}
     for one, of in (
         (benchmark(load={"clients": [1], "traceFrom": source}), None),
@@ -138,7 +138,7 @@ def test_recorded_lengths_of_a_config_map_are_a_file_in_the_pod_and_may_be_missi
         assert (mount["mountPath"], mount["readOnly"]) == ("/lengths", True)
 
 
-def test_a_copy_is_what_the_service_runs_with_accelerators_of_its_own() -> None:
+def test_copy_has_engine_of_service_and_own_accelerators() -> None:
     job = made(benchmark(**of_service()), service())
     found = read_report(job)
     assert found.engine is not None
@@ -152,7 +152,7 @@ def test_a_copy_is_what_the_service_runs_with_accelerators_of_its_own() -> None:
     assert other.engine.source == "a/other"
 
 
-def test_weights_that_the_service_keeps_in_a_claim_are_read_there() -> None:
+def test_copy_reads_weights_from_claim_of_service() -> None:
     job = made(benchmark(**of_service()), service(cache={"size": "1Gi"}, revision="main"))
     claims = [each.get("persistentVolumeClaim") for each in pod(job)["volumes"]]
     assert {"claimName": "chat-big-weights", "readOnly": True} in claims
@@ -162,7 +162,7 @@ def test_weights_that_the_service_keeps_in_a_claim_are_read_there() -> None:
     assert "HF_TOKEN" not in {each["name"] for each in pod(job)["containers"][0]["env"]}
 
 
-def test_the_service_itself_is_asked_through_its_gateway_by_a_pod_without_accelerators() -> None:
+def test_service_mode_uses_gateway_and_pod_without_accelerators() -> None:
     key = {"secretKeyRef": {"name": "keys", "key": "one"}}
     one = benchmark(**of_service(mode="Service", apiKey=key), sweep=None)
     job = made(one, service())
@@ -179,7 +179,7 @@ def test_the_service_itself_is_asked_through_its_gateway_by_a_pod_without_accele
 _WITH_ADAPTER = service(lora={"adapters": [{"name": "poet", "source": "file:///poet"}]})
 
 
-def test_an_adapter_is_asked_at_the_service_itself() -> None:
+def test_service_mode_sends_requests_to_adapter() -> None:
     one = benchmark(**of_service(mode="Service", model="poet"), sweep=None)
     found = read_report(made(one, _WITH_ADAPTER))
     assert found.service is not None
@@ -196,12 +196,14 @@ def test_an_adapter_is_asked_at_the_service_itself() -> None:
         ({}, service(parallelism={"pipeline": 2}), "the stages of a replica are 2 pods"),
     ],
 )
-def test_what_cannot_be_measured(reference: dict[str, Any], of: LLMService | None, words: str) -> None:
+def test_target_that_cannot_be_measured_is_rejected(
+    reference: dict[str, Any], of: LLMService | None, words: str
+) -> None:
     with pytest.raises(TargetMissing, match=words):
         target(benchmark(**of_service(**reference), sweep=None), of)
 
 
-def test_weights_of_a_bucket_are_copied_before_the_first_engine() -> None:
+def test_bucket_weights_are_read_from_local_cache() -> None:
     model = {"name": "a", "source": "s3://weights/llama"}
     found = read_report(made(benchmark(model=model)))
     assert found.engine is not None
@@ -209,7 +211,7 @@ def test_weights_of_a_bucket_are_copied_before_the_first_engine() -> None:
     assert found.engine.source.startswith("/var/cache/daybreak/")
 
 
-def test_nobody_but_the_operator_gets_in() -> None:
+def test_network_policy_admits_only_operator() -> None:
     objects = {each["kind"]: each for each in desired(benchmark(), None, PLATFORM)}
     assert set(objects) == {"ServiceAccount", "NetworkPolicy"}
     [rule] = objects["NetworkPolicy"]["spec"]["ingress"]
@@ -218,18 +220,18 @@ def test_nobody_but_the_operator_gets_in() -> None:
     assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
 
 
-def test_steps_are_bounded_whatever_the_sweep() -> None:
+def test_engine_starts_are_limited_to_16_for_16_load_levels() -> None:
     sweep = [{"argument": "max_num_seqs", "values": list(range(1, 17))}]
     found = read_report(made(benchmark(sweep=sweep, load={"clients": list(range(1, 17))})))
     assert found.budget.engine_starts == 16
 
 
-def test_what_may_change_is_no_part_of_the_digest() -> None:
+def test_mutable_fields_do_not_change_digest() -> None:
     assert job_digest(benchmark()) == job_digest(benchmark(suspend=True, ttlAfterFinished="1h"))
     assert job_digest(benchmark()) != job_digest(benchmark(load={"clients": [9]}))
 
 
-def test_an_account_of_ones_own_is_used() -> None:
+def test_given_service_account_is_used_and_none_is_created() -> None:
     found = desired(benchmark(runtime={"serviceAccountName": "mine"}), _own("mine"), PLATFORM)
     assert {each["kind"] for each in found} == {"NetworkPolicy", "Job"}
 

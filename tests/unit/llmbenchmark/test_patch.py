@@ -51,7 +51,7 @@ def with_args(generation: int, **args: Any) -> LLMService:
     return replace(service(engine={"args": args}), generation=generation)
 
 
-def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
+def test_first_decision_records_new_and_previous_args_before_write() -> None:
     decision = decide(observe())
     assert decision is not None
     assert not decision.write
@@ -70,9 +70,7 @@ def test_first_it_says_what_it_will_write_and_what_that_was() -> None:
         ({"engine_hash": "another"}, "has changed since the measurement"),
     ],
 )
-def test_what_is_not_better_or_was_not_swept_or_measured_is_not_written(
-    status: dict[str, Any], words: str
-) -> None:
+def test_settings_are_not_written_without_gain_or_after_change(status: dict[str, Any], words: str) -> None:
     decision = decide(observe(**status))
     assert decision is not None
     assert decision.status.state is PatchState.NOT_WRITTEN
@@ -84,7 +82,7 @@ SLOW = StepStatus(clients=8, requests=90, failure="p99 of TTFT is 900 ms, above 
 FAST = StepStatus(settings=BEST, clients=8, requests=99)
 
 
-def test_a_baseline_that_exceeds_a_limit_is_replaced_though_there_is_no_gain() -> None:
+def test_baseline_that_exceeds_limit_is_replaced_without_gain() -> None:
     decision = decide(observe(gain=None, best=FAST, steps=[SLOW, FAST]))
     assert decision is not None
     assert (decision.status.state, decision.status.args) == (PatchState.WRITING, BEST)
@@ -101,7 +99,7 @@ def test_a_baseline_that_exceeds_a_limit_is_replaced_though_there_is_no_gain() -
         {"gain": GainStatus(ratio=1.01, noise=0.05, significant=False), "best": FAST, "steps": [SLOW, FAST]},
     ],
 )
-def test_a_baseline_that_was_not_measured_or_keeps_the_limits_stays_without_a_gain(
+def test_unmeasured_or_valid_baseline_is_kept_without_gain(
     status: dict[str, Any],
 ) -> None:
     decision = decide(observe(**status))
@@ -109,13 +107,13 @@ def test_a_baseline_that_was_not_measured_or_keeps_the_limits_stays_without_a_ga
     assert decision.status.state is PatchState.NOT_WRITTEN
 
 
-def test_a_service_that_was_changed_meanwhile_is_left_alone() -> None:
+def test_patch_is_not_written_if_service_has_changed() -> None:
     decision = decide(observe(with_args(2, max_num_seqs=64, max_model_len=512)))
     assert decision is not None
     assert decision.status.state is PatchState.NOT_WRITTEN
 
 
-def test_replicas_of_the_service_are_no_change_of_what_was_measured() -> None:
+def test_patch_is_written_if_only_replicas_have_changed() -> None:
     decision = decide(observe(service(replicas={"min": 3})))
     assert decision is not None
     assert decision.status.state is PatchState.WRITING
@@ -128,16 +126,16 @@ def test_replicas_of_the_service_are_no_change_of_what_was_measured() -> None:
         {"phase": BenchmarkPhase.RUNNING, "completion_time": None},
     ],
 )
-def test_without_a_result_nothing_is_said(change: dict[str, Any]) -> None:
+def test_failed_or_running_benchmark_has_no_patch_decision(change: dict[str, Any]) -> None:
     assert decide(observe(**change)) is None
 
 
-def test_who_only_wants_a_recommendation_gets_no_more() -> None:
+def test_benchmark_without_patch_mode_has_no_patch_decision() -> None:
     plain = replace(observe(), benchmark=benchmark(**of_service()))
     assert decide(plain) is None
 
 
-def test_what_stands_in_the_status_is_written_once_whoever_dies_in_between() -> None:
+def test_announced_patch_is_written_once_after_operator_restart() -> None:
     before = decide(observe(patch=begun()))
     assert before is not None
     assert before.write, "the service is as before: it was not written"
@@ -160,7 +158,7 @@ def test_what_stands_in_the_status_is_written_once_whoever_dies_in_between() -> 
         (RolloutPhase.FAILED, PatchState.ROLLOUT_FAILED),
     ],
 )
-def test_the_services_own_rollout_says_what_came_of_it(phase: RolloutPhase, state: PatchState) -> None:
+def test_patch_state_follows_rollout_of_service(phase: RolloutPhase, state: PatchState) -> None:
     rollout = RolloutStatus(phase=phase, current_revision="chat-1", message="it says why")
     now = observe(with_args(2, max_num_seqs=128), patch=is_written(begun(), 2))
     stale = decide(replace(now, observed_generation=1, rollout=rollout))
@@ -172,7 +170,7 @@ def test_the_services_own_rollout_says_what_came_of_it(phase: RolloutPhase, stat
     assert "before: max_num_seqs=64" in (decision.status.message or "")
 
 
-def test_what_somebody_else_has_written_since_stays() -> None:
+def test_later_change_by_another_client_is_not_overwritten() -> None:
     decision = decide(observe(with_args(3, max_num_seqs=32), patch=is_written(begun(), 2)))
     assert decision is not None
     assert (decision.write, decision.status.state) == (False, PatchState.OVERWRITTEN)
@@ -181,7 +179,7 @@ def test_what_somebody_else_has_written_since_stays() -> None:
     assert older.status.state is PatchState.ROLLING_OUT, "the watch has not brought the write yet"
 
 
-def test_its_condition_stands_beside_the_others_and_each_state_is_told_once() -> None:
+def test_applied_condition_is_reported_and_each_state_emits_one_event() -> None:
     patch = begun()
     after = report(observe().status, patch, NOW, 1)
     [condition] = [each for each in after.conditions if each.type == "Applied"]

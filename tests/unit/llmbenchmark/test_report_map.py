@@ -28,12 +28,12 @@ def read_message(at: Observed) -> ReportStatus | None:
     return report(at, decide(at)).report
 
 
-def test_runtime_and_operator_mean_the_same() -> None:
+def test_report_files_and_limit_are_the_same_in_runtime_and_operator() -> None:
     assert sorted(FILES) == sorted(runtime.KEPT)
     assert LIMIT == runtime.KEPT_BYTES
 
 
-def test_it_is_made_of_the_last_word_and_of_no_other() -> None:
+def test_report_is_kept_only_from_final_report_with_files() -> None:
     last = replace(LAST, files=PAGE)
     found = kept(observe(progress=last))
     assert found is not None
@@ -43,7 +43,7 @@ def test_it_is_made_of_the_last_word_and_of_no_other() -> None:
     assert kept(observe({"completionTime": "2026-01-01T00:00:00Z"}, progress=last)) is None
 
 
-def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
+def test_failed_benchmark_keeps_its_report() -> None:
     """A benchmark that cannot write its report to the given place keeps it in the ConfigMap."""
     failed = replace(LAST, files=PAGE, state="Failed", reason="AccessDenied", message="403")
     assert kept(observe(progress=failed)) is not None
@@ -56,7 +56,7 @@ def test_a_benchmark_that_has_failed_keeps_what_was_measured() -> None:
         ({"refusal": "ConfigMap tune-report: forbidden"}, "benchmarks.reports"),
     ],
 )
-def test_why_it_is_not_kept(more: dict[str, Any], words: str) -> None:
+def test_status_states_why_report_is_not_kept(more: dict[str, Any], words: str) -> None:
     at = observe(progress=replace(LAST, files=PAGE), **more)
     found = read_message(at)
     assert found is not None
@@ -67,7 +67,7 @@ def test_why_it_is_not_kept(more: dict[str, Any], words: str) -> None:
     assert verdict.phase == "Succeeded"
 
 
-def test_what_has_no_room_is_named() -> None:
+def test_file_over_size_limit_is_reported_as_not_kept() -> None:
     found = read_message(
         observe(progress=replace(LAST, files=PAGE | {"results.json": "x" * LIMIT, "curve.png": "aGk="}))
     )
@@ -77,7 +77,7 @@ def test_what_has_no_room_is_named() -> None:
     assert fitting({"report.html": "x" * (LIMIT + 1)}) == {}
 
 
-def test_a_word_that_is_no_text_is_none() -> None:
+def test_report_file_that_is_not_text_is_read_as_empty() -> None:
     content = {"uid": "u-1", "files": {"report.html": 7, "curve.png": "aGk=", "more": "x"}}
     found = read(orjson.dumps(content), "u-1")
     assert found is not None
@@ -87,6 +87,6 @@ def test_a_word_that_is_no_text_is_none() -> None:
     assert other.files is None
 
 
-def test_the_longest_report_fits_into_an_answer() -> None:
+def test_longest_report_fits_into_response_limit() -> None:
     # Each line of a page escapes some quotes in JSON; here every second character is a quote.
     assert len(orjson.dumps('"x' * (LIMIT // 2))) < REPORT_LIMIT - 200 * 1024

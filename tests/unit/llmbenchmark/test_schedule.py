@@ -75,7 +75,7 @@ def condition(status: dict[str, Any], kind: str) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-def test_it_waits_for_its_time() -> None:
+def test_scheduled_benchmark_starts_at_its_time() -> None:
     life = Life()
     found = life.settle()
     assert (found["phase"], found["nextScheduleTime"], life.made) == ("Pending", "2026-01-02T01:00:00Z", 0)
@@ -88,7 +88,7 @@ def test_it_waits_for_its_time() -> None:
     assert found["nextScheduleTime"] == "2026-01-03T01:00:00Z"
 
 
-def test_it_is_looked_at_when_its_time_comes() -> None:
+def test_next_reconcile_is_at_start_time() -> None:
     life, kind = Life(), BenchmarkKind(Platform("ray", "ray-cpu"))
     for moment, pause in ((EVENING, 5 * 3600.0), (NIGHT, 0.0)):
         life.now = moment
@@ -97,7 +97,7 @@ def test_it_is_looked_at_when_its_time_comes() -> None:
         assert again.seconds == pause
 
 
-def test_each_run_is_remembered_and_the_next_begins_with_nothing_of_it() -> None:
+def test_each_run_is_recorded_and_next_run_begins_with_empty_status() -> None:
     life = Life()
     life.settle()
     for night in range(RUN_LIMIT + 2):
@@ -118,7 +118,7 @@ def test_each_run_is_remembered_and_the_next_begins_with_nothing_of_it() -> None
     assert next(each for each in runs if each.phase == "Failed").message == "out of memory"
 
 
-def test_a_start_is_taken_once_whenever_the_operator_dies() -> None:
+def test_start_is_executed_once_if_operator_restarts() -> None:
     for dies in range(4):
         life = Life()
         life.settle()
@@ -130,7 +130,7 @@ def test_a_start_is_taken_once_whenever_the_operator_dies() -> None:
         assert (life.made, len(life.status["runs"])) == (1, 1)
 
 
-def test_what_was_missed_is_made_up_once_and_only_in_time() -> None:
+def test_missed_start_is_executed_once_within_an_hour() -> None:
     """The operator did not run for three nights."""
     late = Life()
     late.settle()
@@ -153,7 +153,7 @@ def test_a_start_during_a_run_is_left_out() -> None:
     assert (life.made, found["lastScheduleTime"]) == (1, "2026-01-02T01:00:00Z")
 
 
-def test_what_is_left_of_a_run_goes_before_the_next_one() -> None:
+def test_previous_job_and_pods_are_deleted_before_next_run() -> None:
     life = Life(ttlAfterFinished="720h")
     life.settle()
     life.settle(NIGHT)
@@ -170,7 +170,7 @@ def test_what_is_left_of_a_run_goes_before_the_next_one() -> None:
     assert (life.made, life.status["lastScheduleTime"]) == (2, "2026-01-03T01:00:00Z")
 
 
-def test_suspended_no_run_begins_and_one_under_way_is_given_up() -> None:
+def test_suspension_stops_current_run_and_prevents_new_runs() -> None:
     life = Life()
     life.settle()
     life.settle(NIGHT)
@@ -189,7 +189,7 @@ def test_suspended_no_run_begins_and_one_under_way_is_given_up() -> None:
     assert life.made == 2
 
 
-def test_suspended_after_a_run_its_result_stays() -> None:
+def test_suspension_after_run_keeps_its_result() -> None:
     life = Life()
     life.settle()
     life.settle(NIGHT)
@@ -211,7 +211,7 @@ def test_between_two_runs_the_spec_may_change() -> None:
     assert life.made == 2
 
 
-def test_another_schedule_goes_by_its_own_next_start() -> None:
+def test_changed_schedule_uses_its_own_next_start() -> None:
     life = Life()
     life.settle()
     life.spec["schedule"] = {"start": "0 * * * *"}
@@ -219,7 +219,7 @@ def test_another_schedule_goes_by_its_own_next_start() -> None:
     assert (life.made, found["nextScheduleTime"]) == (0, "2026-01-02T07:00:00Z")
 
 
-def test_a_schedule_that_cannot_be_read_is_told_beside_the_last_result() -> None:
+def test_invalid_schedule_is_reported_and_last_result_is_kept() -> None:
     life = Life()
     life.settle()
     life.settle(NIGHT)
@@ -234,7 +234,7 @@ def test_a_schedule_that_cannot_be_read_is_told_beside_the_last_result() -> None
     assert (found["nextScheduleTime"], len(found["runs"])) == ("2026-01-03T01:00:00Z", 1)
 
 
-def test_a_service_that_does_not_come_in_time_is_not_measured_by_day() -> None:
+def test_start_is_skipped_if_service_is_missing_for_an_hour() -> None:
     life = Life(model=None, serviceRef={"name": "chat"})
     life.settle()
     found = life.settle(NIGHT)
@@ -247,7 +247,7 @@ def test_a_service_that_does_not_come_in_time_is_not_measured_by_day() -> None:
     assert "lastScheduleTime" not in found
 
 
-def test_one_that_has_ended_before_it_had_a_schedule_runs_by_it() -> None:
+def test_finished_benchmark_runs_again_after_schedule_is_added() -> None:
     life = Life(schedule=None)
     life.settle()
     found = life.ends(EVENING)

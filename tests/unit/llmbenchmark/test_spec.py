@@ -81,18 +81,18 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "words"), BY_RULE)
-def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+def test_spec_that_breaks_rule_is_rejected_with_message(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSpec) as found:
         LLMBenchmark.from_manifest(manifest(**change))
     assert words in str(found.value)
 
 
 @pytest.mark.parametrize(("change", "words"), BY_PROBLEM)
-def test_what_stalls(change: dict[str, Any], words: str) -> None:
+def test_spec_problem_is_reported_with_message(change: dict[str, Any], words: str) -> None:
     assert words in "; ".join(problems(benchmark(**change)))
 
 
-def test_every_rule_is_tried() -> None:
+def test_every_spec_rule_has_rejection_case() -> None:
     own = [
         rule.message
         for module in (spec, load)
@@ -106,7 +106,7 @@ def test_every_rule_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", ["Tune", "1st", "a-", "a" * 41])
-def test_names_that_are_refused(name: str) -> None:
+def test_invalid_name_is_rejected(name: str) -> None:
     whole = manifest()
     whole["metadata"]["name"] = name
     with pytest.raises(InvalidSpec, match=r"metadata\.name"):
@@ -125,7 +125,7 @@ def test_names_that_are_refused(name: str) -> None:
         {"sweep": [{"argument": "gpu_memory_utilization", "values": [0.5, 0.9]}]},
     ],
 )
-def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
+def test_valid_spec_passes_json_schema(change: dict[str, Any]) -> None:
     assert problems(benchmark(**change)) == ()
     whole = manifest(**change)
     whole["metadata"] = {"name": "tune"}
@@ -141,12 +141,12 @@ def examples() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("change", examples())
-def test_what_the_page_shows_is_taken(change: dict[str, Any]) -> None:
+def test_documented_examples_are_valid(change: dict[str, Any]) -> None:
     own = {"model": None} if "serviceRef" in change else {}
     assert problems(benchmark(**own, **change)) == ()
 
 
-def test_the_crd_names_itself_and_shows_progress() -> None:
+def test_crd_has_expected_names_and_progress_columns() -> None:
     found = crd.CRD.manifest()
     assert found["metadata"]["name"] == "llmbenchmarks.daybreak.dev"
     assert found["spec"]["names"]["shortNames"] == ["llmbench"]
@@ -155,19 +155,19 @@ def test_the_crd_names_itself_and_shows_progress() -> None:
 
 
 @pytest.mark.parametrize("words", [BenchmarkConditionType, BenchmarkPhase, BenchmarkReason])
-def test_every_word_has_a_meaning(words: type[enum.Enum]) -> None:
+def test_every_status_value_has_docstring(words: type[enum.Enum]) -> None:
     meanings = docstrings.of_members(words)
     assert list(meanings) == list(words.__members__)
     assert all(meanings.values())
 
 
-def test_every_field_has_a_meaning() -> None:
+def test_every_api_field_has_description() -> None:
     rows = [line for line in benchmark_api_md().splitlines() if line.startswith("| `")]
     assert len(rows) > 60
     assert all(row.rstrip(" |").rpartition("| ")[2] for row in rows)
 
 
-def test_each_reason_is_on_the_page_and_no_other() -> None:
+def test_documented_reasons_match_reason_enum() -> None:
     page = (Path(__file__).parents[3] / "docs" / "tuning.md").read_text().partition("## Reasons")[2]
     cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
     named = [name for cell in cells for name in re.findall("`([A-Za-z]+)`", cell)]

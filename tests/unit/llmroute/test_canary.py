@@ -95,7 +95,7 @@ def rollout() -> Rollout:
     return found
 
 
-def test_it_begins_with_the_first_step(rollout: Rollout) -> None:
+def test_new_canary_begins_with_first_step(rollout: Rollout) -> None:
     assert rollout.weights == [285, 190, 25]
     assert [each["share"] for each in rollout.status["backends"]] == [0.57, 0.38, 0.05]
     assert rollout.condition("Canary") == ("True", "CanaryProgressing")
@@ -106,7 +106,7 @@ def test_it_begins_with_the_first_step(rollout: Rollout) -> None:
     assert rollout.news == []
 
 
-def test_it_goes_on_by_itself_to_the_last_step(rollout: Rollout) -> None:
+def test_canary_advances_through_all_steps_and_is_promoted(rollout: Rollout) -> None:
     for step, percent in enumerate((5, 25, 100), 1):
         assert (rollout.status["canary"]["step"], rollout.status["canary"]["weight"]) == (step, percent)
         since = rollout.status["counts"]["startTime"]
@@ -158,7 +158,7 @@ def test_at_weight_100_times_are_compared_with_earlier_steps(rollout: Rollout) -
     assert both_slow.condition("Canary") == ("True", "CanaryPromoted")
 
 
-def test_a_canary_that_begins_at_weight_100_is_compared_with_results_from_before_it() -> None:
+def test_canary_beginning_at_weight_100_is_compared_with_earlier_results() -> None:
     rollout = Rollout()
     del rollout.manifest["spec"]["canary"]
     rollout.look()
@@ -175,7 +175,7 @@ def test_a_canary_that_begins_at_weight_100_is_compared_with_results_from_before
     assert rollout.status["canary"]["phase"] == "RolledBack"
 
 
-def test_a_canary_without_results_of_others_has_an_absolute_limit() -> None:
+def test_canary_without_comparison_results_has_absolute_error_limit() -> None:
     rollout = Rollout(canary=canary(steps=[{"weight": 100, "duration": "10m"}]))
     rollout.look()
     rollout.got(errors=100, number=1000, part=1)
@@ -185,7 +185,7 @@ def test_a_canary_without_results_of_others_has_an_absolute_limit() -> None:
 
 
 @pytest.mark.parametrize("limit", [{"errorRate": 0.01}, {"ttftP95": 1.5}, {"latencyP99": 1.5}])
-def test_with_errors_only_it_is_never_promoted(limit: dict[str, float]) -> None:
+def test_canary_with_errors_only_is_never_promoted(limit: dict[str, float]) -> None:
     steps = [{"weight": 100, "duration": "10m"}]
     rollout = Rollout(canary=canary(steps=steps, analysis={"minRequests": 1, **limit}))
     rollout.look()
@@ -200,7 +200,7 @@ def test_with_errors_only_it_is_never_promoted(limit: dict[str, float]) -> None:
     assert rollout.status["canary"]["phase"] == "RolledBack"
 
 
-def test_without_traffic_it_waits_and_says_so(rollout: Rollout) -> None:
+def test_canary_waits_and_reports_if_requests_are_too_few(rollout: Rollout) -> None:
     assert rollout.look(60) is None
     assert "waits for requests: it needs 100 answers, and so do the others" in rollout.message()
     written = rollout.status
@@ -214,7 +214,7 @@ def test_without_traffic_it_waits_and_says_so(rollout: Rollout) -> None:
     assert rollout.status["canary"]["step"] == 2
 
 
-def test_what_came_before_the_step_does_not_count(rollout: Rollout) -> None:
+def test_requests_before_step_do_not_count(rollout: Rollout) -> None:
     rollout.got(number=4000)
     rollout.look(10)
     assert rollout.status["canary"]["step"] == 2
@@ -223,7 +223,7 @@ def test_what_came_before_the_step_does_not_count(rollout: Rollout) -> None:
     assert rollout.status["canary"]["step"] == 2
 
 
-def test_worse_beyond_noise_it_returns_and_says_the_figures(rollout: Rollout) -> None:
+def test_canary_with_significantly_more_errors_is_rolled_back(rollout: Rollout) -> None:
     rollout.got(errors=30)
     rollout.look(1)
     assert rollout.weights[2] == 0
@@ -240,14 +240,14 @@ def test_worse_beyond_noise_it_returns_and_says_the_figures(rollout: Rollout) ->
     assert rollout.news == []
 
 
-def test_slow_answers_return_it_too(rollout: Rollout) -> None:
+def test_canary_with_slower_answers_is_rolled_back(rollout: Rollout) -> None:
     rollout.got(times=SLOW, number=4000)
     rollout.look(1)
     assert rollout.condition("Canary") == ("False", "CanaryRolledBack")
     assert "time to first token P95: 1.81 s in 200 answers" in rollout.message()
 
 
-def test_one_that_cannot_start_returns(rollout: Rollout) -> None:
+def test_canary_that_cannot_start_is_rolled_back(rollout: Rollout) -> None:
     rollout.states["next"] = "Failed"
     rollout.look(1)
     assert rollout.condition("Canary") == ("False", "CanaryRolledBack")
@@ -255,7 +255,7 @@ def test_one_that_cannot_start_returns(rollout: Rollout) -> None:
     assert rollout.condition("Ready") == ("True", "Routed")
 
 
-def test_another_run_begins_anew(rollout: Rollout) -> None:
+def test_new_run_id_restarts_canary(rollout: Rollout) -> None:
     rollout.got(errors=30)
     rollout.look(1)
     rollout.manifest["spec"]["canary"] = canary(runID="2")
@@ -265,7 +265,7 @@ def test_another_run_begins_anew(rollout: Rollout) -> None:
     assert rollout.condition("Stalled")[0] == "False"
 
 
-def test_steps_that_are_changed_on_the_way(rollout: Rollout) -> None:
+def test_changed_steps_apply_during_and_after_canary(rollout: Rollout) -> None:
     steps = [{"weight": 10, "duration": "10m"}, {"weight": 50, "duration": "10m"}]
     rollout.manifest["spec"]["canary"] = canary(steps=steps)
     rollout.look(5)
@@ -281,7 +281,7 @@ def test_steps_that_are_changed_on_the_way(rollout: Rollout) -> None:
     assert rollout.condition("Canary") == ("True", "CanaryProgressing")
 
 
-def test_without_the_canary_the_weights_of_the_spec_hold(rollout: Rollout) -> None:
+def test_spec_weights_apply_after_canary_is_removed(rollout: Rollout) -> None:
     del rollout.manifest["spec"]["canary"]
     rollout.look(1)
     assert rollout.weights == [60, 40, 1]
@@ -289,7 +289,7 @@ def test_without_the_canary_the_weights_of_the_spec_hold(rollout: Rollout) -> No
     assert "Canary" not in {each["type"] for each in rollout.status["conditions"]}
 
 
-def test_a_canary_that_is_not_there_yet_waits() -> None:
+def test_canary_with_missing_backend_waits_in_first_step() -> None:
     rollout = Rollout(canary=canary(model="d"), backends=[backend(weight=1), backend("next", "d", weight=0)])
     rollout.look()
     assert rollout.condition("Ready") == ("False", "BackendNotFound"), "the canary must receive requests"
@@ -297,7 +297,7 @@ def test_a_canary_that_is_not_there_yet_waits() -> None:
     assert rollout.status["canary"]["step"] == 1
 
 
-def test_one_that_sleeps_and_is_passed_over_says_so() -> None:
+def test_skipped_sleeping_canary_is_reported() -> None:
     rollout = Rollout(sleepingBackends="Skip")
     rollout.states["next"] = "Closed"
     rollout.look()
@@ -305,7 +305,7 @@ def test_one_that_sleeps_and_is_passed_over_says_so() -> None:
     assert "it sleeps, and the route has sleepingBackends: Skip" in rollout.message()
 
 
-def test_a_status_of_another_shape_begins_anew(rollout: Rollout) -> None:
+def test_canary_restarts_if_status_is_malformed(rollout: Rollout) -> None:
     rollout.manifest["status"] = {**rollout.status, "canary": {"step": "two"}, "counts": 3}
     rollout.look(1)
     assert rollout.status["canary"]["step"] == 1

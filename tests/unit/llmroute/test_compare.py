@@ -31,7 +31,7 @@ def answers(number: int, errors: int = 0, first: Histogram | None = None) -> Tal
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6))
-def test_what_was_seen_lies_between_the_bounds(hits: int, number: int) -> None:
+def test_observed_share_lies_between_bounds_for_any_counts(hits: int, number: int) -> None:
     hits = min(hits, number)
     low, high = at_least(hits, number), at_most(hits, number)
     assert 0 <= low <= hits / number <= high <= 1
@@ -55,7 +55,7 @@ def test_a_quantile_lies_between_its_bounds(counts: dict[int, int], part: float)
     assert quantile_at_most(found, part) >= (0 if observed is None else observed)
 
 
-def test_errors() -> None:
+def test_significantly_higher_error_rate_is_worse() -> None:
     limit = analysis(errorRate=0.01)
     found = worse(limit, answers(100, 20), answers(1900, 4))
     assert found is not None
@@ -82,7 +82,7 @@ def test_errors_have_an_absolute_limit() -> None:
     assert worse(analysis(errorRate=0, maxErrorRate=0.5), answers(1000, 400), answers(9000, 3600)) is None
 
 
-def test_alone_the_limit_of_errors_is_absolute() -> None:
+def test_error_limit_is_absolute_if_canary_receives_all_requests() -> None:
     limit = analysis(errorRate=0.01)
     assert worse(limit, answers(1000, 50), answers(0)) is None
     found = worse(limit, answers(1000, 50), answers(0), alone=True)
@@ -91,7 +91,7 @@ def test_alone_the_limit_of_errors_is_absolute() -> None:
     assert worse(limit, answers(1000, 50), answers(9000, 450), alone=True) is None, "results are known"
 
 
-def test_times() -> None:
+def test_significantly_higher_latency_is_worse() -> None:
     limit = analysis(ttftP95=1.2, minRequests=50)
     fast, slow = times(b10=1980, b20=20), times(b20=95, b30=5)
     found = worse(limit, answers(100, first=slow), answers(2000, first=fast))
@@ -109,7 +109,7 @@ def test_times() -> None:
     assert worse(late, answers(1000, first=slow), answers(2000, first=times(b10=2000))) is not None
 
 
-def test_the_next_bucket_is_no_difference_of_a_fifth() -> None:
+def test_adjacent_bucket_is_not_worse_at_limit_of_1_2() -> None:
     """Buckets are as wide as the differences that the comparison detects."""
     one, next_ = times(b10=10_000), times(b11=10_000)
     assert bound_ms(11) / bound_ms(10) < 1.2
@@ -117,7 +117,7 @@ def test_the_next_bucket_is_no_difference_of_a_fifth() -> None:
 
 
 @pytest.mark.parametrize("part", [0.001, 0.02, 0.3])
-def test_equal_ones_that_are_looked_at_over_and_over_are_left_alone(part: float) -> None:
+def test_at_most_1_of_100_equal_canaries_is_worse_after_many_checks(part: float) -> None:
     """Compare each of 100 canaries that equal the others after every ten requests."""
     limit, wrong = analysis(errorRate=0), 0
     chance = random.Random(17)  # noqa: S311 -- chance, not secrecy

@@ -39,7 +39,7 @@ def got(manifest: Manifest) -> list[tuple[int, int, float]]:
     ]
 
 
-def test_what_all_gateways_sent_is_added_up() -> None:
+def test_counts_of_all_gateways_are_summed() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
     assert manifest["status"]["counts"] == {
@@ -55,7 +55,7 @@ def test_what_all_gateways_sent_is_added_up() -> None:
     assert (first["ttftP95"], first["latencyP99"]) == (0.0566, 0.32)
 
 
-def test_it_is_written_rarely_and_at_rest_never() -> None:
+def test_status_is_written_rarely_and_not_without_new_requests() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
     look(manifest, [read_report("g1", 9, 1)], 60)
@@ -69,7 +69,7 @@ def test_it_is_written_rarely_and_at_rest_never() -> None:
     assert manifest["status"] == written
 
 
-def test_a_change_of_weights_counts_anew() -> None:
+def test_weight_change_restarts_counts() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
     look(manifest, [read_report("g1", 90, 10)], 60)
@@ -85,7 +85,7 @@ def test_a_change_of_weights_counts_anew() -> None:
     assert manifest["status"]["counts"]["startTime"] == "2026-01-01T00:01:41Z", "no two begin at one time"
 
 
-def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
+def test_counts_of_terminated_gateway_are_kept_and_added_once() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
     look(manifest, [read_report("g1", 90, 10), read_report("g2", 90, 10)], 60)
@@ -104,7 +104,7 @@ def test_what_a_gateway_counted_that_has_gone_is_kept_and_added_once() -> None:
     assert [(each["sent"], each["firstByteBuckets"]) for each in ended] == [(108, "10:108"), (12, "10:12")]
 
 
-def test_backends_that_are_not_the_routes_do_not_count() -> None:
+def test_counts_of_unknown_backends_are_ignored() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
     strange = GatewayTally(
@@ -115,7 +115,7 @@ def test_backends_that_are_not_the_routes_do_not_count() -> None:
     assert [each["service"] for each in manifest["status"]["counts"]["ended"]] == ["one"]
 
 
-def test_an_operator_that_has_yet_to_hear_gateways_takes_nothing_back() -> None:
+def test_counts_are_unchanged_until_all_gateways_report() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
     look(manifest, [read_report("g1", 90, 10), read_report("g2", 90, 10)], 60)
@@ -127,7 +127,7 @@ def test_an_operator_that_has_yet_to_hear_gateways_takes_nothing_back() -> None:
     assert got(manifest)[0][0] == 185
 
 
-def test_a_model_server_is_counted_by_the_name_that_gateways_have_for_it() -> None:
+def test_model_server_is_counted_by_its_gateway_name() -> None:
     manifest = route(backends=[backend(), backend("own", "m", kind="ModelServer")])
     look(manifest)
     ways = {"one/a": Tally(3, 3), "server.own/m": Tally(5, 5)}
@@ -147,7 +147,7 @@ def test_a_model_server_is_counted_by_the_name_that_gateways_have_for_it() -> No
     assert manifest["status"] == before
 
 
-def test_a_status_of_before_there_were_kinds_is_counted_on() -> None:
+def test_counts_continue_if_status_has_no_backend_kinds() -> None:
     manifest = route(backends=BACKENDS)
     look(manifest)
     since = manifest["status"]["counts"]["startTime"]

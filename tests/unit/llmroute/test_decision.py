@@ -49,7 +49,7 @@ def message(status: LLMRouteStatus, kind: str) -> str:
     return next(each.message for each in status.conditions if each.type == kind)
 
 
-def test_a_route_whose_backends_are_there_is_ready() -> None:
+def test_route_with_existing_backends_is_ready() -> None:
     manifest = route(
         names=["chat", "chat-2"],
         backends=[backend(weight=3), backend("two", "b", weight=1), backend("two", "b-tuned", weight=0)],
@@ -94,7 +94,9 @@ def test_a_route_whose_backends_are_there_is_ready() -> None:
         (OwnAddress(19000, refusal="no", there=True), ("False", "AddressRejected"), "refused no"),
     ],
 )
-def test_an_address_of_its_own(address: OwnAddress, ready: tuple[str, str], words: str) -> None:
+def test_dedicated_address_determines_ready_condition_and_url(
+    address: OwnAddress, ready: tuple[str, str], words: str
+) -> None:
     observation = observed([route(address="Dedicated")], [service()])
     observation = replace(observation, routes=(replace(observation.routes[0], address=address),))
     status = report(observation.routes[0], decide(observation, NOW)["chat"], NOW)
@@ -107,7 +109,7 @@ def test_an_address_of_its_own(address: OwnAddress, ready: tuple[str, str], word
     assert (status.url, status.port) == where
 
 
-def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
+def test_share_of_missing_backend_goes_to_other_backends() -> None:
     manifest = route(backends=[backend(weight=1), backend("gone", "b", weight=9)])
     _, status = one(manifest, [service()])
     assert [each.share for each in status.backends] == [1.0, 0.0]
@@ -134,7 +136,7 @@ def test_the_share_of_what_is_missing_goes_to_the_others() -> None:
         (backend("own", "m"), server(), RouteReason.BACKEND_NOT_FOUND, "of that name there is: ModelServer"),
     ],
 )  # fmt: skip
-def test_a_backend_that_cannot_be_asked_is_named(
+def test_unusable_backend_is_reported_with_reason(
     desired: Any, there: Any, reason: RouteReason, words: str
 ) -> None:
     _, status = one(route(backends=[desired]), [there])
@@ -144,7 +146,7 @@ def test_a_backend_that_cannot_be_asked_is_named(
     assert conditions(status)["Stalled"][0] == ("False" if waits else "True")
 
 
-def test_a_model_server_is_a_backend_as_any_other() -> None:
+def test_model_server_is_accepted_as_backend_canary_and_fallback() -> None:
     """A ModelServer can have the name of a service: both objects can exist, though one has no address."""
     canaried = canary(kind="ModelServer", service="own", model="m")
     _, status = one(route(backends=[backend(), OWN], canary=canaried), [service(), server(state="Closed")])
@@ -162,7 +164,7 @@ def test_a_model_server_is_a_backend_as_any_other() -> None:
     ]
 
 
-def test_a_name_that_another_kinds_model_has_leads_to_that_model() -> None:
+def test_route_does_not_get_name_of_model_of_another_kind() -> None:
     application = {
         "kind": "ServeApplication",
         "metadata": {"name": "app"},
@@ -180,14 +182,14 @@ def test_a_name_that_another_kinds_model_has_leads_to_that_model() -> None:
     assert decision.names == ("m", "pipeline", "app", "free"), "its requests name no model"
 
 
-def test_a_backend_without_a_weight_may_be_missing() -> None:
+def test_route_is_ready_if_missing_backend_has_weight_zero() -> None:
     """At the beginning of a canary, or after its end, the backend may not exist."""
     _, status = one(route(backends=[backend(), backend("next", "b", weight=0)]), [service()])
     assert conditions(status)["Ready"] == ("True", "Routed")
     assert status.backends[1].state is BackendState.MISSING
 
 
-def test_a_models_own_name_leads_to_the_model() -> None:
+def test_route_name_that_is_a_model_name_is_a_name_conflict() -> None:
     manifest = route(names=["a", "a-tuned", "free"])
     decision, status = one(manifest, [service()])
     assert decision.names == ("free",)
@@ -196,7 +198,7 @@ def test_a_models_own_name_leads_to_the_model() -> None:
     assert "the name a is that of the model a of LLMService one" in message(status, "Accepted")
 
 
-def test_of_two_routes_with_one_name_the_older_has_it() -> None:
+def test_older_of_two_routes_with_same_name_gets_name() -> None:
     young = route("young", "2026-01-02T00:00:00Z", names=["chat", "own"])
     old = route("old", "2026-01-01T00:00:00Z", names=["chat"])
     for both in ([young, old], [old, young]):
@@ -208,7 +210,7 @@ def test_of_two_routes_with_one_name_the_older_has_it() -> None:
         ]
 
 
-def test_a_route_that_cannot_be_read_takes_no_name() -> None:
+def test_invalid_route_gets_no_name() -> None:
     broken = route("old", "2026-01-01T00:00:00Z", names=["chat"], backends=[backend(weight=0)])
     young = route("young", "2026-01-02T00:00:00Z", names=["chat"])
     found = decide(observed([broken, young], [service()]), NOW)
@@ -219,13 +221,13 @@ def test_a_route_that_cannot_be_read_takes_no_name() -> None:
     assert (status.names, status.backends) == ([], [])
 
 
-def test_without_gateways_nothing_is_routed() -> None:
+def test_route_is_not_accepted_without_gateways() -> None:
     _, status = one(route(), [service()], gateway=False)
     assert conditions(status)["Accepted"] == ("False", "GatewayDisabled")
     assert status.names == []
 
 
-def test_a_condition_keeps_its_time_as_long_as_it_stays() -> None:
+def test_unchanged_conditions_keep_transition_time() -> None:
     manifest = route()
     observation = observed([manifest], [service()])
     first = report(observation.routes[0], decide(observation, NOW)["chat"], NOW)
@@ -236,7 +238,7 @@ def test_a_condition_keeps_its_time_as_long_as_it_stays() -> None:
     assert later.backends[0].state is BackendState.HOLDING
 
 
-def test_what_turns_is_told_once() -> None:
+def test_changed_readiness_emits_one_event() -> None:
     missing, found = one(route())[1], one(route(), [service()])[1]
     before = missing.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert [(each.warning, each.reason) for each in events({}, missing)] == [(True, "BackendNotFound")]

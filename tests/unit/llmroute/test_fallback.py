@@ -14,7 +14,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FALLBACK = [backend("two", "b", holdTimeout="20s"), backend()]
 
 
-def test_the_status_says_where_requests_go_on_to() -> None:
+def test_status_lists_fallback_models() -> None:
     _, status = one(route(fallback=FALLBACK), [service(), service("two", "b", state="Closed")])
     assert [(each.service, each.model, each.hold_timeout) for each in status.fallback] == [
         ("two", "b", "20s"),
@@ -25,7 +25,7 @@ def test_the_status_says_where_requests_go_on_to() -> None:
     assert conditions(status)["Ready"] == ("True", "Routed")
 
 
-def test_a_fallback_that_is_not_there_is_said() -> None:
+def test_missing_or_invalid_fallback_is_reported() -> None:
     _, status = one(route(fallback=FALLBACK), [service()])
     assert conditions(status)["Ready"] == ("False", "BackendNotFound")
     assert message(status, "Ready") == "there is no LLMService two"
@@ -46,7 +46,7 @@ def look(manifest: Manifest, seconds: float, *, gone: bool = False, **tallies: T
     manifest["status"] = report(each, decision, now).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def test_a_request_counts_for_who_kept_it() -> None:
+def test_forwarded_request_is_counted_for_answering_backend() -> None:
     manifest = route(fallback=FALLBACK)
     look(manifest, 0)
     look(manifest, 60, a=Tally(sent=100, answered=70, errors=7, passed_on=30), b=Tally(sent=30, answered=30))
@@ -72,7 +72,7 @@ def test_a_canary_is_not_compared_with_a_fallback() -> None:
     assert "the others have 0 of 950" in manifest["status"]["canary"]["message"]
 
 
-def test_a_mirror_stands_among_the_models_and_gets_no_share() -> None:
+def test_mirror_is_listed_with_weight_zero() -> None:
     copies = backend("two", "b", percent=10)
     _, status = one(route(mirror=copies), [service(), service("two", "b", state="Closed")])
     assert status.mirror is not None
@@ -82,7 +82,7 @@ def test_a_mirror_stands_among_the_models_and_gets_no_share() -> None:
     assert conditions(status)["Ready"] == ("False", "BackendNotFound")
 
 
-def test_an_external_model_is_counted_beside_the_others() -> None:
+def test_external_fallback_requests_are_counted() -> None:
     external = {
         "url": "https://api.example.com/v1",
         "model": "big",

@@ -14,7 +14,7 @@ from tests.unit.llmroute.test_decision import conditions, message, one
 BETA: dict[str, Any] = {"headers": [{"name": "X-Team", "prefix": "beta"}], "backends": [backend("two", "b")]}
 
 
-def test_the_status_says_which_requests_go_where() -> None:
+def test_status_lists_matches_with_their_backends() -> None:
     _, status = one(route(matches=[BETA]), [service(), service("two", "b")])
     (found,) = status.model_dump(mode="json", by_alias=True, exclude_none=True)["matches"]
     assert found == {**BETA, "backends": [backend("two", "b", kind="LLMService", weight=1)]}
@@ -25,7 +25,7 @@ def test_the_status_says_which_requests_go_where() -> None:
     assert conditions(status)["Ready"] == ("True", "Routed")
 
 
-def test_a_backend_of_a_match_that_cannot_be_asked_is_named() -> None:
+def test_unusable_backend_of_match_is_reported() -> None:
     _, status = one(route(matches=[BETA]), [service()])
     assert conditions(status)["Ready"] == ("False", "BackendNotFound")
     cycle = {**BETA, "backends": [backend("chat", "a")]}
@@ -36,7 +36,7 @@ def test_a_backend_of_a_match_that_cannot_be_asked_is_named() -> None:
     assert conditions(status)["Ready"] == ("True", "Routed")
 
 
-def test_a_key_that_no_service_of_a_match_has_is_said() -> None:
+def test_unknown_api_key_of_match_is_reported() -> None:
     secret = {"secretRef": {"name": "s", "key": "k"}}
     access = {"apiKeys": [{"name": "team", **secret}, secret]}
     two = service("two", "b")
@@ -52,7 +52,7 @@ def test_a_key_that_no_service_of_a_match_has_is_said() -> None:
     assert "match 1 asks for the API key teem" in message(status, "Ready")
 
 
-def test_a_route_that_sticks_to_keys_that_nobody_has_says_so() -> None:
+def test_api_key_affinity_without_any_keys_is_reported() -> None:
     services, requested = [service(), service("two", "b")], route(sessionAffinity={"apiKey": True})
     _, status = one(requested, services, keys={"one": frozenset(), "two": frozenset({"x"})})
     assert status.session_affinity_key
@@ -66,7 +66,7 @@ def test_a_route_that_sticks_to_keys_that_nobody_has_says_so() -> None:
     assert status.session_affinity_key is None
 
 
-def test_gateways_compare_digests_and_patterns() -> None:
+def test_matches_are_converted_to_key_digests_and_lua_patterns() -> None:
     both = [served("one", 20000, "a"), served("two", 20001, "b", keys=(ApiKey("team", ONE),))]
     report = {
         "headers": [
@@ -99,7 +99,7 @@ def test_gateways_compare_digests_and_patterns() -> None:
     assert words([found]).count(":") == 10
 
 
-def test_a_sleeper_of_a_match_is_passed_over_too() -> None:
+def test_sleeping_backend_of_match_is_skipped() -> None:
     both = [served("one", 20000, "a", "Closed"), served("two", 20001, "b")]
     report = {
         "paths": ["/a"],

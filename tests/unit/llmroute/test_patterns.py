@@ -22,7 +22,7 @@ from daybreak.api.llmroute.patterns import PATTERN, lua_pattern
         ("", "^$"),
     ],
 )
-def test_it_is_a_pattern_of_luas(expression: str, pattern: str) -> None:
+def test_expression_is_converted_to_lua_pattern(expression: str, pattern: str) -> None:
     assert lua_pattern(expression) == pattern
 
 
@@ -30,13 +30,13 @@ def test_it_is_a_pattern_of_luas(expression: str, pattern: str) -> None:
     "expression",
     ["(a)", "a|b", "a{2}", "a**", "a+b+c+d+", "[", "[]", "[+-.]", r"\1", r"\b", "a^b", "*", "ü", r"(a+)+"],
 )
-def test_what_is_not_bounded_is_refused(expression: str) -> None:
+def test_unsupported_expression_is_rejected(expression: str) -> None:
     assert not re.fullmatch(PATTERN, expression)
     with pytest.raises(ValueError, match="is no expression"):
         lua_pattern(expression)
 
 
-def test_to_refuse_one_takes_no_time() -> None:
+def test_long_invalid_expression_does_not_match() -> None:
     assert not re.fullmatch(PATTERN, "a" * 127 + "(")
     assert not re.fullmatch(PATTERN, "a*" * 60 + "(")
     assert not re.fullmatch(PATTERN, "[" + string.ascii_letters * 2)

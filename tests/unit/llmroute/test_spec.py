@@ -131,26 +131,26 @@ BROKEN: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_the_least_has_the_documented_defaults() -> None:
+def test_minimal_route_has_documented_defaults() -> None:
     spec = LLMRoute.from_manifest(route()).spec
     assert (spec.backends[0].weight, spec.sleeping_backends, spec.session_affinity) == (1, Asleep.WAKE, None)
     assert spec.backends[0].kind == "LLMService"
 
 
 @pytest.mark.parametrize(("manifest", "message"), BROKEN.values(), ids=BROKEN.keys())
-def test_what_is_broken_is_said(manifest: dict[str, Any], message: str) -> None:
+def test_invalid_route_is_rejected_with_message(manifest: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidSpec) as refusal:
         LLMRoute.from_manifest(manifest)
     assert message in str(refusal.value)
 
 
-def test_editors_take_what_the_operator_takes() -> None:
+def test_canary_route_with_session_affinity_passes_json_schema() -> None:
     written = {**canaried(), "spec": {**canaried()["spec"], "sessionAffinity": {"header": "X-Session-Id"}}}
     written["metadata"] = {"name": "chat"}
     jsonschema.validate(written, json_schema(LLM_ROUTE))
 
 
-def test_backends_are_told_apart_by_service_and_model() -> None:
+def test_crd_identifies_backends_by_service_and_model() -> None:
     """A program can then change one weight by server-side apply."""
     spec = crd.CRD.schema()["properties"]["spec"]["properties"]["backends"]
     assert spec["x-kubernetes-list-type"] == "map"

@@ -102,19 +102,19 @@ async def _cost(clock: Clock, others: int, waited: float = 0.0) -> tuple[int, in
     return known.read, known.named, server.requested
 
 
-async def test_a_reconcile_reads_as_much_beside_many_as_beside_few(clock: Clock) -> None:
+async def test_reconcile_cost_is_independent_of_number_of_services(clock: Clock) -> None:
     few, many = await _cost(clock, 2), await _cost(clock, 60)
     assert many == few
     assert "create RayService" in few[2]
     assert few[2][-1] == "update LLMService", "its status"
 
 
-async def test_the_last_of_many_that_are_made_at_once_asks_for_no_more_than_the_first(clock: Clock) -> None:
+async def test_reconcile_cost_is_independent_of_wait_in_work_queue(clock: Clock) -> None:
     first, last = await _cost(clock, 2), await _cost(clock, 2, waited=200)
     assert last == first
 
 
-async def test_its_ray_service_is_built_once(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_reconcile_builds_ray_service_once(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[str] = []
 
     def noted(*given: Any) -> Manifest:

@@ -140,7 +140,7 @@ def _reconciler(around: Surroundings) -> Reconciler:
     ("depth", "taken"),
     [("Workers", ["RayService", "RayCluster"]), ("Cluster", ["no RayService", "RayCluster"])],
 )
-async def test_a_sleep_that_stands_in_the_status_is_carried_out(depth: str, taken: list[str]) -> None:
+async def test_reconcile_releases_pods_for_sleep_in_status(depth: str, taken: list[str]) -> None:
     around = Surroundings(_about_to_sleep(depth))
     around.world.observed = replace(around.world.observed, gateway=IDLE)
     await _reconciler(around).reconcile(KEY)
@@ -148,7 +148,7 @@ async def test_a_sleep_that_stands_in_the_status_is_carried_out(depth: str, take
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-async def test_who_comes_before_it_is_carried_out_turns_it_round(depth: str) -> None:
+async def test_request_before_pods_are_released_cancels_sleep(depth: str) -> None:
     """Released pods would have to be recreated immediately, by a complete wake."""
     around = Surroundings(_about_to_sleep(depth))
     around.world.observed = replace(around.world.observed, gateway=view(held=1))

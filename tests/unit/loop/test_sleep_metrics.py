@@ -32,7 +32,7 @@ def later(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
 
 
-def test_each_second_is_counted_as_what_the_accelerators_were() -> None:
+def test_accelerator_seconds_are_counted_by_state() -> None:
     sums = None
     for second, accelerators in ((0, WAKES), (30, HELD), (100, SLEEPS), (400, WAKES), (440, HELD)):
         sums = count(sums, accelerators, later(second))
@@ -41,12 +41,12 @@ def test_each_second_is_counted_as_what_the_accelerators_were() -> None:
     assert (sums.waking, sums.awake, sums.saved) == (0, 2, 0)
 
 
-def test_time_alone_changes_nothing() -> None:
+def test_savings_are_unchanged_if_accelerators_are_unchanged() -> None:
     first = count(None, SLEEPS, NOW)
     assert count(first, SLEEPS, later(3600)) is first
 
 
-def test_what_it_says_is_read_back_and_what_is_none_begins_anew() -> None:
+def test_valid_savings_are_read_back_and_invalid_savings_are_ignored() -> None:
     first = count(None, SLEEPS, NOW)
     message = first.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert savings_before({"savings": message}) == first
@@ -54,7 +54,7 @@ def test_what_it_says_is_read_back_and_what_is_none_begins_anew() -> None:
     assert savings_before({}) is None
 
 
-def test_what_others_wait_for_is_counted_and_never_becomes_less() -> None:
+def test_contended_seconds_are_counted_and_never_decrease() -> None:
     waited = Accelerators(held=2, waited_for=1)
     sums = count(count(None, HELD, NOW), waited, later(10))
     assert (sums.contended_seconds, sums.contended) == (None, 1)
@@ -70,14 +70,14 @@ def test_what_others_wait_for_is_counted_and_never_becomes_less() -> None:
     assert count(count(sums, waited, later(1000)), HELD, later(500)).contended_seconds == 70
 
 
-def test_prometheus_reads_what_others_wait_for() -> None:
+def test_prometheus_exports_contended_seconds() -> None:
     savings = Savings(lambda: later(30))
     savings.see(ONE, count(None, Accelerators(held=2, waited_for=2), NOW))
     _, family = savings.collect()
     assert [sample.value for sample in family.samples if sample.name.endswith("_total")] == [60]
 
 
-def test_prometheus_reads_how_long_a_wait_may_still_be() -> None:
+def test_prometheus_exports_expected_remaining_wait() -> None:
     waits = ExpectedWaits(lambda: later(30))
     common: dict[str, Any] = {
         "state": "Closed",
@@ -113,7 +113,7 @@ def read_report(savings: Savings) -> dict[tuple[str, str], float]:
     }
 
 
-def test_it_grows_while_the_service_sleeps() -> None:
+def test_saved_seconds_grow_while_service_sleeps() -> None:
     savings = Savings(lambda: later(10))
     savings.see(ONE, count(None, SLEEPS, NOW))
     savings.see(OTHER, count(None, HELD, NOW))
@@ -128,13 +128,13 @@ def held(model: Manifest, **spec: Any) -> int:
     return accelerators_awake(found.workload, found.spec.models[0])
 
 
-def test_what_a_sleeping_model_saves() -> None:
+def test_model_counts_accelerators_of_its_minimum_replicas() -> None:
     assert held({**GPU_MODEL, "replicas": {"min": 2}}) == 2
     assert held({**GPU_MODEL, "replicas": {"min": 0}}) == 1
     assert held(CPU_MODEL) == 0, "a CPU is no accelerator"
 
 
-def test_it_is_told_with_the_other_metrics() -> None:
+def test_savings_collector_exports_two_metrics() -> None:
     reported = [family.name for family in SAVINGS.collect()]
     assert reported == ["daybreak_accelerator_seconds", "daybreak_accelerator_contended_seconds"]
 
@@ -161,7 +161,7 @@ def idle_told(times: IdleTimes) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_the_idle_times_of_each_model() -> None:
+def test_idle_times_are_exported_for_each_model() -> None:
     times = IdleTimes()
     learned = IdleStatus(break_even_seconds=90, recommended_after_idle="2m", after_idle="2m")
     times.see(ONE, gates(m=learned, n=None))
@@ -190,7 +190,7 @@ def test_a_wake_is_counted_when_it_has_ended() -> None:
     assert counted("six", WAKING, AWAKE) == 2
 
 
-def test_how_long_a_wake_took_that_had_failed_is_no_measure() -> None:
+def test_failed_wake_is_counted_without_its_duration() -> None:
     failed = status(seconds=18_000, failed=True, phases={"firstToken": 18_000})
     sums = [metrics.WAKE_SECONDS.labels("Workers"), metrics.WAKE_STEP_SECONDS.labels("Workers", "firstToken")]
     before = [each._sum.get() for each in sums]
@@ -198,7 +198,7 @@ def test_how_long_a_wake_took_that_had_failed_is_no_measure() -> None:
     assert [each._sum.get() for each in sums] == before
 
 
-def test_each_step_is_counted_with_the_wake() -> None:
+def test_wake_steps_are_counted_once_per_wake() -> None:
     phases = {"headReady": 0, "workerReady": 30, "firstToken": 42}
     deep = status(depth="Cluster", seconds=42, phases=phases)
     counted("seven", status(depth="Cluster", phases={"headReady": 0}), deep)
@@ -209,12 +209,12 @@ def test_each_step_is_counted_with_the_wake() -> None:
     assert steps.labels("Cluster", "workerReady")._sum.get() == 30, "once"
 
 
-def test_a_fixed_number_of_replicas_counts_for_every_model() -> None:
+def test_fixed_number_of_replicas_sets_counted_accelerators() -> None:
     assert held(GPU_MODEL, replicas=3) == 3
     assert held(GPU_MODEL, replicas=0) == 1, "one is made for a request"
 
 
-def test_only_what_was_given_back_is_a_yield_with_whose_it_was_and_for_whom() -> None:
+def test_yield_is_counted_once_after_accelerators_are_released() -> None:
     def gate(**more: str) -> Any:
         return {"gate": {"models": [{"name": "m", **more}]}}
 

@@ -324,7 +324,7 @@ def prefix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(names.OWNER_PREFIXES, TOYS.kind, "toy.")
 
 
-async def test_a_kind_is_its_parts_and_the_shared_loop() -> None:
+async def test_shared_loop_brings_up_toy_kind_and_then_stops_writing() -> None:
     world = World(sleep={"afterIdle": "10m"})
     await world.reconcile()
     assert (world.gate.phase, world.replicas, world.status["pods"]) == ("Waking", 1, 0)
@@ -338,7 +338,7 @@ async def test_a_kind_is_its_parts_and_the_shared_loop() -> None:
     assert world.server.requested == before, "an unchanged spec leads to no writes"
 
 
-async def test_it_sleeps_and_wakes_as_every_workload() -> None:
+async def test_toy_kind_sleeps_when_idle_and_wakes_on_request() -> None:
     world = World(sleep={"afterIdle": "1s"})
     world.pod(UP)
     await world.reconcile()

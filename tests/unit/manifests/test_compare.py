@@ -62,22 +62,22 @@ def test_defaults_and_additions_are_no_difference() -> None:
         ({"metadata__ownerReferences": None}, "metadata.ownerReferences"),
     ],
 )
-def test_what_differs_is_named(changes: dict[str, Any], path: str) -> None:
+def test_difference_returns_path_of_changed_field(changes: dict[str, Any], path: str) -> None:
     assert difference(WANTED, live(**changes)) == path
 
 
-def test_true_is_not_one() -> None:
+def test_true_differs_from_integer_one() -> None:
     assert difference({"metadata": {}, "spec": {"x": True}}, {"metadata": {}, "spec": {"x": 1}}) == "spec.x"
 
 
-def test_a_missing_zero_is_a_difference_but_a_missing_nothing_is_not() -> None:
+def test_missing_zero_is_a_difference_and_missing_empty_value_is_not() -> None:
     assert difference({"metadata": {}, "spec": {"minReplicas": 0}}, {"metadata": {}, "spec": {}}) != ""
     empty: list[Any] = [{}, [], None, "", False]
     for nothing in empty:
         assert difference({"metadata": {}, "spec": {"x": nothing}}, {"metadata": {}, "spec": {}}) == ""
 
 
-def test_a_field_that_is_no_longer_asked_for_shows_in_the_digest() -> None:
+def test_removed_field_is_detected_by_digest() -> None:
     less = copy.deepcopy(WANTED)
     del less["spec"]["ports"][0]["targetPort"]
     was = live()
@@ -87,7 +87,7 @@ def test_a_field_that_is_no_longer_asked_for_shows_in_the_digest() -> None:
     assert difference(stamped(less), was) == f"metadata.annotations.{APPLIED}"
 
 
-def test_stamping_leaves_its_input_alone_and_does_not_depend_on_order() -> None:
+def test_stamp_keeps_input_unchanged_and_ignores_field_order() -> None:
     before = copy.deepcopy(WANTED)
     turned = dict(reversed(WANTED.items()))
     assert stamped(WANTED)["metadata"]["annotations"] == stamped(turned)["metadata"]["annotations"]

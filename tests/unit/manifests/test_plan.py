@@ -39,11 +39,11 @@ def controlled(kind: str = "LLMBatch", name: str = "night", uid: str = "u-1") ->
         (live(labels=names.labels("batch.other", "batch")), NameHolder.FOREIGN),
     ],
 )
-def test_whose_it_is(found: dict[str, Any], whose: NameHolder) -> None:
+def test_name_holder_is_derived_from_owner_and_labels(found: dict[str, Any], whose: NameHolder) -> None:
     assert OWNER.whose(found) is whose
 
 
-def test_what_is_not_wanted_any_more_is_surplus() -> None:
+def test_only_owned_undesired_objects_are_surplus() -> None:
     kept = live("kept", owner=controlled())
     labeled = [
         kept,

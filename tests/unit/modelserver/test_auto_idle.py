@@ -36,7 +36,7 @@ def awake() -> Observed:
     return after(decide(first), first, answers=())
 
 
-def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
+def test_server_counts_pauses_and_sleeps_after_learned_idle_time() -> None:
     one = awake()
     assert idle(decide(one)).after_idle == "15m"
     ended = Traffic(known=True, in_flight=1, acknowledged=10**15, requested=timedelta(0), routed=True)
@@ -63,7 +63,7 @@ def test_it_counts_a_pause_and_sleeps_after_what_the_status_says() -> None:
     assert idle(asleep).start_time is not None
 
 
-def test_a_spec_that_cannot_be_read_loses_nothing() -> None:
+def test_invalid_spec_keeps_recorded_pauses() -> None:
     one = awake()
     broken = observe(read_message(decide(one)), spec={"sleep": {"afterIdle": "soon"}})
     kept = decide(broken).status.gate

@@ -29,7 +29,7 @@ def after(before: Scale, requests: int, seconds: float, **rules: Any) -> Scale:
     return step(before, spec, busy(requests), NOW + timedelta(seconds=seconds))
 
 
-def test_more_are_added_when_they_have_been_wanted_for_long_enough() -> None:
+def test_replicas_are_added_after_upscale_delay() -> None:
     soon = after(Scale(1), 35, 0)
     assert soon == Scale(1, 4, NOW)
     soon = after(soon, 25, 5)
@@ -38,17 +38,17 @@ def test_more_are_added_when_they_have_been_wanted_for_long_enough() -> None:
     assert after(soon, 100, 10) == Scale(3)
 
 
-def test_without_a_delay_it_is_at_once() -> None:
+def test_zero_delay_changes_replicas_at_once() -> None:
     assert after(Scale(1), 35, 0, upscaleDelay="0s") == Scale(4)
     assert after(Scale(4), 0, 0, downscaleDelay="0s") == Scale(1)
 
 
-def test_a_short_peak_adds_none() -> None:
+def test_short_peak_adds_no_replicas() -> None:
     soon = after(Scale(1), 35, 0)
     assert after(soon, 8, 5) == Scale(1)
 
 
-def test_pods_go_when_fewer_have_been_wanted_for_long_enough() -> None:
+def test_replicas_are_removed_after_downscale_delay() -> None:
     soon = after(Scale(5), 0, 0)
     assert soon == Scale(5, 1, NOW)
     soon = after(soon, 25, 100)
@@ -57,28 +57,28 @@ def test_pods_go_when_fewer_have_been_wanted_for_long_enough() -> None:
     assert after(soon, 0, 300) == Scale(3)
 
 
-def test_a_short_pause_takes_none_away() -> None:
+def test_short_pause_removes_no_replicas() -> None:
     soon = after(Scale(5), 0, 0)
     assert after(soon, 50, 200) == Scale(5)
 
 
-def test_another_direction_begins_anew() -> None:
+def test_change_of_direction_restarts_delay() -> None:
     soon = after(Scale(3), 50, 0)
     assert soon == Scale(3, 5, NOW)
     assert after(soon, 0, 20) == Scale(3, 1, NOW + timedelta(seconds=20))
 
 
-def test_what_almost_fills_its_replicas_keeps_them() -> None:
+def test_replicas_are_kept_if_fewer_replicas_would_be_full() -> None:
     assert after(Scale(3), 20, 0) == Scale(3), "two would be full"
     assert after(Scale(3), 18, 0) == Scale(3, 2, NOW)
 
 
-def test_who_is_not_heard_may_have_requests() -> None:
+def test_replicas_are_not_removed_if_traffic_is_unknown() -> None:
     spec = server(replicas=1, autoscaling=RULES).spec
     assert step(Scale(5, 1, NOW), spec, UNKNOWN, NOW + DOWN) == Scale(5)
 
 
-def test_requests_that_are_heard_of_suffice_to_add_replicas() -> None:
+def test_replicas_are_added_if_incomplete_traffic_report_suffices() -> None:
     spec = server(replicas=1, autoscaling=RULES).spec
     some = replace(busy(50), known=False)
     soon = step(Scale(1), spec, some, NOW)
@@ -86,14 +86,14 @@ def test_requests_that_are_heard_of_suffice_to_add_replicas() -> None:
     assert step(soon, spec, some, NOW + UP) == Scale(5)
 
 
-def test_the_bounds_are_those_of_the_spec() -> None:
+def test_replicas_stay_between_minimum_and_maximum_of_spec() -> None:
     assert after(Scale(9), 1000, 0) == Scale(5)
     assert after(Scale(1), 1000, 0).desired == 5
     spec = server(replicas=2, autoscaling=RULES).spec
     assert step(Scale(1), spec, busy(0), NOW) == Scale(2), "replicas is the fewest"
 
 
-def test_a_replica_aims_at_what_the_spec_leaves_open() -> None:
+def test_default_target_is_limited_by_max_ongoing_requests() -> None:
     def desired(requests: int, **more: Any) -> int | None:
         spec = server(replicas=1, autoscaling={"maxReplicas": 9}, **more).spec
         return step(Scale(1), spec, busy(requests), NOW).desired
@@ -103,7 +103,7 @@ def test_a_replica_aims_at_what_the_spec_leaves_open() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 80), st.integers(1, 200)), max_size=60), st.integers(1, 3))
-def test_it_stays_in_bounds_and_never_swings_faster_than_its_delays(
+def test_replicas_stay_in_bounds_and_respect_delays_for_any_traffic(
     history: list[tuple[int, int]], least: int
 ) -> None:
     spec = server(replicas=least, autoscaling=RULES).spec
@@ -119,7 +119,7 @@ def test_it_stays_in_bounds_and_never_swings_faster_than_its_delays(
 
 
 @given(st.integers(0, 200), st.integers(1, 5))
-def test_what_stays_the_same_comes_to_rest_with_room_for_all(requests: int, first: int) -> None:
+def test_replicas_become_stable_and_sufficient_for_any_constant_traffic(requests: int, first: int) -> None:
     state, moment = Scale(first), NOW
     spec = server(replicas=1, autoscaling=RULES).spec
     for _ in range(4):
@@ -130,7 +130,7 @@ def test_what_stays_the_same_comes_to_rest_with_room_for_all(requests: int, firs
     assert state.replicas == 1 or requests > 0.9 * 10 * (state.replicas - 1)
 
 
-def test_it_is_decided_in_the_status_and_looked_at_again() -> None:
+def test_scaling_is_recorded_in_status_and_rechecked() -> None:
     spec = {"autoscaling": RULES}
     one = server(**spec)
     many = replace(ASKED, in_flight=45)
@@ -159,6 +159,6 @@ def test_reconcile_is_due_only_if_the_number_of_replicas_changed() -> None:
     assert not is_due(observe(status, pod(one), spec=spec), cast(Any, None), decision.status)
 
 
-def test_a_server_without_autoscaling_has_no_status_of_it() -> None:
+def test_server_without_autoscaling_has_no_autoscaling_status() -> None:
     many = replace(ASKED, in_flight=45)
     assert decide(observe(None, pod(server()), traffic=many)).status.autoscaling is None

@@ -56,7 +56,7 @@ def asleep() -> Observed:
     return after(down, draining, pods=(), deployment=live(ONE, 0))
 
 
-def test_a_new_one_is_made_and_waited_for() -> None:
+def test_new_server_is_applied_and_waking() -> None:
     decision = decide(observe(None, deployment=None))
     assert decision.apply
     assert not decision.ask
@@ -65,7 +65,7 @@ def test_a_new_one_is_made_and_waited_for() -> None:
     assert read_report(decision, "Reconciling") == ("True", "Progressing")
 
 
-def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
+def test_ready_pod_is_probed_and_its_answer_opens_gate() -> None:
     one = observe(None, pod(ONE))
     decision = decide(one)
     assert decision.ask
@@ -84,7 +84,7 @@ def test_a_ready_pod_is_asked_and_opens_the_gate_when_it_answers() -> None:
 
 
 @pytest.mark.parametrize(("protocol", "end"), [("OpenAI", "/v1"), ("V2", ""), ("Any", "")])
-def test_gateways_and_clients_are_told_what_it_speaks(protocol: str, end: str) -> None:
+def test_status_states_protocol_and_url_of_protocol(protocol: str, end: str) -> None:
     status = read_message(decide(observe(None, traffic=ASKED, spec={"protocol": protocol})))
     assert status["gate"]["protocol"] == protocol
     assert status["url"] == f"http://chat.default.svc{end}"
@@ -102,7 +102,9 @@ def test_gateways_and_clients_are_told_what_it_speaks(protocol: str, end: str) -
         ),
     ],
 )
-def test_a_question_is_one_of_its_protocol(spec: dict[str, Any], host: str, base: str, path: str) -> None:
+def test_probe_address_and_path_follow_protocol(
+    spec: dict[str, Any], host: str, base: str, path: str
+) -> None:
     one = server(**spec)
     requested = question(view_of(observe(None, pod(one, podIP=host), spec=spec)), waking=True)
     assert requested is not None
@@ -110,7 +112,7 @@ def test_a_question_is_one_of_its_protocol(spec: dict[str, Any], host: str, base
     assert question(view_of(observe(None, pod(one, podIP=""), spec=spec)), waking=True) is None
 
 
-def test_what_does_not_answer_is_not_ready_and_asked_ever_more_seldom() -> None:
+def test_server_with_failed_probe_is_not_ready_and_probed_less_often() -> None:
     one = observe(None, pod(ONE), answers=(Answer("tiny", False, "it says 500"),))
     decision = decide(one)
     assert read_report(decision, "Ready") == ("False", "ProbeFailed")
@@ -124,7 +126,7 @@ def test_what_does_not_answer_is_not_ready_and_asked_ever_more_seldom() -> None:
     assert later.requeue_after > first
 
 
-def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
+def test_idle_server_drains_and_then_sleeps_without_pods() -> None:
     one = asleep()
     decision = decide(one)
     assert decision.status.phase is Phase.ASLEEP
@@ -135,7 +137,7 @@ def test_nobody_asks_and_it_drains_then_sleeps_without_pods() -> None:
     assert decision.status.probed_configuration is None, "the next wake needs a new probe"
 
 
-def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
+def test_held_request_wakes_server_and_ready_stays_true() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     woken = decide(one)
     assert woken.sleep_state is not None
@@ -156,7 +158,7 @@ def test_a_held_request_wakes_it_and_it_stays_ready() -> None:
     assert wake.seconds is not None
 
 
-def test_a_wake_that_lasts_longer_than_requests_are_held_is_told() -> None:
+def test_wake_longer_than_hold_time_is_reported_as_timed_out() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     up = after(decide(one), one, now=one.now + timedelta(hours=1))
     assert read_report(decide(up), "Ready") == ("False", "WakeTimedOut")
@@ -172,7 +174,7 @@ def test_a_pod_that_comes_back_needs_no_new_answer() -> None:
     assert read_report(back, "Ready") == ("True", "Serving")
 
 
-def test_what_crashes_stalls_with_its_last_words_and_refuses() -> None:
+def test_crashing_container_stalls_server_and_fails_gate_with_cause() -> None:
     crashed = {
         "name": "engine",
         "state": {"waiting": {"reason": "CrashLoopBackOff"}},
@@ -190,7 +192,7 @@ def test_what_crashes_stalls_with_its_last_words_and_refuses() -> None:
     assert trying.status.phase is Phase.WAKING, "another attempt"
 
 
-def test_pods_that_are_refused_are_told() -> None:
+def test_rejected_pods_stall_server_with_cause() -> None:
     failed = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quota"}
     made = live(ONE)
     made["status"]["conditions"] = [failed]
@@ -209,7 +211,7 @@ def test_field_that_admits_a_rejected_pod_is_named() -> None:
     assert report.endswith("set resources.limits.cpu of container engine in spec.podTemplate")
 
 
-def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() -> None:
+def test_server_is_ready_and_updating_until_new_revision_has_answered() -> None:
     one = awake()
     changed = {"engineArgs": {"max_num_seqs": 2}}
     other = server(**changed)
@@ -225,7 +227,7 @@ def test_a_change_is_answered_by_the_old_pod_until_the_new_one_has_answered() ->
     assert decide(done).status.probed_configuration == configuration(live(other))
 
 
-def test_without_a_gateway_it_never_sleeps() -> None:
+def test_server_without_gateway_has_no_sleep_state() -> None:
     one = observe(None, pod(ONE), traffic=None, answers=ANSWERED)
     decision = decide(one)
     assert decision.sleep_state is None
@@ -235,7 +237,7 @@ def test_without_a_gateway_it_never_sleeps() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"engine": "nothing"}, {"engineArgs": {"no_such_thing": 1}}])
-def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
+def test_invalid_spec_is_not_applied_and_keeps_gate_open(spec: dict[str, Any]) -> None:
     before = awake()
     decision = decide(observe(dict(before.status), pod(ONE), spec=spec, deployment=live(ONE)))
     assert not decision.apply
@@ -249,18 +251,18 @@ def test_what_cannot_be_built_is_left_as_it_is(spec: dict[str, Any]) -> None:
     ("more", "reason"),
     [({"foreign": ("Service/chat",)}, Reason.NAME_CONFLICT), ({"refusal": "no"}, Reason.OBJECT_REJECTED)],
 )
-def test_what_is_in_the_way_is_told(more: dict[str, Any], reason: Reason) -> None:
+def test_name_conflict_or_rejection_stalls_server(more: dict[str, Any], reason: Reason) -> None:
     decision = decide(replace(awake(), **more))
     assert read_report(decision, "Stalled") == ("True", reason)
 
 
-def test_a_name_that_is_free_again_stalls_no_more() -> None:
+def test_server_recovers_when_name_conflict_is_resolved() -> None:
     taken = replace(awake(), foreign=("Service/chat",))
     free = after(decide(taken), replace(taken, foreign=()))
     assert read_report(decide(free), "Stalled") == ("False", "Reconciled")
 
 
-def test_state_asleep_refuses_and_is_not_ready() -> None:
+def test_state_asleep_fails_gate_and_is_not_ready() -> None:
     one = replace(awake(QUIET), now=NOW + timedelta(hours=2))
     forced = {
         **one.manifest,
@@ -274,7 +276,7 @@ def test_state_asleep_refuses_and_is_not_ready() -> None:
     assert down.sleep_state.gate is GateState.FAILED
 
 
-def test_no_gateway_heard_is_not_ready() -> None:
+def test_server_is_not_ready_without_gateway_reports() -> None:
     one = awake()
     silent = replace(one, gateway=replace(one.gateway, traffic={"tiny": Traffic(known=False)}))  # type: ignore[type-var]
     assert read_report(decide(silent), "Ready") == ("False", "GatewayNotReporting")
@@ -288,7 +290,7 @@ def test_rejected_pods_of_the_gateway_are_quoted() -> None:
     assert any("pods are forbidden: quota" in each.message for each in decision.status.conditions)
 
 
-def test_a_pod_that_no_gateway_reaches_is_told_after_a_moment() -> None:
+def test_unreachable_pod_is_reported_after_grace_period() -> None:
     one = awake()
     lost = replace(ASKED, routed=False, unrouted=timedelta(minutes=1))
     apart = replace(one, gateway=replace(one.gateway, traffic={"tiny": lost}))  # type: ignore[type-var]
@@ -308,7 +310,7 @@ def test_first_start_waits_until_a_gateway_finds_its_pods() -> None:
     assert read_report(found, "Ready") == ("True", "Serving")
 
 
-def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
+def test_queued_server_reports_workloads_ahead() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     waits = after(decide(one), one, turns={"tiny": Turn(after=("default/other",))})
     decision = decide(waits)
@@ -317,7 +319,7 @@ def test_who_has_to_wait_for_accelerators_makes_no_pods() -> None:
     assert decision.status.gate.models[0].queued_behind == ["default/other"]
 
 
-def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> None:
+def test_first_in_queue_reports_holders_while_its_pod_is_pending() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     assert one.subject is not None
     pending = pod(one.subject, ready=False)
@@ -332,7 +334,7 @@ def test_the_first_in_line_holds_nothing_before_its_pod_stands_on_a_node() -> No
     assert active.message == "queued for accelerators at position 1; used by default/other"
 
 
-def test_who_waits_for_accelerators_and_has_no_clients_any_more_leaves_the_queue() -> None:
+def test_queued_server_without_held_requests_leaves_queue() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     waits = after(
         decide(one), one, turns={"tiny": Turn(after=("default/other",))}, now=NOW + timedelta(hours=3)
@@ -348,7 +350,7 @@ def test_who_waits_for_accelerators_and_has_no_clients_any_more_leaves_the_queue
     assert decide(down).status.phase is Phase.ASLEEP
 
 
-def test_one_that_is_deleted_says_so() -> None:
+def test_deleted_server_is_not_applied_and_reports_terminating() -> None:
     one = awake()
     metadata = {**one.manifest["metadata"], "deletionTimestamp": "2026-05-04T12:00:00Z"}
     decision = decide(replace(one, manifest={**one.manifest, "metadata": metadata}))
@@ -356,13 +358,13 @@ def test_one_that_is_deleted_says_so() -> None:
     assert read_report(decision, "Ready") == ("False", "Terminating")
 
 
-def test_the_same_twice_says_the_same() -> None:
+def test_status_is_unchanged_if_observation_is_unchanged() -> None:
     for one in (awake(), asleep()):
         once = decide(one)
         assert read_message(decide(after(once, one))) == read_message(once)
 
 
-def test_what_runs_of_one_without_a_rollout_ends_in_the_time_that_its_spec_says() -> None:
+def test_drain_without_rollout_ends_after_graceful_shutdown_timeout() -> None:
     spec = {"gracefulShutdownTimeout": "10m"}
     first = observe(None, pod(server(**spec)), traffic=ASKED, answers=ANSWERED, spec=spec)
     one = after(decide(first), first, answers=(), foreign=("Deployment/chat-server",))

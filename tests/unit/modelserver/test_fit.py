@@ -51,7 +51,7 @@ def limits(cpu: str, **container: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
+def test_server_that_fits_on_nodes_is_schedulable(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
     found = look(nodes, **spec)
     assert conditions(found)["Schedulable"] == ("True", "NodesFit")
     assert message(found) == "the pods of a replica fit on the nodes"
@@ -100,7 +100,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_fits_nowhere_is_told_and_made_all_the_same(
+def test_server_that_fits_on_no_node_is_applied_and_stalled(
     nodes: tuple[Node, ...], spec: dict[str, Any], desired: str
 ) -> None:
     found = look(nodes, **spec)
@@ -123,14 +123,14 @@ def test_a_limit_of_the_engines_own_container_is_not_counted_twice() -> None:
     assert conditions(beside)["Schedulable"] == ("False", "NoNodeFits")
 
 
-def test_what_answers_is_ready_though_it_would_fit_nowhere_now() -> None:
+def test_serving_server_that_fits_on_no_node_stays_ready() -> None:
     found = decide(replace(awake(), nodes=(SMALL,)))
     assert conditions(found)["Ready"] == ("True", "Serving")
     assert conditions(found)["Schedulable"] == ("False", "NoNodeFits")
     assert conditions(found)["Stalled"] == ("False", "Reconciled")
 
 
-def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests_are_held() -> None:
+def test_missing_nodes_stall_waking_server_only_after_hold_time() -> None:
     one = replace(asleep(), nodes=(SMALL,))
     found = decide(one)
     assert conditions(found)["Ready"] == ("True", "Asleep")
@@ -144,14 +144,14 @@ def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests
     assert conditions(decide(late))["Stalled"] == ("True", "NoNodeFits")
 
 
-def test_it_heals_when_a_node_comes() -> None:
+def test_stalled_server_recovers_when_node_is_added() -> None:
     first = observe(None, traffic=ASKED, nodes=(SMALL,))
     stalled = after(decide(first), first, nodes=(node("large"),))
     assert conditions(decide(stalled))["Schedulable"] == ("True", "NodesFit")
     assert conditions(decide(stalled))["Stalled"] == ("False", "Reconciled")
 
 
-def test_nodes_may_be_unknown_or_not_asked_about() -> None:
+def test_schedulable_is_unknown_without_nodes_or_with_fit_check_off() -> None:
     found = look(None, **GPU)
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
     off = {"daybreak.dev/fit-check": "off"}
@@ -161,6 +161,6 @@ def test_nodes_may_be_unknown_or_not_asked_about() -> None:
     assert "daybreak.dev/fit-check is off" in message(found)
 
 
-def test_a_bad_spec_is_not_checked() -> None:
+def test_invalid_spec_is_not_checked_against_nodes() -> None:
     found = look((ONE_GPU,), engineArgs={"max_model_length": 1})
     assert conditions(found)["Schedulable"] == ("Unknown", "InvalidSpec")

@@ -53,7 +53,7 @@ def first() -> Rolling:
     return world
 
 
-def test_what_a_worker_said_last_is_told_while_the_next_group_starts() -> None:
+def test_crash_of_worker_is_reported_while_next_group_starts() -> None:
     world = first()
     crashes(world, "one")
     assert world.says("Ready") == ("False", "ContainerCrashing", world.says("Ready")[2])
@@ -61,7 +61,7 @@ def test_what_a_worker_said_last_is_told_while_the_next_group_starts() -> None:
     assert world.says("Stalled")[0] == "False", "once may be chance"
 
 
-def test_a_second_group_that_ends_so_is_for_somebody_to_act_on() -> None:
+def test_second_crash_stalls_server_until_server_answers() -> None:
     world = first()
     crashes(world, "one")
     crashes(world, "two")
@@ -74,7 +74,7 @@ def test_a_second_group_that_ends_so_is_for_somebody_to_act_on() -> None:
     assert "crash" not in world.status, "it answers"
 
 
-def test_one_group_is_counted_once_however_often_it_is_looked_at() -> None:
+def test_crash_of_one_group_is_counted_once() -> None:
     world = first()
     for _ in range(3):
         world.pods = [leader(world, "one", leaving=True), worker(world, ended=ENDED)]
@@ -83,20 +83,20 @@ def test_one_group_is_counted_once_however_often_it_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("ended", [None, {"exitCode": 143}, {"exitCode": 137, "reason": "Error"}])
-def test_what_was_ended_by_somebody_is_no_crash(ended: dict[str, Any] | None) -> None:
+def test_worker_stopped_from_outside_is_not_reported_as_crash(ended: dict[str, Any] | None) -> None:
     world = first()
     world.pods = [leader(world, "one", leaving=True), worker(world, ended=ended)]
     world.step()
     assert world.says("Ready")[1] != "ContainerCrashing"
 
 
-def test_memory_that_was_too_small_is_one() -> None:
+def test_worker_killed_for_memory_is_reported_with_hint_to_raise_limit() -> None:
     world = first()
     crashes(world, "one", exitCode=137, reason="OOMKilled")
     assert "raise the limit" in world.says("Ready")[2]
 
 
-def test_a_change_that_crashes_twice_goes_back_at_once() -> None:
+def test_revision_that_crashes_twice_is_rolled_back() -> None:
     world = Rolling(**SPREAD).up()
     world.edit(image="engine:2")
     world.step()

@@ -44,7 +44,7 @@ def words(template: dict[str, Any]) -> str:
     return " ".join([*container.get("command", ()), *container.get("args", ())])
 
 
-def test_it_becomes_a_leader_worker_set_with_a_pod_for_each_node() -> None:
+def test_multi_node_server_is_leader_worker_set_with_one_pod_per_node() -> None:
     found = deployment(server(**SPREAD), PLATFORM, 3)
     assert (found["apiVersion"], found["kind"]) == ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet")
     assert found["metadata"]["name"] == "chat-server"
@@ -55,7 +55,7 @@ def test_it_becomes_a_leader_worker_set_with_a_pod_for_each_node() -> None:
         assert each["spec"]["serviceAccountName"] == "server.chat-sa"
 
 
-def test_vllm_is_told_of_the_whole_and_its_workers_open_no_port() -> None:
+def test_vllm_pods_get_group_arguments_and_workers_open_no_port() -> None:
     leader, worker = templates(engineArgs={"max_model_len": 1024})
     shared = "--nnodes $(LWS_GROUP_SIZE) --node-rank $(LWS_WORKER_INDEX) --master-addr $(LWS_LEADER_ADDRESS)"
     for each in (leader, worker):
@@ -69,26 +69,26 @@ def test_vllm_is_told_of_the_whole_and_its_workers_open_no_port() -> None:
     assert not container["ports"]
 
 
-def test_a_worker_has_nothing_to_end() -> None:
+def test_worker_has_short_termination_grace_period() -> None:
     leader, worker = templates(gracefulShutdownTimeout="5m")
     assert leader["spec"]["terminationGracePeriodSeconds"] == 315
     assert worker["spec"]["terminationGracePeriodSeconds"] == 10, "no wake before the pod's name is free"
 
 
-def test_sglangs_pods_are_started_alike() -> None:
+def test_sglang_leader_and_worker_have_same_command() -> None:
     leader, worker = templates(**SGLANG)
     assert words(leader) == words(worker)
     assert "--tp-size 4 --pp-size 2" in words(leader)
     assert "--dist-init-addr $(LWS_LEADER_ADDRESS):20000" in words(leader)
 
 
-def test_on_one_node_nobody_is_told_of_a_group() -> None:
+def test_server_on_one_node_is_deployment_without_group_arguments() -> None:
     one = deployment(server(**SPREAD | {"nodes": 1}), PLATFORM, 1)
     assert one["kind"] == "Deployment"
     assert "LWS_" not in words(one["spec"]["template"])
 
 
-def test_requests_are_for_leaders_alone() -> None:
+def test_front_service_selects_only_leaders() -> None:
     leader, worker = templates()
     assert leader["metadata"]["labels"][names.MODEL_LABEL] == "tiny"
     assert names.MODEL_LABEL not in worker["metadata"]["labels"], "gateways find pods by it"
@@ -99,7 +99,7 @@ def test_requests_are_for_leaders_alone() -> None:
     assert "prometheus.io/scrape" not in worker["metadata"].get("annotations", {})
 
 
-def test_its_pods_reach_each_other() -> None:
+def test_pods_of_multi_node_server_may_reach_each_other() -> None:
     own = {"podSelector": {"matchLabels": {**names.owner_labels("server.chat")}}}
     several, one = (
         {each["kind"]: each["spec"] for each in desired(server(**spec), PLATFORM, 1, 1) if "spec" in each}
@@ -109,26 +109,26 @@ def test_its_pods_reach_each_other() -> None:
     assert {"from": [own]} not in one["NetworkPolicy"]["ingress"]
 
 
-def test_a_change_of_either_template_is_another_configuration() -> None:
+def test_changed_templates_have_different_configuration() -> None:
     found = configuration(live(server(**SPREAD)))
     assert {each["metadata"]["labels"][names.CONFIGURATION_LABEL] for each in templates()} == {found}
     assert configuration(live(server(**SPREAD, image="other"))) != found
     assert listens(live(server(**SPREAD))) == (8000, "/health")
 
 
-def test_pods_can_stay_as_they_are() -> None:
+def test_existing_pod_templates_can_be_kept() -> None:
     before, after = (live(server(**SPREAD, image=image)) for image in ("engine:1", "engine:2"))
     with_pods_of(after, before)
     assert after["spec"] == before["spec"]
 
 
-def test_all_of_its_pods_count() -> None:
+def test_accelerators_of_all_pods_of_replicas_are_counted() -> None:
     one = server(**SPREAD, replicas=2)
     assert (pods_per_replica(one.model), accelerators_per_pod(one.model)) == (2, 4)
     assert accelerators_awake(one.workload, one.model) == 16
 
 
-def test_one_that_is_awake_and_loses_a_pod_of_its_group_waits_for_room_with_its_gate_open() -> None:
+def test_unschedulable_worker_marks_claim_of_awake_server_as_lost() -> None:
     leader = pod(server(**SPREAD))
     first = observe(
         None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD, answers=(Answer("tiny", True),)
@@ -143,7 +143,7 @@ def test_one_that_is_awake_and_loses_a_pod_of_its_group_waits_for_room_with_its_
         assert (claim.lost, claim.short, claim.waits) == (lost, lost, False)
 
 
-def test_only_a_leader_is_asked() -> None:
+def test_only_leader_is_probed() -> None:
     one = server(**SPREAD)
     leader = pod(one)
     found = observe(None, leader, worker_of(leader), traffic=ASKED, spec=SPREAD)
@@ -155,7 +155,7 @@ def test_only_a_leader_is_asked() -> None:
     assert decide(found).status.replicas == 0
 
 
-def test_workers_that_crash_are_told() -> None:
+def test_crash_of_worker_is_reported_in_stalled() -> None:
     one = server(**SPREAD)
     crashes = {
         "containerStatuses": [
@@ -174,7 +174,7 @@ def test_workers_that_crash_are_told() -> None:
 
 
 @pytest.mark.parametrize("status", [{}, {"observedGeneration": 1}])
-def test_it_is_carried_out_whether_or_not_its_controller_says_so(
+def test_group_is_carried_out_with_or_without_observed_generation(
     status: dict[str, Any],
 ) -> None:
     one = server(**SPREAD)
@@ -185,7 +185,7 @@ def test_it_is_carried_out_whether_or_not_its_controller_says_so(
     assert decide(found).status.phase == "Awake"
 
 
-def test_without_leader_worker_set_nothing_is_made_and_it_says_how() -> None:
+def test_missing_leader_worker_set_stalls_multi_node_server() -> None:
     found = decide(observe(None, spec=SPREAD, leader_worker_set_installed=False, deployment=None))
     [stalled] = [each for each in found.status.conditions if each.type == "Stalled"]
     assert not found.apply
@@ -200,7 +200,7 @@ def rolling() -> Rolling:
     return Rolling(**SPREAD | {"nodes": 1}, image="engine:1").up()
 
 
-def test_one_that_is_to_have_several_nodes_is_not_touched_without_leader_worker_set() -> None:
+def test_change_to_several_nodes_waits_for_leader_worker_set() -> None:
     world = rolling()
     before = world.rollout
     world.edit(nodes=2)
@@ -216,7 +216,7 @@ def test_one_that_is_to_have_several_nodes_is_not_touched_without_leader_worker_
 @pytest.mark.parametrize(
     "change", [{"nodes": 1}, {"image": "engine:2"}, {"rollout": {"strategy": "BlueGreen"}}]
 )
-def test_a_replica_on_several_nodes_is_replaced_as_a_whole(change: dict[str, Any]) -> None:
+def test_change_of_multi_node_server_uses_strategy_replace(change: dict[str, Any]) -> None:
     world = Rolling(**SPREAD, image="engine:1").up()
     world.edit(**change, env=[{"name": "A", "value": "b"}])
     world.step()
@@ -237,7 +237,7 @@ def node(name: str, gpus: int) -> Node:
     return Node(name, {}, (), {"cpu": "64", "memory": "900Gi", "nvidia.com/gpu": str(gpus)})
 
 
-def test_what_fits_on_no_node_could_be_spread() -> None:
+def test_stalled_suggests_nodes_for_replica_that_fits_on_no_node() -> None:
     world = Rolling(accelerator={"kind": "gpu"}).up()
     world.nodes = (node("one", 4), node("two", 4))
     world.edit(parallelism={"tensor": 4, "pipeline": 2})

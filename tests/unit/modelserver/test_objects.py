@@ -26,7 +26,7 @@ def of_kind(kind: str, gateway: int | None = 20001, **spec: Any) -> dict[str, An
     return found
 
 
-def test_vllm_is_started_with_its_own_names() -> None:
+def test_vllm_command_uses_vllm_argument_names() -> None:
     found = container(engineArgs={"max_model_len": 1024, "enable_prefix_caching": False})
     assert found["command"] == ["python3", "-m", "vllm.entrypoints.openai.api_server"]
     words = " ".join(found["args"])
@@ -41,7 +41,7 @@ def test_vllm_is_started_with_its_own_names() -> None:
     assert found["ports"] == [{"name": "http", "containerPort": SERVE}]
 
 
-def test_vllm_hears_of_parallelism_and_revision() -> None:
+def test_vllm_command_includes_parallelism_and_revision() -> None:
     found = container(
         model={"name": "m", "source": "hf://a/b", "revision": "main"},
         accelerator={"kind": "gpu"},
@@ -54,7 +54,7 @@ def test_vllm_hears_of_parallelism_and_revision() -> None:
     assert found["resources"]["requests"]["nvidia.com/gpu"] == "4", "all of them in one pod"
 
 
-def test_a_custom_engine_is_started_as_it_is_written() -> None:
+def test_custom_engine_runs_command_with_placeholders_filled_in() -> None:
     found = container(
         **CUSTOM, command=["serve", "{weights}"], args=["{model}:{port}", "{drain}", '{"a": 1}'],
         port=9000, readinessPath="/up", gracefulShutdownTimeout="30s",
@@ -79,18 +79,20 @@ def test_a_custom_engine_is_started_as_it_is_written() -> None:
         (CUSTOM | {"protocol": "V2", "readinessPath": "/v2/health/ready"}, *["/v2/health/ready"] * 2),
     ],
 )
-def test_an_engine_is_asked_where_it_answers(spec: dict[str, Any], ready: str, answer: str) -> None:
+def test_readiness_and_answer_paths_follow_protocol_and_spec(
+    spec: dict[str, Any], ready: str, answer: str
+) -> None:
     one = server(**spec)
     assert container(**spec)["readinessProbe"]["httpGet"]["path"] == one.readiness_path == ready
     assert one.answer_path == answer, "none: a completion"
 
 
-def test_the_name_of_a_model_is_one_segment_of_a_path() -> None:
+def test_model_name_is_escaped_in_readiness_path() -> None:
     one = server(**CUSTOM, protocol="V2", model={"name": "qwen/3", "source": "file:///m"})
     assert one.readiness_path == "/v2/models/qwen%2F3/ready"
 
 
-def test_sglang_is_started_with_its_own_names() -> None:
+def test_sglang_command_uses_sglang_argument_names() -> None:
     found = container(
         **SGLANG,
         model={"name": "m", "source": "hf://a/b", "revision": "f" * 40, "trustRemoteCode": True},
@@ -110,7 +112,7 @@ def test_sglang_is_started_with_its_own_names() -> None:
     assert "--revision" not in container(**SGLANG)["args"]
 
 
-def test_llama_cpp_is_told_of_a_file_or_of_a_repository() -> None:
+def test_llama_cpp_command_names_file_or_repository() -> None:
     listens = "--alias m --host 0.0.0.0 --port 8080 --metrics"
     found = container(
         **LLAMA,
@@ -130,14 +132,14 @@ def test_weights_of_a_claim_are_mounted() -> None:
     assert f"--model {mount['mountPath']}/deep" in " ".join(found["args"])
 
 
-def test_in_sleep_there_is_no_pod_and_nothing_else_differs() -> None:
+def test_sleep_changes_only_number_of_replicas_to_zero() -> None:
     awake, asleep = (desired(server(), PLATFORM, 20001, replicas) for replicas in (1, 0))
     assert asleep[-1]["spec"].pop("replicas") == 0
     assert awake[-1]["spec"].pop("replicas") == 1
     assert awake == asleep
 
 
-def test_objects_are_named_apart_from_a_services() -> None:
+def test_objects_have_names_and_labels_of_model_server() -> None:
     objects = desired(server(), PLATFORM, 20001, 1)
     assert {each["kind"]: each["metadata"]["name"] for each in objects} == {
         "ServiceAccount": "server.chat-sa",
@@ -155,7 +157,7 @@ def test_objects_are_named_apart_from_a_services() -> None:
         assert (owner["kind"], owner["name"], owner["uid"]) == ("ModelServer", "chat", "u-1")
 
 
-def test_it_is_reached_through_the_gateway_alone() -> None:
+def test_server_is_reachable_through_gateway() -> None:
     front = of_kind("Service")["spec"]
     assert front["selector"] == names.gateway_selector()
     assert front["ports"][0]["targetPort"] == 20001
@@ -182,7 +184,9 @@ SCRAPERS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name":
         ({"engine": "ollama", "image": "ollama:1"}, None, None),
     ],
 )
-def test_metrics_are_where_the_pods_say(spec: dict[str, Any], port: int | None, path: str | None) -> None:
+def test_metrics_port_is_annotated_and_opened_for_scrapers(
+    spec: dict[str, Any], port: int | None, path: str | None
+) -> None:
     pods = of_kind("Deployment", **spec)["spec"]["template"]
     message = pods["metadata"].get("annotations", {})
     expected = {"prometheus.io/scrape": "true", "prometheus.io/port": str(port), "prometheus.io/path": path}
@@ -198,13 +202,13 @@ def test_metrics_are_where_the_pods_say(spec: dict[str, Any], port: int | None, 
     assert opened == ([[{"protocol": "TCP", "port": port}]] if port is not None else [])
 
 
-def test_metrics_that_are_switched_by_hand_are_left_to_it() -> None:
+def test_enable_metrics_argument_of_user_has_precedence() -> None:
     assert "--enable-metrics" not in container(**SGLANG, engineArgs={"enable_metrics": False})["args"]
     on = container(**SGLANG, engineArgs={"enable-metrics": True})["args"]
     assert on.count("--enable-metrics") == 1
 
 
-def test_a_pods_own_annotations_go_before() -> None:
+def test_annotations_of_pod_template_have_precedence() -> None:
     own = {"metadata": {"annotations": {"prometheus.io/scrape": "false", "a": "b"}}}
     message = of_kind("Deployment", podTemplate=own)["spec"]["template"]["metadata"]["annotations"]
     assert (message["prometheus.io/scrape"], message["a"], message["prometheus.io/port"]) == (
@@ -214,7 +218,7 @@ def test_a_pods_own_annotations_go_before() -> None:
     )
 
 
-def test_without_a_gateway_its_pods_are_reached() -> None:
+def test_front_service_selects_pods_without_gateway() -> None:
     front = of_kind("Service", None, **CUSTOM, port=9000)["spec"]
     assert front["selector"] == {**names.owner_labels("server.chat"), names.COMPONENT_LABEL: "server"}
     assert front["ports"][0]["targetPort"] == 9000
@@ -234,13 +238,13 @@ def test_without_a_gateway_its_pods_are_reached() -> None:
         ({"env": [{"name": "A", "value": "b"}]}, False),
     ],
 )
-def test_what_needs_new_pods(change: dict[str, Any], same: bool) -> None:
+def test_configuration_changes_only_if_pods_change(change: dict[str, Any], same: bool) -> None:
     before, after = (deployment(server(**each), PLATFORM, 1) for each in ({}, change))
     assert (configuration(before) == configuration(after)) is same
     assert (wishes(server()) == wishes(server(**change))) is same
 
 
-def test_a_pod_leaves_before_its_engine_ends() -> None:
+def test_termination_grace_period_covers_pre_stop_and_shutdown() -> None:
     pods = deployment(server(gracefulShutdownTimeout="1m"), PLATFORM, 1)["spec"]["template"]["spec"]
     wait = pods["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert pods["terminationGracePeriodSeconds"] >= wait + 60

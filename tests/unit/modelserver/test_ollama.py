@@ -47,7 +47,7 @@ def started(folder: Path, source: str, **environment: str) -> tuple[int, list[st
     return status, requested
 
 
-def test_a_file_is_made_a_model_before_anybody_is_answered(tmp_path: Path) -> None:
+def test_ollama_creates_model_from_file_before_serving(tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.touch()
     assert started(tmp_path, f"file://{file}") == (
@@ -61,7 +61,7 @@ def test_a_file_is_made_a_model_before_anybody_is_answered(tmp_path: Path) -> No
     )
 
 
-def test_a_repository_is_pulled_and_has_the_models_name(tmp_path: Path) -> None:
+def test_ollama_pulls_repository_and_copies_pull_to_model_name(tmp_path: Path) -> None:
     assert started(tmp_path, "hf://owner/name") == (
         0,
         [
@@ -73,7 +73,7 @@ def test_a_repository_is_pulled_and_has_the_models_name(tmp_path: Path) -> None:
     )
 
 
-def test_without_its_model_it_does_not_start(tmp_path: Path) -> None:
+def test_ollama_does_not_serve_if_pull_fails(tmp_path: Path) -> None:
     status, requested = started(tmp_path, "hf://owner/name", NO_NETWORK="1")
     assert status != 0
     assert requested[-1] == f"{INSIDE} pull hf.co/owner/name"

@@ -56,13 +56,13 @@ def kept(answers: bool, spec: dict[str, Any], **profile: Any) -> bool:
         (True, {}, {"readinessPath": "/ready"}, False),
     ],
 )
-def test_pods_that_answer_go_on_where_gateways_find_them(
+def test_answering_pods_stay_if_spec_port_and_path_are_unchanged(
     answers: bool, spec: dict[str, Any], profile: dict[str, Any], stays: bool
 ) -> None:
     assert kept(answers, spec, **profile) is stays
 
 
-def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
+def test_only_current_and_recent_revisions_are_kept() -> None:
     world = Rolling(rollout={"revisionHistoryLimit": 1}).up()
     for number in (2, 3, 4):
         world.edit(image=f"engine:{number}")
@@ -82,9 +82,7 @@ def test_revisions_are_kept_as_far_as_they_are_used_or_young() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "foreign"), [(1, ()), (2, ("Service/chat-server",))])
-def test_a_group_takes_no_service_of_another_server_for_that_of_its_pods(
-    nodes: int, foreign: tuple[str, ...]
-) -> None:
+def test_group_reports_service_of_another_server_as_foreign(nodes: int, foreign: tuple[str, ...]) -> None:
     spread: dict[str, Any] = {"accelerator": {"kind": "gpu"}, "parallelism": {"tensor": 2}, "nodes": nodes}
     metadata = manifest()["metadata"] | {"name": "chat-server", "uid": "u-2"}
     front = front_service(ModelServer.from_manifest(manifest() | {"metadata": metadata}), 20000)

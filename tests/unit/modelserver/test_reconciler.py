@@ -74,7 +74,7 @@ async def decided_on(what: Observed, api: PlayedApi) -> Observed:
     return stopped.value.observed
 
 
-async def test_where_a_change_may_need_room_pods_of_others_count() -> None:
+async def test_change_that_may_need_capacity_counts_pods_of_others() -> None:
     nodes = (node("a", gpus=2), node("b", gpus=0))
     api = PlayedApi(a=[on("a", other(1))], b=[on("b", other(0))])
     changing = replace(GPU, nodes=nodes, booked={"a": {"nvidia.com/gpu": Decimal(1)}})
@@ -84,7 +84,7 @@ async def test_where_a_change_may_need_room_pods_of_others_count() -> None:
     assert api.requested == ["a"], "no accelerator of its kind is on the other node"
 
 
-async def test_nobody_is_asked_where_nothing_changes() -> None:
+async def test_pods_of_others_are_not_listed_without_a_change() -> None:
     api = PlayedApi()
     assert (await decided_on(replace(GPU, nodes=(node("a", gpus=2),)), api)).booked is None
     assert api.requested == []

@@ -31,7 +31,7 @@ def changed(**rollout: Any) -> Rolling:
     return world
 
 
-def test_what_has_answered_has_rolled_out() -> None:
+def test_rollout_is_complete_after_server_has_answered() -> None:
     world = Rolling().up()
     assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Complete", 1)
     assert world.rollout["lastSuccessfulRevision"] == world.rollout["currentRevision"]
@@ -40,7 +40,7 @@ def test_what_has_answered_has_rolled_out() -> None:
     assert not world.held
 
 
-def test_the_old_pods_stay_until_a_new_one_has_answered() -> None:
+def test_old_pods_stay_until_new_pod_has_answered() -> None:
     world = changed()
     assert (world.rollout["strategy"], world.rollout["currentRevisionNumber"]) == ("BlueGreen", 2)
     old = configuration(world.deployment)
@@ -67,7 +67,7 @@ def test_the_old_pods_stay_until_a_new_one_has_answered() -> None:
 @pytest.mark.parametrize(
     ("containers", "words"), [(CRASHES, "no such model"), (NO_IMAGE, "cannot be pulled")]
 )
-def test_what_cannot_start_goes_back(containers: list[dict[str, Any]], words: str) -> None:
+def test_revision_that_cannot_start_is_rolled_back(containers: list[dict[str, Any]], words: str) -> None:
     world = changed()
     first = world.rollout["lastSuccessfulRevision"]
     old = world.pods[0]
@@ -93,7 +93,7 @@ def test_what_cannot_start_goes_back(containers: list[dict[str, Any]], words: st
     assert world.says("Stalled")[0] == "False"
 
 
-def test_one_that_does_not_answer_in_time_goes_back() -> None:
+def test_revision_without_answer_is_rolled_back_after_deadline() -> None:
     world = changed(deadline="10m")
     beside(world)
     world.step(seconds=590)
@@ -106,7 +106,7 @@ def test_one_that_does_not_answer_in_time_goes_back() -> None:
     assert "has not answered within 600 s" in world.rollout["message"]
 
 
-def test_with_pause_it_stays_and_the_old_pods_too() -> None:
+def test_failed_rollout_with_pause_keeps_revision_and_open_gate() -> None:
     world = changed(onFailure="Pause")
     beside(world, containerStatuses=CRASHES)
     world.step(seconds=SETTLED)
@@ -118,7 +118,7 @@ def test_with_pause_it_stays_and_the_old_pods_too() -> None:
     assert world.says("Stalled")[:2] == ("True", "ContainerCrashing")
 
 
-def test_what_the_api_server_refuses_goes_back() -> None:
+def test_revision_rejected_by_api_server_is_rolled_back() -> None:
     world = changed()
     first = world.rollout["lastSuccessfulRevision"]
     world.step(seconds=SETTLED, refusal="no such class")
@@ -128,7 +128,7 @@ def test_what_the_api_server_refuses_goes_back() -> None:
     assert "the API server refused no such class" in world.says("Stalled")[2]
 
 
-def test_replace_holds_requests_and_loses_none() -> None:
+def test_replace_holds_requests_until_new_pod_answers() -> None:
     world = Rolling(**REPLACE).up()
     world.edit(**OTHER)
     world.step()
@@ -144,7 +144,7 @@ def test_replace_holds_requests_and_loses_none() -> None:
     assert world.gate == ("Awake", "Open")
 
 
-def test_a_replacement_that_cannot_start_goes_back_by_the_same_road() -> None:
+def test_failed_replacement_is_rolled_back_by_replacement() -> None:
     world = Rolling(**REPLACE).up()
     world.edit(**OTHER)
     world.step()
@@ -166,7 +166,7 @@ def test_a_replacement_that_cannot_start_goes_back_by_the_same_road() -> None:
     assert world.gate == ("Awake", "Open")
 
 
-def test_where_the_scheduler_finds_no_room_it_is_replaced() -> None:
+def test_rollout_switches_to_replace_if_new_pod_is_unschedulable() -> None:
     world = changed()
     since = world.now.isoformat()
     no_room = {
@@ -192,7 +192,7 @@ def test_where_the_scheduler_finds_no_room_it_is_replaced() -> None:
     replaced(world)
 
 
-def test_where_nodes_have_no_room_for_one_more_it_is_replaced_at_once() -> None:
+def test_rollout_uses_replace_if_nodes_lack_capacity_for_one_more_pod() -> None:
     world = Rolling().up()
     world.nodes, world.booked = (node(cpu="4"),), {"node-a": {"cpu": Decimal(3)}}
     world.edit(**OTHER)
@@ -216,7 +216,7 @@ def test_where_nodes_have_no_room_for_one_more_it_is_replaced_at_once() -> None:
         {"engine": "custom", "image": "engine:1", "port": 9000},
     ],
 )
-def test_what_gateways_ask_otherwise_is_replaced(spec: dict[str, Any]) -> None:
+def test_change_of_name_protocol_port_or_path_uses_replace(spec: dict[str, Any]) -> None:
     world = Rolling(engine="custom", image="engine:1", readinessPath="/up", rollout={"strategy": "BlueGreen"})
     world.up()
     world.edit(**spec | ({"readinessPath": None} if "engine" in spec else {}))
@@ -225,7 +225,7 @@ def test_what_gateways_ask_otherwise_is_replaced(spec: dict[str, Any]) -> None:
     assert "at one port and path" in world.rollout["reason"]
 
 
-def test_what_fits_on_no_node_is_not_begun() -> None:
+def test_rollout_is_blocked_if_new_revision_fits_on_no_node() -> None:
     world = Rolling().up()
     world.edit(**OTHER)
     world.nodes, world.booked = (node(cpu="1"),), {}
@@ -237,7 +237,7 @@ def test_what_fits_on_no_node_is_not_begun() -> None:
     assert world.image != "engine:2"
 
 
-def test_paused_it_waits_and_resumed_it_begins() -> None:
+def test_paused_rollout_starts_after_resume() -> None:
     world = Rolling().up()
     world.pause(True)
     world.edit(**OTHER)
@@ -251,7 +251,7 @@ def test_paused_it_waits_and_resumed_it_begins() -> None:
     assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Progressing", 2)
 
 
-def test_an_earlier_revision_is_run_by_its_number() -> None:
+def test_rollout_runs_existing_revision_and_blocks_missing_revision() -> None:
     world = changed()
     beside(world)
     world.step(ANSWERS)
@@ -268,7 +268,7 @@ def test_an_earlier_revision_is_run_by_its_number() -> None:
     assert "there is no revision 9; those that are kept are 1, 2" in world.says("Stalled")[2]
 
 
-def test_what_cannot_be_built_is_not_begun() -> None:
+def test_invalid_spec_does_not_start_rollout() -> None:
     world = Rolling().up()
     world.edit(engineArgs={"no_such_thing": 1})
     world.step()
@@ -281,14 +281,14 @@ def test_what_cannot_be_built_is_not_begun() -> None:
     assert world.rollout["currentRevisionNumber"] == 1, "it is what it was"
 
 
-def test_numbers_are_changed_at_once_and_are_no_revision() -> None:
+def test_change_of_replicas_and_limits_creates_no_revision() -> None:
     world = Rolling().up()
     world.edit(replicas=3, maxOngoingRequests=8, hold={"timeout": "1m"})
     world.step()
     assert (world.rollout["phase"], world.rollout["currentRevisionNumber"]) == ("Complete", 1)
 
 
-def test_one_that_sleeps_is_changed_in_its_sleep() -> None:
+def test_sleeping_server_adopts_revision_and_rolls_back_if_wake_fails() -> None:
     world = Rolling().up()
     world.traffic = QUIET
     world.step(seconds=7200)
@@ -310,7 +310,7 @@ def test_one_that_sleeps_is_changed_in_its_sleep() -> None:
     assert world.gate[1] == "Closed"
 
 
-def test_the_first_one_has_nothing_to_go_back_to() -> None:
+def test_first_revision_that_crashes_is_not_rolled_back() -> None:
     world = Rolling()
     world.step()
     world.pods = [world.pod(ready=False, containerStatuses=CRASHES)]
@@ -323,7 +323,7 @@ def test_the_first_one_has_nothing_to_go_back_to() -> None:
     assert world.image == "engine:2", "a correction is taken as it comes"
 
 
-def test_a_steady_one_stays_byte_by_byte() -> None:
+def test_status_is_unchanged_if_server_is_unchanged() -> None:
     world = Rolling().up()
     world.step()
     before = world.status

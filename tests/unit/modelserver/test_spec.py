@@ -178,18 +178,18 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("change", "words"), BY_RULE)
-def test_what_is_refused(change: dict[str, Any], words: str) -> None:
+def test_spec_that_breaks_a_rule_is_rejected(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidSpec) as found:
         ModelServer.from_manifest(manifest(**change))
     assert words in str(found.value)
 
 
 @pytest.mark.parametrize(("change", "words"), BY_PROBLEM)
-def test_what_stalls(change: dict[str, Any], words: str) -> None:
+def test_problem_in_spec_is_reported(change: dict[str, Any], words: str) -> None:
     assert words in "; ".join(problems(server(**change)))
 
 
-def test_every_rule_is_tried() -> None:
+def test_every_rule_is_covered_by_a_rejected_spec() -> None:
     own = [
         rule.message
         for each in vars(spec).values()
@@ -201,7 +201,7 @@ def test_every_rule_is_tried() -> None:
 
 
 @pytest.mark.parametrize("name", ["Chat", "1st", "a-", "llm", "a" * 41])
-def test_names_that_are_refused(name: str) -> None:
+def test_invalid_name_is_rejected(name: str) -> None:
     whole = manifest()
     whole["metadata"]["name"] = name
     with pytest.raises(InvalidSpec, match=r"metadata\.name"):
@@ -234,20 +234,20 @@ def test_names_that_are_refused(name: str) -> None:
         {"podTemplate": {"spec": {"containers": [{"name": "engine", "env": [{"name": "A", "value": "b"}]}]}}},
     ],
 )
-def test_what_is_taken_editors_take_too(change: dict[str, Any]) -> None:
+def test_valid_spec_passes_validation_and_json_schema(change: dict[str, Any]) -> None:
     assert problems(server(**change)) == ()
     whole = manifest(**change)
     whole["metadata"] = {"name": "chat"}
     jsonschema.validate(whole, json_schema(MODEL_SERVER))
 
 
-def test_every_template_has_its_values() -> None:
+def test_every_placeholder_in_profiles_has_a_value() -> None:
     for profile in profiles().values():
         assert not list(unknown(profile.of_container))
         assert not list(unknown([profile.readiness_path, profile.asked_at], OF_PATHS))
 
 
-def test_a_profile_without_a_value_is_refused() -> None:
+def test_profile_with_missing_or_unknown_field_is_rejected() -> None:
     whole = profiles()["vllm"].model_dump(by_alias=True)
     for field in ("port", "readinessPath", "flagStyle"):
         with pytest.raises(ValueError, match="Field required"):
@@ -256,7 +256,7 @@ def test_a_profile_without_a_value_is_refused() -> None:
         EngineProfile.model_validate({**whole, "colour": "red"})
 
 
-def test_an_engine_of_the_installations_own() -> None:
+def test_engine_of_installation_is_accepted_and_checked() -> None:
     own = {
         "image": "embedder:1",
         "args": ["--model={weights}", "--revision={revision}"],
@@ -281,7 +281,7 @@ def test_an_engine_of_the_installations_own() -> None:
     assert message == "spec.engine: embeder is not known here; did you mean embedder?"
 
 
-def test_a_server_of_an_engine_that_is_left_out_is_told_why() -> None:
+def test_server_of_unusable_engine_reports_cause() -> None:
     engines = with_own(
         json.dumps({"own": {"args": ["{weight}"], "flagStyle": "none", "port": 1, "readinessPath": "/"}})
     )
@@ -296,7 +296,7 @@ def test_a_server_of_an_engine_that_is_left_out_is_told_why() -> None:
     assert wrong == ()
 
 
-def test_the_crd_names_itself_and_shows_its_state() -> None:
+def test_crd_has_names_printer_columns_and_scale_subresource() -> None:
     found = crd.CRD.manifest()
     assert found["metadata"]["name"] == "modelservers.daybreak.dev"
     assert found["spec"]["names"]["shortNames"] == ["ms"]

@@ -73,14 +73,14 @@ def names(directory: Path) -> set[str]:
     return {path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_a_repository_is_copied_whole_and_without_doubles(hub: Hub, claim: Path) -> None:
+def test_repository_is_copied_without_duplicate_formats(hub: Hub, claim: Path) -> None:
     status, reported = run(hub, order(claim, "hf://owner/model"))
     assert (status, json.loads(reported)) == (0, {"bytes": 7002, "revision": COMMIT})
     assert names(claim / "weights") == WHOLE
     assert (claim / "weights" / "model.safetensors").read_bytes() == b"weights" * 1000
 
 
-def test_what_is_whole_is_not_asked_for_again(hub: Hub, claim: Path) -> None:
+def test_complete_copy_is_not_fetched_again(hub: Hub, claim: Path) -> None:
     run(hub, order(claim, "hf://owner/model"))
     hub.fetched.clear()
     shutil.rmtree(hub.folder / "owner")
@@ -105,7 +105,7 @@ def test_a_gated_repository_needs_the_token(hub: Hub, claim: Path) -> None:
         ("hf://owner/model", "no-such", "has no revision no-such"),
     ],
 )
-def test_what_is_not_there_is_said(
+def test_missing_repository_or_revision_is_reported(
     hub: Hub, claim: Path, source: str, revision: str | None, message: str
 ) -> None:
     status, reported = run(hub, order(claim, source, revision=revision))
@@ -113,7 +113,7 @@ def test_what_is_not_there_is_said(
     assert message in reported
 
 
-def test_a_hub_that_does_not_answer_may_pass(hub: Hub, claim: Path) -> None:
+def test_unreachable_hub_gives_retryable_exit_status(hub: Hub, claim: Path) -> None:
     status, reported = run(hub, order(claim, "hf://owner/model"), HF_ENDPOINT="http://127.0.0.1:1")
     assert status == 1
     assert reported
@@ -144,7 +144,7 @@ class Bucket:
             self.fetched.append(file.path)
 
 
-def test_a_try_goes_on_where_the_one_before_broke_off(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+def test_copy_resumes_after_interrupted_attempt(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     bucket = Bucket(monkeypatch, a=b"1", b=b"22")
     bucket.breaks_after = 1
     with pytest.raises(ConnectionError):
@@ -156,7 +156,7 @@ def test_a_try_goes_on_where_the_one_before_broke_off(monkeypatch: pytest.Monkey
     assert names(claim / "weights") == {".daybreak-complete", "a", "b"}
 
 
-def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+def test_copy_reports_progress_over_http(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -197,15 +197,15 @@ def test_while_it_copies_it_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch,
         ask()
 
 
-def test_without_a_port_of_its_own_it_copies_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, claim: Path
-) -> None:
+def test_copy_succeeds_if_progress_port_is_in_use(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     Bucket(monkeypatch, a=b"1")
     with socket.create_server(("", 0)) as taken:
         assert gather.fill(order(claim, "s3://bucket", port=taken.getsockname()[1]))["bytes"] == 1
 
 
-def test_a_directory_without_its_mark_is_made_anew(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+def test_directory_without_completion_marker_is_copied_again(
+    monkeypatch: pytest.MonkeyPatch, claim: Path
+) -> None:
     Bucket(monkeypatch, a=b"1")
     (claim / "weights").mkdir()
     (claim / "weights" / "a").write_bytes(b"wrong")
@@ -213,14 +213,16 @@ def test_a_directory_without_its_mark_is_made_anew(monkeypatch: pytest.MonkeyPat
     assert (claim / "weights" / "a").read_bytes() == b"1"
 
 
-def test_a_file_that_came_short_is_noticed(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+def test_incomplete_file_is_an_error(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     bucket = Bucket(monkeypatch, a=b"1")
     monkeypatch.setattr(bucket, "fetch", lambda into, desired: (into / "a").write_bytes(b""))
     with pytest.raises(OSError, match="1 files did not come whole, such as a"):
         gather.fill(order(claim, "s3://bucket"))
 
 
-def test_the_weights_in_use_stay_until_the_next_but_one(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+def test_previous_weights_are_kept_and_older_weights_are_removed(
+    monkeypatch: pytest.MonkeyPatch, claim: Path
+) -> None:
     Bucket(monkeypatch, a=b"1")
 
     def ask(directory: str) -> set[str]:
@@ -234,22 +236,20 @@ def test_the_weights_in_use_stay_until_the_next_but_one(monkeypatch: pytest.Monk
     assert ask("three") == {"one", "three"}
 
 
-def test_in_a_shared_claim_nothing_is_removed(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+def test_shared_pvc_keeps_all_weights(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     Bucket(monkeypatch, a=b"1")
     for directory in ("one", "two", "three"):
         gather.fill(order(claim, "s3://bucket", directory=directory, sole=False))
     assert {"one", "two", "three"} <= {path.name for path in claim.iterdir()}
 
 
-def test_no_files_are_an_error(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
+def test_source_without_files_is_an_error(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     Bucket(monkeypatch)
     with pytest.raises(files.Stuck, match="there are no files below s3://bucket"):
         gather.fill(order(claim, "s3://bucket"))
 
 
-def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
-    monkeypatch: pytest.MonkeyPatch, claim: Path
-) -> None:
+def test_too_small_pvc_is_reported_before_any_copy(monkeypatch: pytest.MonkeyPatch, claim: Path) -> None:
     bucket = Bucket(monkeypatch, a=b"1")
     enormous = files.File("a", shutil.disk_usage(claim).free + 2**30)
     monkeypatch.setattr(bucket, "source", lambda: files.Source([enormous], None, bucket.fetch))
@@ -267,7 +267,7 @@ def test_a_claim_that_is_too_small_is_told_before_anything_is_copied(
         (RuntimeError("x" * 10_000), 1, "RuntimeError"),
     ],
 )
-def test_errors_are_told_in_words(
+def test_error_is_reported_with_exit_status_and_short_message(
     monkeypatch: pytest.MonkeyPatch, claim: Path, tmp_path: Path, error: Exception, status: int, message: str
 ) -> None:
     def broken(source: str, revision: str | None) -> files.Source:
@@ -288,7 +288,7 @@ def test_a_file_cannot_leave_its_directory(claim: Path, path: str) -> None:
         files.place_of(claim / "weights", files.File(path, 1))
 
 
-def test_two_jobs_for_the_same_weights_wait_for_each_other(hub: Hub, claim: Path) -> None:
+def test_job_waits_while_same_weights_are_locked(hub: Hub, claim: Path) -> None:
     reported = order(claim, "hf://owner/model", sole=False)
     with gather.alone(claim / f"{gather.LOCK}weights"):
         environment = {

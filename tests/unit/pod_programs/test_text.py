@@ -41,12 +41,12 @@ def own_imports(name: str, module: ast.Module) -> list[ast.ImportFrom]:
     return [node for node in froms if (node.module or "").startswith(f"{PACKAGE}.{name}")]
 
 
-def test_there_are_programs() -> None:
+def test_fill_is_the_only_pod_program() -> None:
     assert PROGRAMS == ["fill"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_no_module_is_left_out(name: str) -> None:
+def test_program_lists_every_module_in_its_folder(name: str) -> None:
     there = {
         each.name for each in resources.files(f"{PACKAGE}.{name}").iterdir() if each.name.endswith(".py")
     }
@@ -54,13 +54,13 @@ def test_no_module_is_left_out(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_name_stands_for_one_thing_in_the_whole_program(name: str) -> None:
+def test_top_level_names_are_unique_across_modules_of_a_program(name: str) -> None:
     counted = Counter(each for module in parsed(name).values() for each in defined(module))
     assert [each for each, count in counted.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_modules_import_of_each_other_comes_before_and_by_its_own_name(name: str) -> None:
+def test_own_imports_are_top_level_unrenamed_and_from_earlier_modules(name: str) -> None:
     before: set[str] = set()
     for module in parsed(name).values():
         for node in own_imports(name, module):
@@ -71,7 +71,7 @@ def test_what_modules_import_of_each_other_comes_before_and_by_its_own_name(name
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_the_text_imports_nothing_of_daybreak(name: str) -> None:
+def test_program_text_has_no_own_imports_and_keeps_all_definitions(name: str) -> None:
     text = program(name)
     assert own_imports(name, ast.parse(text)) == []
     assert f"import {PACKAGE}" not in text

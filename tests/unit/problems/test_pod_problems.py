@@ -138,13 +138,15 @@ PULLED = 'failed to pull and unpack image "docker.io/library/nope:1": not found'
         ),
     ],
 )
-def test_troubles(status: Manifest, reason: str, stalled: bool, message: str) -> None:
+def test_pod_status_yields_reason_stalled_flag_and_message(
+    status: Manifest, reason: str, stalled: bool, message: str
+) -> None:
     found = problem(status)
     assert found is not None
     assert (found.reason, found.stalled, found.message) == (reason, stalled, message)
 
 
-def test_init_containers_come_first() -> None:
+def test_problem_of_init_container_is_reported_while_pod_initializes() -> None:
     status = waiting("PodInitializing")
     status["initContainerStatuses"] = waiting("ImagePullBackOff", image="init:1")["containerStatuses"]
     found = problem(status)
@@ -165,15 +167,15 @@ def test_init_containers_come_first() -> None:
         {},
     ],
 )
-def test_what_is_on_the_way_is_no_trouble(status: Manifest) -> None:
+def test_starting_or_running_pod_has_no_problem(status: Manifest) -> None:
     assert problem(status) is None
 
 
-def test_a_pod_that_leaves_is_no_trouble() -> None:
+def test_pod_being_deleted_has_no_problem() -> None:
     assert problem(waiting("ImagePullBackOff"), leaving=True) is None
 
 
-def test_a_head_that_ends_by_itself_needs_somebody() -> None:
+def test_head_problem_is_stalled_if_its_container_terminates() -> None:
     found = problem(terminated(1), model=None)
     assert found is not None
     assert found.stalled

@@ -83,18 +83,18 @@ OF_WORKER = "resources.limits.cpu of container ray in spec.models[].podTemplate"
         ("", ""),
     ],
 )
-def test_field_of_ray_pods(message: str, report: str) -> None:
+def test_ray_fix_names_fields_for_policy_messages_and_is_empty_otherwise(message: str, report: str) -> None:
     assert ray_fix(message, OF_MODELS) == report
 
 
-def test_field_of_a_cache() -> None:
+def test_cache_fix_names_field_in_cache_pod_template() -> None:
     message = 'pods "cached-aaaaa-" is forbidden: failed quota: team: must specify limits.cpu for: fill'
     assert (
         fix(message, CACHE) == "set resources.limits.cpu of container fill in spec.models[].cache.podTemplate"
     )
 
 
-def test_field_of_a_gateway() -> None:
+def test_gateway_fix_names_fields_of_configmap() -> None:
     message = "failed quota: team: must specify limits.cpu for: agent,gateway; limits.memory for: agent"
     assert fix(message, GATEWAY) == (
         "set agentResources.limits.cpu of ConfigMap g; set resources.limits.cpu of ConfigMap g; "
@@ -102,7 +102,7 @@ def test_field_of_a_gateway() -> None:
     )
 
 
-def test_field_of_the_container_that_the_message_counts() -> None:
+def test_fix_names_container_at_the_index_in_the_message() -> None:
     message = "spec.containers[1].resources.requests: must be less than or equal to memory limit of 64Mi"
     assert fix(message, GATEWAY) == (
         "raise agentResources.limits.memory of ConfigMap g, or lower agentResources.requests.memory of "
@@ -113,5 +113,5 @@ def test_field_of_the_container_that_the_message_counts() -> None:
 @pytest.mark.parametrize(
     ("message", "lasts"), [("pods is forbidden: quota", True), ("context deadline exceeded", False)]
 )
-def test_rejection_lasts(message: str, lasts: bool) -> None:
+def test_rejects_is_true_for_forbidden_pods_and_false_for_timeout(message: str, lasts: bool) -> None:
     assert rejects(message) is lasts

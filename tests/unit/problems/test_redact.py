@@ -44,7 +44,7 @@ input_type=ArgsKwargs]
     For further information visit https://errors.pydantic.dev/2.14/v/value_error"""
 
 
-def test_the_root_of_a_chain_is_found() -> None:
+def test_engine_error_reports_os_error_from_exception_chain() -> None:
     assert engine_error(RAY_TASK_ERROR) == (
         "OSError: /models/nope is not a local folder and is not a valid model identifier listed on "
         "'https://huggingface.co/models' If this is a private repository, make sure to pass a token having "
@@ -66,14 +66,14 @@ ImportError: Could not import daybreak_runtime.llm"""
 
 
 @pytest.mark.parametrize("message", [NO_PACKAGE, NO_PACKAGE.partition("\n\nDuring")[0]])
-def test_an_image_without_daybreaks_package_is_told_with_the_fix(message: str) -> None:
+def test_missing_daybreak_package_in_image_is_reported_with_fix(message: str) -> None:
     report = engine_error(message)
     assert report.startswith("the image (spec.runtime.image) lacks Daybreak's package")
     assert "daybreak-runtime" in report
     assert "spec.runtime.directIngress: false" in report
 
 
-def test_a_module_that_the_package_does_not_have_is_told_as_it_is() -> None:
+def test_missing_module_of_daybreak_package_is_reported_unchanged() -> None:
     message = engine_error(NO_PACKAGE.partition("\n\nDuring")[0].replace("_runtime'", "_runtime.modles'"))
     assert message == "ModuleNotFoundError: No module named 'daybreak_runtime.modles'"
 
@@ -90,7 +90,7 @@ The above exception was the direct cause of the following exception:
 RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"""
 
 
-def test_a_driver_that_is_too_old_is_told_with_the_one_that_is_needed() -> None:
+def test_outdated_driver_is_reported_with_required_version() -> None:
     assert engine_error(TOO_OLD) == (
         "the NVIDIA driver of the node, which knows CUDA 12.8 at most, is too old: CUDA 13.0 of Daybreak's "
         "image needs 580.65.06 or newer. Install a newer driver, select other nodes in "
@@ -119,12 +119,12 @@ def test_a_driver_that_is_too_old_is_told_with_the_one_that_is_needed() -> None:
         ),
     ],
 )
-def test_what_cuda_says_of_drivers_and_gpus_is_told_with_a_fix(message: str, reported: str) -> None:
+def test_cuda_error_about_driver_or_gpu_is_reported_as_its_cause(message: str, reported: str) -> None:
     traceback = f"Error:\nTraceback (most recent call last):\ntorch.AcceleratorError: {message}"
     assert engine_error(traceback).startswith(reported)
 
 
-def test_a_validation_error_is_told_without_its_input() -> None:
+def test_validation_error_is_reported_without_its_input() -> None:
     assert engine_error(VALIDATION) == (
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig Value error, "
         "User-specified max_model_len (1000000) is greater than the derived max_model_len "
@@ -170,7 +170,7 @@ def test_a_validation_error_is_told_without_its_input() -> None:
         ("", ""),
     ],
 )
-def test_what_is_told(message: str, reported: str) -> None:
+def test_engine_error_reports_explanatory_line_of_message(message: str, reported: str) -> None:
     assert engine_error(message) == reported
 
 
@@ -195,7 +195,7 @@ def test_secrets_are_masked(secret: str) -> None:
     assert message.endswith("was refused")
 
 
-def test_what_differs_at_every_attempt_is_left_out() -> None:
+def test_excerpt_omits_text_that_differs_between_attempts() -> None:
     def attempt(number: int) -> str:
         return (
             f"RepositoryNotFoundError: 401 Client Error. (Request ID: Root=1-{number};ab) "
@@ -205,7 +205,7 @@ def test_what_differs_at_every_attempt_is_left_out() -> None:
     assert excerpt(attempt(1)) == excerpt(attempt(2)) != ""
 
 
-def test_length_is_bounded() -> None:
+def test_length_of_excerpt_and_engine_error_is_bounded() -> None:
     assert len(excerpt("word " * 10_000)) <= LIMIT
     assert len(engine_error("Error:\nValueError: " + "x" * 10**6)) <= LIMIT
     assert len(engine_error("Error:\nEngineDeadError: " + "x" * 10**6)) <= LIMIT + 100

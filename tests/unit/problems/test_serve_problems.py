@@ -31,7 +31,7 @@ FAILED = (
 )
 
 
-def test_one_broken_model_of_two_is_named() -> None:
+def test_status_names_the_failed_model_of_two() -> None:
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     world.step()
     status = ray_status(
@@ -53,7 +53,7 @@ def test_one_broken_model_of_two_is_named() -> None:
     assert (other.state, other.message) == ("Starting", "it runs, and waits for the rest of the service")
 
 
-def test_a_model_that_breaks_does_not_hide_one_that_answers() -> None:
+def test_ready_model_stays_ready_and_is_probed_if_other_model_fails() -> None:
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     started(world)
     broken = running(
@@ -94,7 +94,7 @@ def test_an_application_that_cannot_be_built_fails_every_model() -> None:
     assert [model.state for model in decision.status.models] == ["Failed", "Failed"]
 
 
-def test_serve_that_still_tries_is_no_stall() -> None:
+def test_service_is_not_stalled_while_ray_serve_retries() -> None:
     world = World()
     world.step()
     retrying = (
@@ -109,7 +109,7 @@ def test_serve_that_still_tries_is_no_stall() -> None:
     assert message(decision) == f"model tiny: {ENGINE_ERROR} (Ray Serve tries again)"
 
 
-def test_the_engines_words_stand_while_serve_tries_again() -> None:
+def test_engine_error_is_kept_while_ray_serve_retries() -> None:
     world = World()
     world.step()
     slow = "Deployment 'LLMServer:tiny' has 1 replicas that have taken more than 30s to initialize."
@@ -130,7 +130,7 @@ def test_the_engines_words_stand_while_serve_tries_again() -> None:
     assert ENGINE_ERROR not in message(world.step(ray_service=saying()))
 
 
-def test_an_image_that_cannot_be_pulled_is_one_lasting_trouble() -> None:
+def test_image_pull_failure_is_reported_unchanged_during_back_off() -> None:
     """The kubelet alternates between pulling and backing off, but the reported problem stays the same."""
     world = World()
     world.step()
@@ -162,7 +162,7 @@ def ended(code: int, reason: str = "Error", *, container: str = "ray-head") -> M
     return {"phase": "Failed", "containerStatuses": [{"name": container, "state": state}]}
 
 
-def test_a_head_that_crashes_is_told_until_one_is_ready() -> None:
+def test_head_crash_is_reported_until_a_head_is_ready() -> None:
     """KubeRay replaces a head that has ended, so its end is visible only for a moment."""
     world = World()
     world.step()
@@ -177,7 +177,7 @@ def test_a_head_that_crashes_is_told_until_one_is_ready() -> None:
     assert conditions(decision)["Ready"] == "Unknown/Progressing"
 
 
-def test_a_crash_is_forgotten_with_a_new_spec() -> None:
+def test_crash_is_no_longer_reported_after_spec_change() -> None:
     world = World()
     world.step()
     llm = ray_service(manifest(), status=ray_status(pending="chat-aaaaa"))
@@ -187,7 +187,7 @@ def test_a_crash_is_forgotten_with_a_new_spec() -> None:
     assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
-def test_a_worker_out_of_memory_is_told_until_one_is_ready() -> None:
+def test_out_of_memory_worker_is_reported_until_a_worker_is_ready() -> None:
     world = World()
     started(world)
     killed = pod(ready=False, status=ended(137, "OOMKilled", container="ray-worker"))
@@ -207,7 +207,7 @@ def test_a_worker_out_of_memory_is_told_until_one_is_ready() -> None:
     assert decision.ask == ("tiny",)
 
 
-def test_a_worker_that_ends_with_its_head_is_no_stall() -> None:
+def test_service_is_not_stalled_if_worker_ends_with_its_head() -> None:
     world = World()
     started(world)
     decision = world.step(
@@ -218,7 +218,7 @@ def test_a_worker_that_ends_with_its_head_is_no_stall() -> None:
     assert conditions(decision)["Ready"] == "False/ContainerCrashing"
 
 
-def test_what_kuberay_does_not_take() -> None:
+def test_rejected_ray_service_stalls_until_corrected_spec_is_observed() -> None:
     world = World()
     world.step()
     invalid = ray_status(reason="ValidationFailed", report="RayService spec is odd", generation=0)
@@ -240,7 +240,7 @@ def test_what_kuberay_does_not_take() -> None:
         ("context deadline exceeded", False),
     ],
 )
-def test_pods_that_kuberay_cannot_make(report: str, stalled: bool) -> None:
+def test_pod_creation_failure_is_reported_and_stalls_if_forbidden(report: str, stalled: bool) -> None:
     world = World()
     world.step()
     cluster = {
@@ -262,7 +262,7 @@ def test_pods_that_kuberay_cannot_make(report: str, stalled: bool) -> None:
     assert conditions(decision)["Stalled"].startswith(str(stalled))
 
 
-def test_what_somebody_must_act_on_comes_first() -> None:
+def test_problem_that_needs_user_action_is_reported_first() -> None:
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     world.step()
     llm = ray_service(manifest(CPU_MODEL, OTHER_MODEL), status=ray_status(pending="chat-aaaaa"))
@@ -279,7 +279,7 @@ def test_what_somebody_must_act_on_comes_first() -> None:
     )
 
 
-def test_a_pod_that_cannot_start_says_more_than_a_replica_that_is_missing() -> None:
+def test_crashing_pod_but_not_unplaced_pod_outranks_failed_model() -> None:
     world = World()
     world.step()
     status = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"tiny": FAILED})

@@ -30,7 +30,7 @@ def found(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     return [(each.line, each.rule.name) for each in check.findings(name, list(RULES.values()))]
 
 
-def test_docstrings_messages_comments_and_names_of_python(
+def test_python_docstrings_messages_comments_and_names_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = found("a.py", PYTHON, tmp_path, monkeypatch)
@@ -54,22 +54,28 @@ def test_docstrings_messages_comments_and_names_of_python(
         ("Makefile", "a:\n\nb: ## nobody waits here\n"),
     ],
 )
-def test_other_formats(name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prose_in_other_file_formats_is_checked(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert found(name, text, tmp_path, monkeypatch) == [(3, "nobody")]
 
 
-def test_code_is_not_prose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_and_link_targets_in_markdown_are_ignored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = "`nobody` and [a](nobody.md)\n\n```\nnobody\n```\n\n    nobody\n"
     assert found("a.md", text, tmp_path, monkeypatch) == []
 
 
-def test_headings_have_a_rule_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_question_heading_is_found_only_in_headings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "# Who may ask\n\nWho may ask\n\n## How to install\n"
     rules = found("a.md", text, tmp_path, monkeypatch)
     assert [line for line, rule in rules if rule == "question-heading"] == [1]
 
 
-def test_a_file_may_not_get_worse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_with_more_findings_than_baseline_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(check, "BASELINE", tmp_path / "baseline.json")
     (tmp_path / "baseline.json").write_text(json.dumps({"a.md": 1}))
     one, two = (Finding("a.md", line, RULES["nobody"], "nobody") for line in (1, 2))
@@ -86,7 +92,7 @@ def test_the_baseline_only_shrinks(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert json.loads(check.baseline_json()) == {"a.md": 1, "b.md": 1}
 
 
-def test_every_format_of_the_project_with_prose_is_read() -> None:
+def test_checked_files_include_every_prose_format() -> None:
     kinds = {Path(name).suffix or Path(name).name for name in check.checked_files()}
     assert {".md", ".py", ".lua", ".j2", ".yaml", ".json", "Makefile"} <= kinds
     texts = list(texts_of(check.ROOT / "Makefile"))

@@ -16,14 +16,16 @@ TALLIES = st.builds(Tally, COUNTS, COUNTS, COUNTS, HISTOGRAMS, HISTOGRAMS)
 
 
 @given(TALLIES)
-def test_a_tally_comes_back_as_it_was(tally: Tally) -> None:
+def test_tally_is_unchanged_after_serialization_and_parsing(tally: Tally) -> None:
     reported = {"chat": RouteTally("2026-01-01T00:00:00Z", {"one/a": tally})}
     assert parse(json.loads(json.dumps({name: each.wire() for name, each in reported.items()}))) == reported
     assert Histogram.read(tally.first.written()) == tally.first
 
 
 @given(HISTOGRAMS, HISTOGRAMS, st.integers(0, LAST))
-def test_histograms_add_up(one: Histogram, other: Histogram, bucket: int) -> None:
+def test_histogram_addition_is_commutative_and_sums_counts(
+    one: Histogram, other: Histogram, bucket: int
+) -> None:
     both = one + other
     assert both == other + one
     assert both.total == one.total + other.total
@@ -31,7 +33,7 @@ def test_histograms_add_up(one: Histogram, other: Histogram, bucket: int) -> Non
 
 
 @given(HISTOGRAMS, st.sampled_from([0.5, 0.95, 0.99]))
-def test_a_quantile_has_its_part_below_it(times: Histogram, part: float) -> None:
+def test_quantile_is_smallest_bucket_bound_that_covers_its_share(times: Histogram, part: float) -> None:
     found = times.quantile_ms(part)
     if not times.counts:
         assert found is None
@@ -45,11 +47,11 @@ def test_a_quantile_has_its_part_below_it(times: Histogram, part: float) -> None
     "report",
     [None, [], {"chat": []}, {"chat": {"since": 1, "ways": 2}}],
 )
-def test_what_has_another_shape_is_nothing(report: object) -> None:
+def test_malformed_report_parses_to_no_backends(report: object) -> None:
     assert all(not tally.backends for tally in parse(report).values())
 
 
-def test_nonsense_counts_as_nothing() -> None:
+def test_invalid_counts_are_ignored_and_huge_counts_are_capped() -> None:
     row = [-1, "2", 2**90, {"5": 7, "99": 1, "x": 1, "-1": 1, "6": True}, 3]
     tally = parse({"chat": {"since": "t", "ways": {"one/a": row, "one/b": [1, 2]}}})["chat"]
     assert tally.backends["one/a"] == Tally(0, 0, 2**50, Histogram({5: 7}))
@@ -57,7 +59,7 @@ def test_nonsense_counts_as_nothing() -> None:
     assert Histogram.read("3:4 x:1 5 6:-2 7:9") == Histogram({3: 4, 7: 9})
 
 
-def test_more_than_any_gateway_has_is_refused() -> None:
+def test_report_above_size_limits_is_rejected() -> None:
     with pytest.raises(ValueError, match="backends"):
         parse({"chat": {"ways": {f"s/{number}": [] for number in range(65)}}})
     with pytest.raises(ValueError, match="routes"):
@@ -66,7 +68,7 @@ def test_more_than_any_gateway_has_is_refused() -> None:
         parse({"x" * 513: {}})
 
 
-def test_what_counts_from_another_time_is_left_out() -> None:
+def test_sum_ignores_tallies_with_an_earlier_start() -> None:
     one, other = Tally(sent=1), Tally(sent=2)
     early, late = RouteTally("t1", {"a": one}), RouteTally("t2", {"a": other, "b": one})
     assert added([early, late]) == late
@@ -74,7 +76,7 @@ def test_what_counts_from_another_time_is_left_out() -> None:
     assert added([]) is None
 
 
-def test_a_gateway_of_an_older_version_tells_nothing_of_what_was_passed_on() -> None:
+def test_tally_without_passed_on_count_parses_as_zero() -> None:
     whole = Tally(5, 4, 1, Histogram({3: 2}), Histogram({4: 2}), passed_on=1)
     assert Tally.parse(whole.wire()) == whole
     assert Tally.parse(whole.wire()[:5]).passed_on == 0

@@ -37,14 +37,14 @@ def test_autoscaler_has_no_cpu_limit_by_default() -> None:
 
 
 @pytest.mark.parametrize("name", ["ray", "ray-head"])
-def test_cpu_limit_of_the_head_brings_one_of_the_autoscaler(name: str) -> None:
+def test_autoscaler_has_cpu_limit_if_head_has_cpu_limit(name: str) -> None:
     """A quota on `limits.cpu` requires a limit of every container."""
     found = options(head({"name": name, "resources": {"limits": {"cpu": "2"}}}))
     assert found["resources"]["limits"] == {"cpu": "500m", "memory": "512Mi"}
     assert found["resources"]["requests"] == {"cpu": "100m", "memory": "512Mi"}
 
 
-def test_resources_of_the_autoscaler_are_written_as_given() -> None:
+def test_autoscaler_resources_of_template_override_defaults() -> None:
     found = options(
         head(
             {"name": "ray", "resources": {"limits": {"cpu": "2"}}},
@@ -63,12 +63,12 @@ def test_resources_of_the_autoscaler_are_written_as_given() -> None:
         ({"requests": {"memory": "1Gi"}}, {"cpu": "100m", "memory": "1Gi"}, {"memory": "1Gi"}),
     ],
 )
-def test_no_request_exceeds_its_limit(given: Any, requests: Any, limits: Any) -> None:
+def test_autoscaler_resource_requests_do_not_exceed_limits(given: Any, requests: Any, limits: Any) -> None:
     found = options(head(autoscaler(**given)))
     assert found["resources"] == {"requests": requests, "limits": limits}
 
 
-def test_volumes_and_variables_reach_the_autoscaler() -> None:
+def test_autoscaler_receives_env_and_volume_mounts_of_template() -> None:
     mount = {"name": "ca", "mountPath": "/etc/corporate"}
     variable = {"name": "SSL_CERT_FILE", "value": "/etc/corporate/ca.crt"}
     svc = head(
@@ -83,19 +83,19 @@ def test_volumes_and_variables_reach_the_autoscaler() -> None:
 
 
 @pytest.mark.parametrize("field", ["image", "command", "securityContext", "ports"])
-def test_other_fields_of_the_autoscaler_are_refused(field: str) -> None:
+def test_other_fields_of_autoscaler_container_are_rejected(field: str) -> None:
     values: dict[str, Any] = {"image": "a", "command": ["a"], "securityContext": {}, "ports": []}
     [problem] = problems(head({"name": "autoscaler", field: values[field]}))
     assert problem.startswith(f"spec.runtime.head.podTemplate.spec.containers[0].{field}: KubeRay")
     assert "resources" in problem
 
 
-def test_autoscaler_is_no_init_container() -> None:
+def test_init_container_named_autoscaler_is_rejected() -> None:
     [problem] = problems(head(initContainers=[{"name": "autoscaler", "image": "a"}]))
     assert "the pod has a container autoscaler already" in problem
 
 
-def test_request_above_its_limit_is_refused() -> None:
+def test_resource_request_above_its_limit_is_rejected() -> None:
     [problem] = problems(head(autoscaler(requests={"cpu": "2"}, limits={"cpu": "1"})))
     assert "resources.requests.cpu: 2 is more than the limit of 1" in problem
 

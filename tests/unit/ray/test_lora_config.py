@@ -44,13 +44,13 @@ def pod(svc: Any) -> dict[str, Any]:
     return found
 
 
-def test_without_lora_nothing_is_said_of_it() -> None:
+def test_config_without_lora_has_no_lora_settings() -> None:
     svc = service()
     assert not any("lora" in name for name in engine_kwargs(svc))
     assert read_report(svc) is None
 
 
-def test_room_is_made_as_the_spec_says() -> None:
+def test_lora_capacity_follows_spec_and_engine_args() -> None:
     room = {
         name: value
         for name, value in engine_kwargs(with_lora(lora={"maxLoaded": 20, "maxRank": 64})).items()
@@ -61,11 +61,11 @@ def test_room_is_made_as_the_spec_says() -> None:
     assert engine_kwargs(with_lora(engine=args))["max_cpu_loras"] == 40
 
 
-def test_replicas_are_told_even_that_there_are_none() -> None:
+def test_empty_adapter_list_is_sent_to_replicas() -> None:
     assert read_report(with_lora()) == {"lora": {"adapters": []}}
 
 
-def test_each_source_is_told_in_the_runtime_s_words() -> None:
+def test_each_adapter_source_is_translated_for_the_runtime() -> None:
     svc = with_lora(
         adapter("a", "hf://owner/a", revision="main", token=TOKEN),
         adapter("b", "s3://bucket/b/"),
@@ -93,7 +93,7 @@ def test_each_source_is_told_in_the_runtime_s_words() -> None:
     assert env[variable]["valueFrom"] == {"secretKeyRef": {"name": "hub", "key": "token"}}
 
 
-def test_another_adapter_restarts_nothing() -> None:
+def test_adapter_change_restarts_no_replica_or_pod() -> None:
     """Replicas keep running, because their part of the configuration stays the same. So do pods."""
     before = with_lora(adapter("a"), adapter("b", "pvc://claim/b"), adapter("c", "hf://o/c", token=TOKEN))
     after = with_lora(
@@ -107,11 +107,11 @@ def test_another_adapter_restarts_nothing() -> None:
     assert pod(before) == pod(after)
 
 
-def test_a_claim_that_was_not_there_needs_new_pods() -> None:
+def test_adapter_on_a_new_pvc_changes_the_pods() -> None:
     assert pod(with_lora(adapter("a"))) != pod(with_lora(adapter("a"), adapter("b", "pvc://claim/b")))
 
 
-def test_another_source_is_another_adapter_and_another_name_is_not() -> None:
+def test_adapter_identity_depends_on_source_and_not_on_name() -> None:
     one, two, same = (
         identity(with_lora(each).spec.models[0].lora.adapters[0])
         for each in (adapter(), adapter(source="s3://bucket/b"), adapter("other"))

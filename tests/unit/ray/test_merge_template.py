@@ -63,7 +63,7 @@ def test_maps_are_merged_and_values_replaced() -> None:
     assert found["nodeSelector"] == {"pool": "b", "zone": "c", "rack": "a"}
 
 
-def test_a_template_is_for_its_own_pods_only() -> None:
+def test_template_applies_only_to_pods_of_its_own_group() -> None:
     svc = service(
         model(name="a", podTemplate={"spec": {"runtimeClassName": "nvidia"}}),
         model(name="b"),
@@ -83,7 +83,7 @@ def test_a_template_is_for_its_own_pods_only() -> None:
 
 
 @pytest.mark.parametrize("name", ["ray", "ray-worker"])
-def test_the_ray_container_stays_the_first_and_keeps_what_is_its_own(name: str) -> None:
+def test_ray_container_stays_first_and_keeps_its_own_fields(name: str) -> None:
     svc = with_template(
         {
             "containers": [
@@ -104,7 +104,7 @@ def test_the_ray_container_stays_the_first_and_keeps_what_is_its_own(name: str) 
     assert helper["name"] == "helper"
 
 
-def test_a_variable_takes_the_place_of_daybreaks_default_and_of_the_services() -> None:
+def test_template_variable_overrides_default_and_service_variables() -> None:
     secret = {"secretKeyRef": {"name": "a", "key": "b"}}
     template = {
         "spec": {
@@ -126,7 +126,7 @@ def test_a_variable_takes_the_place_of_daybreaks_default_and_of_the_services() -
     assert environment(head(svc))["OWN"] == "x"
 
 
-def test_capabilities_are_added_to_those_that_are_dropped() -> None:
+def test_template_capabilities_are_merged_with_dropped_ones() -> None:
     svc = with_ray(securityContext={"capabilities": {"add": ["IPC_LOCK"]}})
     assert container(worker(svc))["securityContext"] == {
         "allowPrivilegeEscalation": False,
@@ -135,7 +135,7 @@ def test_capabilities_are_added_to_those_that_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("desired", [{"privileged": True}, {"capabilities": {"add": ["SYS_ADMIN"]}}])
-def test_what_includes_escalation_is_not_forbidden_it(desired: dict[str, Any]) -> None:
+def test_escalation_is_not_forbidden_for_privileged_or_sys_admin(desired: dict[str, Any]) -> None:
     # Kubernetes rejects such a pod.
     assert (
         "allowPrivilegeEscalation"
@@ -143,7 +143,7 @@ def test_what_includes_escalation_is_not_forbidden_it(desired: dict[str, Any]) -
     )
 
 
-def test_other_containers_are_restricted_unless_a_person_says_what_they_are() -> None:
+def test_additional_containers_are_restricted_without_own_security_context() -> None:
     own = {"runAsUser": 5}
     spec = {
         "containers": [HELPER, {**HELPER, "name": "own", "securityContext": own}],
@@ -156,7 +156,7 @@ def test_other_containers_are_restricted_unless_a_person_says_what_they_are() ->
     assert contexts == {"ray-worker": RESTRICTED, "helper": RESTRICTED, "own": own, "first": RESTRICTED}
 
 
-def test_tolerations_are_added_once_and_counted_in_the_digest() -> None:
+def test_tolerations_are_deduplicated_and_included_in_digest() -> None:
     gpu = {"key": "gpu", "operator": "Exists"}
     svc = with_template({"tolerations": [gpu, {"key": "fabric"}]}, accelerator={"tolerations": [gpu]})
     template = worker(svc)["template"]
@@ -170,14 +170,14 @@ def test_tolerations_are_added_once_and_counted_in_the_digest() -> None:
     )
 
 
-def test_labels_and_annotations_come_beside_daybreaks() -> None:
+def test_template_labels_and_annotations_are_added_to_daybreaks() -> None:
     metadata = {"labels": {"team": "a"}, "annotations": {"note": "b"}}
     found = worker(service(model(podTemplate={"metadata": metadata})))["template"]["metadata"]
     assert found["labels"] == {**worker(service())["template"]["metadata"]["labels"], "team": "a"}
     assert found["annotations"] == {"note": "b"}
 
 
-def test_a_mount_takes_the_place_of_daybreaks_volume() -> None:
+def test_template_mount_at_cache_path_replaces_cache_volume() -> None:
     disk = {"name": "disk", "ephemeral": {}}
     svc = with_template(
         {
@@ -194,14 +194,14 @@ def test_a_mount_takes_the_place_of_daybreaks_volume() -> None:
     assert paths.count("/var/cache/daybreak") == 1
 
 
-def test_a_pod_in_the_nodes_network_still_finds_services() -> None:
+def test_host_network_pod_uses_cluster_dns_unless_template_sets_policy() -> None:
     assert pod(worker(with_template({"hostNetwork": True})))["dnsPolicy"] == "ClusterFirstWithHostNet"
     own = {"hostNetwork": True, "dnsPolicy": "Default"}
     assert pod(worker(with_template(own)))["dnsPolicy"] == "Default"
     assert "dnsPolicy" not in pod(worker(with_template({"hostNetwork": False})))
 
 
-def test_the_services_volumes_stay_off_the_head() -> None:
+def test_runtime_volumes_are_mounted_in_workers_and_not_in_head() -> None:
     # A PVC that only one node can mount would keep either the head or the worker from starting.
     volume = {"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}
     mount = {"name": "disk", "mountPath": "/disk"}
@@ -212,7 +212,7 @@ def test_the_services_volumes_stay_off_the_head() -> None:
     assert mount not in container(head(svc))["volumeMounts"]
 
 
-def test_the_head_has_volumes_of_its_own() -> None:
+def test_head_volumes_are_mounted_in_head_and_not_in_workers() -> None:
     volume = {"name": "ca", "configMap": {"name": "ca"}}
     mount = {"name": "ca", "mountPath": "/etc/ca"}
     svc = service(runtime={"head": {"volumes": [volume], "volumeMounts": [mount]}})
@@ -221,7 +221,7 @@ def test_the_head_has_volumes_of_its_own() -> None:
     assert volume not in pod(worker(svc))["volumes"]
 
 
-def test_a_models_volumes_are_for_its_own_pods() -> None:
+def test_model_volumes_are_mounted_only_in_its_own_pods() -> None:
     volume = {"name": "own", "emptyDir": {}}
     shared = {"name": "shared", "emptyDir": {}}
     svc = service(
@@ -244,7 +244,7 @@ def test_a_models_volumes_are_for_its_own_pods() -> None:
     assert mounts(second) & {"/own", "/mine", "/shared"} == {"/shared"}
 
 
-def test_accelerators_by_a_claim_are_counted_by_ray_and_not_asked_of_the_node() -> None:
+def test_claimed_accelerators_count_in_ray_and_not_in_pod_requests() -> None:
     claim = {"templateName": "four-gpus", "devices": 4}
     group = worker(service(model(parallelism={"tensor": 4}, accelerator={"claim": claim})))
     assert group["resources"]["GPU"] == "4"
@@ -258,7 +258,7 @@ def test_accelerators_by_a_claim_are_counted_by_ray_and_not_asked_of_the_node() 
     ]
 
 
-def test_a_persons_claims_come_beside_the_accelerators() -> None:
+def test_template_claims_are_added_to_accelerator_claim() -> None:
     nic = {"name": "nic", "resourceClaimTemplateName": "nic"}
     spec = {
         "resourceClaims": [nic],
@@ -272,7 +272,7 @@ def test_a_persons_claims_come_beside_the_accelerators() -> None:
     ]
 
 
-def test_the_ray_service_has_a_persons_labels_below_daybreaks() -> None:
+def test_ray_service_has_user_labels_and_annotations() -> None:
     metadata = {"labels": {"kueue.x-k8s.io/queue-name": "a"}, "annotations": {"note": "b"}}
     plain = ray_service(service(), PLATFORM)["metadata"]
     found = ray_service(service(runtime={"metadata": metadata}), PLATFORM)["metadata"]
@@ -287,7 +287,7 @@ def gateway_pod(**settings: Any) -> Any:
     return gateway("ns", [LLM_SERVICES], platform)[-1]["spec"]["template"]
 
 
-def test_what_is_set_of_gateways() -> None:
+def test_gateway_settings_are_applied_to_its_pods() -> None:
     spread = {"maxSkew": 2, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
     template = gateway_pod(
         pullPolicy="Always",
@@ -310,7 +310,7 @@ def test_what_is_set_of_gateways() -> None:
     assert found["topologySpreadConstraints"] == [spread]
 
 
-def test_a_gateways_template() -> None:
+def test_gateway_template_is_merged_into_gateway_pods() -> None:
     plain = gateway_pod()
     found = gateway_pod(
         podTemplate={
@@ -332,7 +332,7 @@ def test_a_gateways_template() -> None:
     assert found["spec"]["runtimeClassName"] == "gvisor"
 
 
-def test_merging_leaves_both_sides_as_they_were() -> None:
+def test_merge_does_not_modify_template_or_pod() -> None:
     template = PodTemplate.model_validate({"spec": {"containers": [{"name": "ray", "env": [{"name": "A"}]}]}})
     own = {
         "metadata": {},

@@ -56,7 +56,7 @@ def test_a_tensor_parallel_replica_is_one_pod() -> None:
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_a_replica_is_told_its_port_where_it_serves_on_one(direct: bool) -> None:
+def test_worker_has_direct_port_only_with_direct_ingress(direct: bool) -> None:
     svc = service(runtime={"directIngress": direct})
     opened = {port["name"]: port["containerPort"] for port in container(worker(svc))["ports"]}
     assert opened == {"metrics": 8080, "serve": 8000} | ({"direct": 8100} if direct else {})
@@ -78,7 +78,7 @@ def test_a_pipeline_on_one_node_is_one_pod() -> None:
     assert group["replicas"] == 1
 
 
-def test_a_model_on_the_cpu_takes_no_accelerator_and_uses_its_cores() -> None:
+def test_cpu_model_requests_no_accelerator_and_sets_thread_count() -> None:
     svc = service(model(accelerator={"kind": "cpu"}, resources={"cpu": "3500m"}))
     group = worker(svc)
     assert group["resources"] == {"CPU": "2", "GPU": "0", "model-m": "1"}
@@ -87,24 +87,24 @@ def test_a_model_on_the_cpu_takes_no_accelerator_and_uses_its_cores() -> None:
     assert environment(group)["OMP_NUM_THREADS"] == "3"
 
 
-def test_ray_books_cores_whatever_the_pod_requests() -> None:
+def test_ray_cpu_count_is_independent_of_pod_cpu_request() -> None:
     small = worker(service(model(accelerator={"kind": "cpu"}, resources={"cpu": "100m"})))
     assert small["resources"]["CPU"] == "2"
     assert environment(small)["OMP_NUM_THREADS"] == "1"
 
 
-def test_an_accelerator_type_is_offered_by_the_group_so_that_an_empty_one_can_grow() -> None:
+def test_worker_group_offers_its_accelerator_type() -> None:
     group = worker(service(model(accelerator={"type": "A10"})))
     assert group["resources"]["accelerator_type:A10G"] == "1"
 
 
-def test_other_vendors_devices() -> None:
+def test_accelerator_resource_of_other_vendor_is_used() -> None:
     group = worker(service(model(accelerator={"resource": "amd.com/gpu"}, parallelism={"tensor": 2})))
     assert container(group)["resources"]["limits"]["amd.com/gpu"] == "2"
     assert group["resources"]["GPU"] == "2"
 
 
-def test_nodes_are_chosen_and_taints_tolerated() -> None:
+def test_node_selectors_and_tolerations_reach_worker_and_head() -> None:
     svc = service(
         model(accelerator={"nodeSelector": {"disk": "fast"}, "tolerations": [{"operator": "Exists"}]}),
         runtime={"head": {"nodeSelector": {"pool": "small"}, "tolerations": [{"key": "a", "value": "b"}]}},
@@ -115,7 +115,7 @@ def test_nodes_are_chosen_and_taints_tolerated() -> None:
     assert pod(head(svc))["tolerations"] == [{"key": "a", "value": "b"}]
 
 
-def test_the_head_offers_nothing_but_itself() -> None:
+def test_head_offers_no_cpu_or_gpu_and_only_its_own_resource() -> None:
     group = head(service())
     assert group["resources"] == {"CPU": "0", "GPU": "0", "daybreak-head": "1"}
     assert container(group)["resources"] == {
@@ -126,7 +126,7 @@ def test_the_head_offers_nothing_but_itself() -> None:
     assert ports == {"gcs-server": 6379, "dashboard": 8265, "client": 10001, "metrics": 8080, "serve": 8000}
 
 
-def test_a_head_before_accelerators_has_an_image_of_its_own() -> None:
+def test_head_of_gpu_workers_uses_head_image_if_configured() -> None:
     svc = service()
     assert container(head(svc))["image"] == PLATFORM.ray_head_image
     assert container(worker(svc))["image"] == PLATFORM.ray_image
@@ -141,11 +141,11 @@ def test_a_head_before_accelerators_has_an_image_of_its_own() -> None:
         pytest.param(service(runtime={"image": "mine:1"}), "mine:1", id="a custom image"),
     ],
 )
-def test_other_heads_have_the_image_of_their_workers(svc: LLMService, image: str) -> None:
+def test_head_uses_worker_image_for_cpu_model_or_custom_image(svc: LLMService, image: str) -> None:
     assert container(head(svc))["image"] == container(worker(svc))["image"] == image
 
 
-def test_a_head_sees_no_gpu_where_workers_have_some() -> None:
+def test_head_of_gpu_workers_sees_no_gpu() -> None:
     svc = service()
     assert environment(head(svc))["NVIDIA_VISIBLE_DEVICES"] == "void"
     assert "NVIDIA_VISIBLE_DEVICES" not in environment(worker(svc))
@@ -153,7 +153,7 @@ def test_a_head_sees_no_gpu_where_workers_have_some() -> None:
     assert "NVIDIA_VISIBLE_DEVICES" not in environment(head(on_cpu))
 
 
-def test_what_a_gpu_worker_compiles_lies_in_the_cache() -> None:
+def test_compile_caches_of_gpu_worker_are_in_cache_directory() -> None:
     on_gpu = environment(worker(service()))
     compiled = ("CUDA_CACHE_PATH", "FLASHINFER_WORKSPACE_BASE", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
     for name in compiled:
@@ -164,7 +164,7 @@ def test_what_a_gpu_worker_compiles_lies_in_the_cache() -> None:
     assert not set(compiled) & set(on_cpu)
 
 
-def test_users_are_left_to_a_platform_that_assigns_them() -> None:
+def test_pod_sets_no_user_id_if_platform_assigns_users() -> None:
     assigned = replace(PLATFORM, assigned_users=True)
     spec = ray_service(service(), assigned)["spec"]["rayClusterConfig"]
     for group in (spec["headGroupSpec"], spec["workerGroupSpecs"][0]):
@@ -172,7 +172,7 @@ def test_users_are_left_to_a_platform_that_assigns_them() -> None:
         assert security == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def test_shared_memory_is_sized_and_holds_the_object_store() -> None:
+def test_shared_memory_setting_sizes_volume_and_object_store() -> None:
     group = worker(service(model(resources={"sharedMemory": "600Mi"})))
     [volume] = [volume for volume in pod(group)["volumes"] if volume.get("emptyDir")]
     assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "600Mi"}
@@ -182,19 +182,19 @@ def test_shared_memory_is_sized_and_holds_the_object_store() -> None:
 
 
 @pytest.mark.parametrize(("written", "drain"), [("2m", 120), ("1500ms", 30), ("90500ms", 91)])
-def test_a_worker_lives_as_long_as_its_requests_may_take(written: str, drain: int) -> None:
+def test_worker_grace_period_exceeds_its_drain_timeout(written: str, drain: int) -> None:
     group = worker(service(model(serve={"gracefulShutdownTimeout": written})))
     assert environment(group)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] == str(drain)
     assert pod(group)["terminationGracePeriodSeconds"] > drain
 
 
-def test_the_head_outlives_its_drain() -> None:
+def test_head_grace_period_exceeds_its_drain_timeout() -> None:
     group = head(service())
     drain = int(environment(group)["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"])
     assert pod(group)["terminationGracePeriodSeconds"] > drain
 
 
-def test_an_old_cluster_outlives_idle_connections_and_running_requests() -> None:
+def test_cluster_deletion_delay_exceeds_idle_and_shutdown_timeouts() -> None:
     def delay(written: str) -> int:
         svc = service(model(), model(name="n", serve={"gracefulShutdownTimeout": written}))
         seconds = ray_service(svc, PLATFORM)["spec"]["rayClusterDeletionDelaySeconds"]
@@ -217,7 +217,7 @@ def test_pods_meet_the_restricted_standard() -> None:
     assert spec["autoscalerOptions"]["securityContext"] == own
 
 
-def test_only_the_autoscaler_sees_the_api_token() -> None:
+def test_only_the_autoscaler_mounts_the_api_token() -> None:
     spec = cluster(service())
     volumes = [volume["name"] for volume in pod(spec["headGroupSpec"])["volumes"] if "projected" in volume]
     assert [mount["name"] for mount in spec["autoscalerOptions"]["volumeMounts"]] == volumes
@@ -226,7 +226,7 @@ def test_only_the_autoscaler_sees_the_api_token() -> None:
         assert not set(volumes) & {mount["name"] for mount in container(group)["volumeMounts"]}
 
 
-def test_ray_asks_for_its_token_and_scales_itself() -> None:
+def test_ray_cluster_requires_token_and_enables_autoscaling() -> None:
     spec = cluster(service(runtime={"idleTimeout": "1500ms"}))
     assert spec["rayVersion"] == versions.RAY
     assert spec["authOptions"] == {"mode": "token"}
@@ -235,7 +235,7 @@ def test_ray_asks_for_its_token_and_scales_itself() -> None:
     assert spec["autoscalerOptions"]["idleTimeoutSeconds"] == 2
 
 
-def test_the_users_own_environment_comes_before_the_defaults_and_after_the_token() -> None:
+def test_user_variables_override_defaults_but_not_model_token() -> None:
     svc = service(
         model(token={"secretKeyRef": {"name": "hub", "key": "token"}}),
         model(name="open"),
@@ -253,12 +253,12 @@ def test_the_users_own_environment_comes_before_the_defaults_and_after_the_token
     assert environment(head(svc))["HF_TOKEN"] == {"secretKeyRef": {"name": "all", "key": "token"}}
 
 
-def test_a_models_token_stays_off_the_head() -> None:
+def test_model_token_is_not_set_in_the_head() -> None:
     svc = service(model(token={"secretKeyRef": {"name": "hub", "key": "token"}}))
     assert "HF_TOKEN" not in environment(head(svc))
 
 
-def test_a_volume_of_the_users_own_replaces_the_cache() -> None:
+def test_user_volume_at_cache_path_replaces_cache_volume() -> None:
     cache = {"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}
     svc = service(
         runtime={"volumes": [cache], "volumeMounts": [{"name": "cache", "mountPath": "/var/cache/daybreak/"}]}
@@ -279,7 +279,7 @@ def test_weights_in_a_volume_are_mounted_in_the_models_own_pods_only() -> None:
         assert "daybreak-model" not in [volume["name"] for volume in pod(group)["volumes"]]
 
 
-def test_settings_of_the_runtime_hold_for_every_pod() -> None:
+def test_runtime_settings_apply_to_head_and_worker_pods() -> None:
     svc = service(
         runtime={
             "image": "registry.example.com/own:2",
@@ -299,13 +299,13 @@ def test_settings_of_the_runtime_hold_for_every_pod() -> None:
         assert pod(group)["priorityClassName"] == "high"
 
 
-def test_a_worker_pod_says_which_model_it_is_for() -> None:
+def test_worker_pod_is_labeled_with_owner_and_model() -> None:
     labels = worker(service(model(name="Owner/Model")))["template"]["metadata"]["labels"]
     assert labels["daybreak.dev/owner-name"] == "llama"
     assert labels["daybreak.dev/model"].startswith("owner-model-")
 
 
-def test_another_model_at_the_end_leaves_the_groups_before_it_alone() -> None:
+def test_appended_model_leaves_existing_worker_groups_unchanged() -> None:
     # KubeRay then adds the group to the running cluster instead of starting a new one.
     [before] = cluster(service(model()))["workerGroupSpecs"]
     [kept, _] = cluster(service(model(), model(name="n")))["workerGroupSpecs"]
@@ -320,5 +320,5 @@ def test_another_model_at_the_end_leaves_the_groups_before_it_alone() -> None:
         {"source": "hf://owner/other", "revision": "v2"},
     ],
 )
-def test_what_serve_takes_in_place_leaves_the_cluster_alone(change: dict[str, Any]) -> None:
+def test_cluster_is_unchanged_if_serve_applies_change_in_place(change: dict[str, Any]) -> None:
     assert cluster(service()) == cluster(service(model(**change)))

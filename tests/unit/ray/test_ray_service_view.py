@@ -32,7 +32,7 @@ def configuration(llm: Manifest) -> str:
         manifest({**GPU_MODEL, "serve": {"maxOngoingRequests": 7, "healthCheckPeriod": "3s"}}),
     ],
 )
-def test_what_serve_changes_in_place_is_the_same(llm: Manifest) -> None:
+def test_configuration_is_unchanged_by_in_place_serve_changes(llm: Manifest) -> None:
     changed, base = ray_service(llm)["spec"]["serveConfigV2"], ray_service(BASE)["spec"]["serveConfigV2"]
     assert changed != base
     assert configuration(llm) == configuration(BASE)
@@ -47,23 +47,23 @@ def test_what_serve_changes_in_place_is_the_same(llm: Manifest) -> None:
         {**GPU_MODEL, "parallelism": {"tensor": 2}},
     ],
 )
-def test_what_restarts_replicas_is_another(model: Manifest) -> None:
+def test_configuration_changes_if_replicas_restart(model: Manifest) -> None:
     assert configuration(manifest(model)) != configuration(BASE)
 
 
-def test_another_model_is_another_configuration() -> None:
+def test_configuration_changes_if_a_model_is_added() -> None:
     assert configuration(manifest(CPU_MODEL)) != configuration(
         manifest(CPU_MODEL, {**CPU_MODEL, "name": "b"})
     )
 
 
-def test_arguments_cannot_pass_for_the_part_that_does_not_count() -> None:
+def test_argument_text_cannot_hide_a_configuration_change() -> None:
     sly = {"args": {"chat_template": "a\n  deployments:\nb"}}
     one, other = ({**GPU_MODEL, "engine": sly, "revision": revision} for revision in ("a", "b"))
     assert configuration(manifest(one)) != configuration(manifest(other))
 
 
-def test_fingerprints_are_read_back() -> None:
+def test_fingerprint_is_parsed_back_and_invalid_text_is_none() -> None:
     view = ray_view(ray_service(BASE, generation=7, status=ray_status(active="chat-aaaaa", generation=7)))
     present = Fingerprint.now(view)
     assert Fingerprint.parse(str(present)) == present
@@ -73,6 +73,6 @@ def test_fingerprints_are_read_back() -> None:
 
 
 @pytest.mark.parametrize("odd", [None, {}, {"status": 3}, {"metadata": []}, {"status": {"conditions": {}}}])
-def test_odd_objects_read_as_empty(odd: Any) -> None:
+def test_malformed_ray_service_reads_as_empty(odd: Any) -> None:
     view = ray_view(odd)
     assert (view.active, view.pending, view.ready, view.application) == ("", "", False, None)

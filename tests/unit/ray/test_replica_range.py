@@ -20,7 +20,7 @@ from tests.unit.ray.services import model, service
         ({"min": 0, "initial": 0}, ReplicaRange(1, 1, 1)),
     ],
 )
-def test_the_models_own_range(written: dict[str, Any], found: ReplicaRange) -> None:
+def test_replica_range_follows_model_replicas(written: dict[str, Any], found: ReplicaRange) -> None:
     svc = service(model(replicas=written))
     assert replica_range(svc.workload, svc.spec.models[0]) == found
 
@@ -28,13 +28,13 @@ def test_the_models_own_range(written: dict[str, Any], found: ReplicaRange) -> N
 @pytest.mark.parametrize(
     ("fixed", "found"), [(0, ReplicaRange(1, 1, 1)), (1, ReplicaRange(1, 1, 1)), (7, ReplicaRange(7, 7, 7))]
 )
-def test_the_services_fixed_number_goes_before_it(fixed: int, found: ReplicaRange) -> None:
+def test_service_replicas_override_model_replicas(fixed: int, found: ReplicaRange) -> None:
     svc = service(model(replicas={"min": 2, "max": 4}), replicas=fixed)
     assert replica_range(svc.workload, svc.spec.models[0]) == found
 
 
 @pytest.mark.parametrize("spec", [{}, {"replicas": 3}])
-def test_a_model_that_sleeps_has_none_and_the_others_keep_theirs(spec: dict[str, Any]) -> None:
+def test_sleeping_model_has_no_replicas_and_other_model_keeps_its_range(spec: dict[str, Any]) -> None:
     svc = replace(service(model(replicas={"min": 2}), model(name="n"), **spec), asleep=frozenset({"m"}))
     one, other = (replica_range(svc.workload, each) for each in svc.spec.models)
     assert one == ReplicaRange(0, 1, 0)

@@ -111,18 +111,18 @@ def test_every_model_setting_of_the_api_is_handed_to_serve_llm() -> None:
     }
 
 
-def test_serves_proxies_alone_need_no_class_of_ours() -> None:
+def test_config_without_direct_ingress_sets_no_server_class() -> None:
     """An image without Daybreak's package must be able to serve this way."""
     assert "server_cls" not in llm_config(service(runtime={"directIngress": False}))
 
 
-def test_the_class_keeps_the_names_of_the_deployments() -> None:
+def test_server_class_name_matches_deployment_name() -> None:
     """Serve names a deployment after the last part of its class, and all other code uses that name."""
     assert f"{SERVER_CLASS.rpartition(':')[2]}:m" == names.serve_deployment("m")
 
 
 @pytest.mark.parametrize("svc", [service(), EVERYTHING, service(replicas=0)], ids=["least", "most", "zero"])
-def test_ray_knows_every_field_and_takes_every_value(svc: Any) -> None:
+def test_config_is_valid_against_the_ray_schema(svc: Any) -> None:
     assert RAY["ray"] == versions.RAY, "recreate tests/unit/ray/serve_schema.json for this Ray"
     document = yaml.safe_load(serve_config(svc.workload))
     [app] = document["applications"]
@@ -143,12 +143,12 @@ def test_ray_knows_every_field_and_takes_every_value(svc: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", list(RoutingPolicy))
-def test_ray_has_each_request_router_and_its_arguments(policy: RoutingPolicy) -> None:
+def test_each_routing_policy_uses_arguments_known_to_ray(policy: RoutingPolicy) -> None:
     config = deployment(service(model(routing={"policy": policy.value})))["request_router_config"]
     assert set(config["request_router_kwargs"]) <= set(RAY["routers"][config["request_router_class"]])
 
 
-def test_a_prefix_is_forgotten_some_day_and_load_counts_too() -> None:
+def test_prefix_policy_enables_eviction_and_load_threshold() -> None:
     # Ray's defaults keep every prompt forever, and send all prompts with one beginning to one replica.
     config = deployment(service(model(routing={"policy": "Prefix"})))["request_router_config"]
     assert config["request_router_kwargs"] == {
@@ -179,7 +179,7 @@ def test_settings_of_a_policy_reach_ray() -> None:
     }
 
 
-def test_another_policy_is_another_application_since_serve_keeps_its_routers() -> None:
+def test_routing_policy_change_changes_the_application_arguments() -> None:
     plain, one, other = (
         application(service(model(**fields)))
         for fields in ({}, {"routing": {"policy": "RoundRobin"}}, {"routing": {"policy": "Session"}})
@@ -195,7 +195,7 @@ def test_another_policy_is_another_application_since_serve_keeps_its_routers() -
         }
 
 
-def test_the_schema_refuses_what_ray_does_not_know() -> None:
+def test_ray_schema_rejects_unknown_field() -> None:
     schema = RAY["schemas"]["autoscaling"]
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(schema).validate({"min_replica": 1})
@@ -211,26 +211,26 @@ def test_the_schema_refuses_what_ray_does_not_know() -> None:
         {"serve": {"gracefulShutdownTimeout": "3s"}},
     ],
 )
-def test_what_may_change_without_a_restart_leaves_the_arguments_alone(change: dict[str, Any]) -> None:
+def test_in_place_change_changes_deployments_and_not_arguments(change: dict[str, Any]) -> None:
     before, after = application(service()), application(service(model(**change)))
     assert before["args"] == after["args"]
     assert before["deployments"] != after["deployments"]
 
 
-def test_a_change_of_the_engine_is_a_change_of_the_arguments() -> None:
+def test_engine_change_changes_arguments_and_not_deployments() -> None:
     changed = service(model(engine={"args": {"max_model_len": 1}}))
     assert application(service())["args"] != application(changed)["args"]
     assert application(service())["deployments"] == application(changed)["deployments"]
 
 
-def test_the_order_in_which_arguments_are_written_changes_nothing() -> None:
+def test_config_is_unchanged_if_arguments_are_reordered() -> None:
     one = {"max_model_len": 1, "compilation_config": {"level": 1, "cudagraph_mode": "NONE"}}
     other = {"compilation_config": {"cudagraph_mode": "NONE", "level": 1}, "max_model_len": 1}
     texts = {serve_config(service(model(engine={"args": args})).workload) for args in (one, other)}
     assert len(texts) == 1
 
 
-def test_a_whole_number_is_written_alike_with_and_without_a_fraction() -> None:
+def test_config_is_equal_for_integer_and_whole_float_target() -> None:
     texts = {
         serve_config(service(model(replicas={"targetOngoingRequests": target})).workload)
         for target in (16, 16.0)
@@ -238,26 +238,26 @@ def test_a_whole_number_is_written_alike_with_and_without_a_fraction() -> None:
     assert texts == {serve_config(service().workload)}
 
 
-def test_autoscaling_aims_at_no_more_requests_than_a_replica_takes() -> None:
+def test_autoscaling_target_is_capped_at_max_ongoing_requests() -> None:
     few = application(service(model(serve={"maxOngoingRequests": 7})))
     [found] = [each for each in few["deployments"] if each.get("max_ongoing_requests") == 7]
     assert found["autoscaling_config"]["target_ongoing_requests"] == 7
 
 
-def test_initial_replicas_are_left_out_where_they_say_nothing() -> None:
+def test_initial_replicas_are_omitted_if_spec_sets_none() -> None:
     # Serve would return to this number at every change of the deployment's options.
     grown = deployment(service(model(replicas={"min": 2, "max": 8})))
     assert "initial_replicas" not in grown["autoscaling_config"]
 
 
-def test_serve_never_takes_the_last_replica_of_a_model_that_is_awake() -> None:
+def test_awake_model_keeps_a_replica_if_minimum_is_zero() -> None:
     for svc in (service(model(replicas={"min": 0})), service(replicas=0)):
         scaling = deployment(svc)["autoscaling_config"]
         assert (scaling["min_replicas"], scaling["max_replicas"]) == (1, 1)
         assert "initial_replicas" not in scaling
 
 
-def test_a_model_that_falls_asleep_stops_at_once_and_what_it_is_stays() -> None:
+def test_sleeping_model_scales_to_zero_without_configuration_change() -> None:
     svc = service(model(replicas={"min": 2, "max": 8}))
     sleeping = replace(svc, asleep=frozenset({"m"}))
     scaling = deployment(sleeping)["autoscaling_config"]
@@ -271,14 +271,14 @@ def test_models_of_equal_size_ask_for_different_resources() -> None:
     assert bundles == [{"CPU": 1, "GPU": 1, "model-a": 1}, {"CPU": 1, "GPU": 1, "model-b": 1}]
 
 
-def test_a_model_on_the_cpu_asks_for_no_accelerator() -> None:
+def test_cpu_model_requests_no_accelerator() -> None:
     config = llm_config(service(model(accelerator={"kind": "cpu"})))
     assert config["accelerator_config"] == {"kind": "cpu"}
     assert "GPU" not in config["placement_group_config"]["bundle_per_worker"]
 
 
 @pytest.mark.parametrize("domains", [["images.example.com"], [], None])
-def test_the_engine_fetches_no_media_unless_a_person_says_from_where(domains: list[str] | None) -> None:
+def test_engine_fetches_no_media_unless_domains_are_configured(domains: list[str] | None) -> None:
     def allowed(args: dict[str, Any]) -> Any:
         return llm_config(service(model(engine={"args": args})))["engine_kwargs"]["allowed_media_domains"]
 
@@ -286,7 +286,7 @@ def test_the_engine_fetches_no_media_unless_a_person_says_from_where(domains: li
     assert allowed({"allowed_media_domains": domains}) == domains
 
 
-def test_the_ingress_runs_on_the_head_and_never_sleeps() -> None:
+def test_ingress_runs_on_head_and_keeps_a_replica() -> None:
     app = application(service(model(replicas={"min": 0})))
     assert app["args"]["ingress_deployment_config"] == {
         "ray_actor_options": {"num_cpus": 0, "resources": {"daybreak-head": 0.001}}
@@ -310,7 +310,7 @@ def test_the_ingress_runs_on_the_head_and_never_sleeps() -> None:
         ("1", "1Gi", 1),
     ],
 )
-def test_the_head_sets_how_many_ingress_processes_there_may_be(cpu: str, memory: str, processes: int) -> None:
+def test_head_resources_limit_number_of_ingress_processes(cpu: str, memory: str, processes: int) -> None:
     svc = service(runtime={"head": {"resources": {"cpu": cpu, "memory": memory}}})
     assert application(svc)["deployments"][0]["autoscaling_config"]["max_replicas"] == processes
 

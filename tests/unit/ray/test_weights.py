@@ -14,14 +14,14 @@ def of(**fields: Any) -> Any:
     return weights("llama", service(model(**fields)).spec.models[0], "IfNotPresent")
 
 
-def test_hugging_face_pins_the_revision() -> None:
+def test_hugging_face_source_passes_revision_to_engine() -> None:
     found = of(source="hf://owner/name", revision="0123abc")
     assert found.model_source == "owner/name"
     assert found.engine_args == {"revision": "0123abc"}
     assert found.volume is None
 
 
-def test_hugging_face_without_a_revision() -> None:
+def test_hugging_face_source_without_revision_adds_no_engine_args() -> None:
     assert of(source="hf://owner/name").engine_args == {}
 
 
@@ -34,7 +34,7 @@ def test_a_bucket_is_copied_to_a_directory_of_its_own(source: str) -> None:
     assert found.callback["callback_kwargs"] == {"paths": [[source, directory]]}
 
 
-def test_two_addresses_never_share_a_copy() -> None:
+def test_different_bucket_addresses_get_different_directories() -> None:
     addresses = [
         "s3://b/a-b",
         "s3://b/a/b",
@@ -58,7 +58,7 @@ def test_a_bucket_that_the_engine_reads_itself_is_not_copied(load_format: str) -
     assert found.callback is None
 
 
-def test_a_path_in_the_image() -> None:
+def test_file_source_is_used_as_path_in_the_image() -> None:
     assert of(source="file:///opt/weights/").model_source == "/opt/weights"
 
 
@@ -75,7 +75,7 @@ def test_a_claim_is_mounted_read_only(source: str, path: str) -> None:
     assert found.mount == {"name": "daybreak-model", "mountPath": "/models/m", "readOnly": True}
 
 
-def test_an_image_is_mounted_read_only() -> None:
+def test_image_source_is_mounted_as_image_volume() -> None:
     found = of(source="image://registry.example.com/weights:1#a/b")
     assert found.model_source == "/models/m/a/b"
     assert found.volume == {
@@ -85,11 +85,11 @@ def test_an_image_is_mounted_read_only() -> None:
     assert found.mount is not None
 
 
-def test_a_directory_name_is_made_of_any_model_name() -> None:
+def test_mount_directory_name_is_derived_from_model_name() -> None:
     assert of(name="Owner/Model.7B", source="pvc://claim").model_source.startswith("/models/owner-model-7b-")
 
 
-def test_a_token_stays_a_reference() -> None:
+def test_token_is_passed_as_secret_reference() -> None:
     svc = service(model(token={"secretKeyRef": {"name": "hub", "key": "token"}}))
     assert environment(svc.spec.models[0]) == [
         {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hub", "key": "token"}}}

@@ -26,9 +26,11 @@ def wakes(*seconds: int) -> list[WakeStatus]:
         ((9000,), BOUNDS[1]),
     ],
 )
-def test_from_the_slowest_models_starts(measured: tuple[int, ...], limit: timedelta) -> None:
+def test_auto_deadline_follows_slowest_measured_start_within_bounds(
+    measured: tuple[int, ...], limit: timedelta
+) -> None:
     assert deadline("Auto", [None, *wakes(*measured)]) == limit
 
 
-def test_what_the_person_says() -> None:
+def test_explicit_deadline_overrides_measured_starts() -> None:
     assert deadline("90s", wakes(600)) == timedelta(seconds=90)

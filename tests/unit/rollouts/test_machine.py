@@ -29,7 +29,7 @@ def replaced(story: Story) -> None:
     story.step(serving=False, vacated=True, changes={})
 
 
-def test_the_first_revision_is_taken_and_answers() -> None:
+def test_first_revision_completes_with_its_first_answer() -> None:
     story = Story()
     assert short(story.step(serving=False)) == ("Progressing", "one", None, None)
     assert short(story.step(answers=True)) == ("Complete", "one", None, None)
@@ -37,7 +37,7 @@ def test_the_first_revision_is_taken_and_answers() -> None:
     assert story.state.last_successful_revision == "one"
 
 
-def test_replace_waits_until_what_ran_has_gone() -> None:
+def test_replace_starts_target_only_after_old_cluster_is_deleted() -> None:
     story = Story().up()
     state = story.ask("two")
     assert short(state) == ("Progressing", "one", "two", "Replace")
@@ -50,14 +50,14 @@ def test_replace_waits_until_what_ran_has_gone() -> None:
     assert short(story.step(answers=True)) == ("Complete", "two", None, "Replace")
 
 
-def test_two_clusters_where_there_is_room() -> None:
+def test_blue_green_is_used_if_capacity_is_free() -> None:
     story = Story(around=ROOMY).up()
     assert short(story.ask("two")) == ("Progressing", "two", None, "BlueGreen")
     assert short(story.step(beside=True)) == ("Progressing", "two", None, "BlueGreen")
     assert short(story.step(answers=True)) == ("Complete", "two", None, "BlueGreen")
 
 
-def test_the_schedulers_word_counts() -> None:
+def test_rollout_switches_to_replace_if_second_cluster_is_unschedulable() -> None:
     """The scheduler knows more, so capacity may be smaller than estimated."""
     story = Story(around=ROOMY).up()
     story.ask("two")
@@ -71,13 +71,13 @@ def test_the_schedulers_word_counts() -> None:
     assert short(story.step(answers=True)) == ("Complete", "two", None, "Replace")
 
 
-def test_who_asks_for_two_clusters_waits_for_their_room() -> None:
+def test_requested_blue_green_waits_for_capacity() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two", strategy=RolloutStrategy.BLUE_GREEN)
     assert short(story.step(LATE, beside=True, no_room="none")) == ("Progressing", "two", None, "BlueGreen")
 
 
-def test_an_edit_on_the_way_is_taken_at_once() -> None:
+def test_edit_during_rollout_becomes_the_new_target_at_once() -> None:
     story = Story().up()
     story.ask("two")
     assert short(story.ask("three")) == ("Progressing", "one", "three", "Replace")
@@ -87,7 +87,7 @@ def test_an_edit_on_the_way_is_taken_at_once() -> None:
     assert short(story.step(answers=True)) == ("Complete", "four", None, "Replace")
 
 
-def test_an_edit_that_is_taken_back_calls_the_replacement_off() -> None:
+def test_reverted_edit_cancels_the_replacement() -> None:
     story = Story().up()
     story.ask("two")
     state = story.ask("one")
@@ -95,7 +95,7 @@ def test_an_edit_that_is_taken_back_calls_the_replacement_off() -> None:
     assert not state.replaces
 
 
-def test_two_clusters_taken_back_while_the_first_serves() -> None:
+def test_reverted_blue_green_returns_to_the_serving_revision() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two")
     story.known.add("one")
@@ -103,13 +103,13 @@ def test_two_clusters_taken_back_while_the_first_serves() -> None:
     assert short(story.step(beside=True)) == ("Progressing", "one", None, "BlueGreen")
 
 
-def test_numbers_alone_are_no_rollout() -> None:
+def test_change_without_restart_is_applied_without_replacement() -> None:
     story = Story(replace(PODS, pods=False, restarts=False)).up()
     assert short(story.ask("two", strategy=RolloutStrategy.REPLACE))[:3] == ("Progressing", "two", None)
     assert short(story.step(answers=True))[0] == "Complete"
 
 
-def test_a_sleeping_one_takes_it_and_the_wake_is_its_trial() -> None:
+def test_sleeping_workload_takes_revision_and_rolls_back_if_wake_fails() -> None:
     story = Story().up()
     story.step(serving=False, asleep=True)
     story.known.add("two")
@@ -126,7 +126,7 @@ def test_a_sleeping_one_takes_it_and_the_wake_is_its_trial() -> None:
 
 
 @pytest.mark.parametrize("how", ["stuck", "late"])
-def test_what_cannot_start_goes_back_by_the_same_road(how: str) -> None:
+def test_revision_that_cannot_start_is_rolled_back_by_replace(how: str) -> None:
     story = Story().up()
     story.ask("two")
     replaced(story)
@@ -146,20 +146,20 @@ def test_what_cannot_start_goes_back_by_the_same_road(how: str) -> None:
     assert (story.state.failed_revision, story.state.message) == (None, "")
 
 
-def test_in_place_goes_back_in_place() -> None:
+def test_failed_in_place_rollout_is_rolled_back_in_place() -> None:
     story = Story(ARGUMENTS).up()
     assert short(story.ask("two")) == ("Progressing", "two", None, "InPlace")
     assert short(story.step(LATE, stuck=BROKEN)) == ("RollingBack", "one", None, "InPlace")
     assert short(story.step(answers=True)) == ("RolledBack", "one", None, "InPlace")
 
 
-def test_two_clusters_go_back_to_the_one_that_serves() -> None:
+def test_failed_blue_green_rolls_back_to_the_serving_cluster() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two")
     assert short(story.step(LATE, beside=True, stuck=BROKEN)) == ("RollingBack", "one", None, "BlueGreen")
 
 
-def test_an_edit_ends_the_way_back() -> None:
+def test_edit_during_rollback_starts_a_new_rollout() -> None:
     story = Story().up()
     story.ask("two")
     replaced(story)
@@ -171,7 +171,7 @@ def test_an_edit_ends_the_way_back() -> None:
     assert short(story.step(answers=True)) == ("Complete", "three", None, "Replace")
 
 
-def test_pause_on_failure_stays_and_says_so() -> None:
+def test_failed_rollout_stays_at_its_revision_with_on_failure_pause() -> None:
     story = Story().up()
     story.ask("two", on_failure=OnFailure.PAUSE)
     replaced(story)
@@ -181,7 +181,7 @@ def test_pause_on_failure_stays_and_says_so() -> None:
     assert short(story.step(answers=True))[:2] == ("Complete", "two"), "it may come right by itself"
 
 
-def test_the_first_one_has_nothing_to_go_back_to() -> None:
+def test_first_revision_is_not_rolled_back() -> None:
     story = Story()
     story.step(serving=False)
     story.step(serving=False)
@@ -193,7 +193,7 @@ def test_the_first_one_has_nothing_to_go_back_to() -> None:
     assert short(story.step(serving=False)) == ("Progressing", "two", None, None), "a correction is taken"
 
 
-def test_the_way_back_that_fails_ends_there() -> None:
+def test_rollback_fails_if_previous_revision_cannot_start() -> None:
     story = Story().up()
     story.ask("two")
     replaced(story)
@@ -206,7 +206,7 @@ def test_the_way_back_that_fails_ends_there() -> None:
     assert short(story.step(answers=True))[:2] == ("RolledBack", "one")
 
 
-def test_paused_begins_nothing() -> None:
+def test_paused_rollout_does_not_start() -> None:
     story = Story().up()
     state = story.ask("two", paused=True)
     assert short(state) == ("Paused", "one", "two", "Replace")
@@ -217,7 +217,7 @@ def test_paused_begins_nothing() -> None:
     assert short(story.step(answers=True)) == ("Progressing", "one", "two", "Replace")
 
 
-def test_what_is_paused_says_how_it_would_be_rolled_out_and_not_how_the_last_one_was() -> None:
+def test_paused_rollout_reports_its_prospective_strategy() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two")
     story.step(answers=True)
@@ -234,14 +234,14 @@ def test_what_is_paused_says_how_it_would_be_rolled_out_and_not_how_the_last_one
     assert (short(back), back.reason) == (("Complete", "two", None, None), "")
 
 
-def test_pausing_calls_off_what_has_taken_no_pod() -> None:
+def test_pause_cancels_replacement_before_pods_are_deleted() -> None:
     story = Story().up()
     story.ask("two")
     state = story.ask("two", paused=True)
     assert (state.replaces, state.phase) == (False, RolloutPhase.PAUSED)
 
 
-def test_in_place_that_needs_pods_is_blocked() -> None:
+def test_in_place_rollout_that_needs_new_pods_is_blocked() -> None:
     story = Story().up()
     state = story.ask("two", strategy=RolloutStrategy.IN_PLACE)
     assert short(state)[:3] == ("Blocked", "one", "two")
@@ -249,7 +249,7 @@ def test_in_place_that_needs_pods_is_blocked() -> None:
     assert short(story.ask("two", strategy=RolloutStrategy.AUTO)) == ("Progressing", "one", "two", "Replace")
 
 
-def test_a_wish_that_is_refused_leaves_what_runs() -> None:
+def test_rejected_revision_blocks_rollout_and_keeps_current_revision() -> None:
     story = Story().up()
     story.wish = replace(story.wish, refused="there is no revision 7")
     assert short(story.step(answers=True))[:3] == ("Blocked", "one", None)
@@ -257,7 +257,7 @@ def test_a_wish_that_is_refused_leaves_what_runs() -> None:
     assert short(story.step(answers=True))[0] == "Complete"
 
 
-def test_an_outage_later_is_not_of_the_rollout() -> None:
+def test_outage_after_completion_does_not_change_the_rollout() -> None:
     story = Story().up()
     story.ask("two")
     replaced(story)
@@ -265,13 +265,13 @@ def test_an_outage_later_is_not_of_the_rollout() -> None:
     assert short(story.step(7200, serving=False, stuck=BROKEN))[:2] == ("Complete", "two")
 
 
-def test_without_the_content_of_the_old_one_what_is_asked_for_runs() -> None:
+def test_requested_revision_runs_if_previous_content_is_lost() -> None:
     before = RolloutState("gone", RolloutPhase.COMPLETE, last_successful_revision="gone")
     observed = Situation(revision="new", known={"new"}, changes={}, around=FULL, now=START)
     assert short(step(before, observed, Wish("new"))) == ("Progressing", "new", None, None)
 
 
-def test_weights_are_copied_before_what_runs_is_disturbed() -> None:
+def test_rollout_copies_weights_before_replacing_current_revision() -> None:
     story = Story().up()
     story.known.add("two")
     story.wish = Wish("two")
@@ -281,14 +281,14 @@ def test_weights_are_copied_before_what_runs_is_disturbed() -> None:
     assert short(story.step(answers=True)) == ("Progressing", "one", "two", "Replace")
 
 
-def test_the_clock_stands_while_weights_are_copied() -> None:
+def test_rollout_time_does_not_start_while_weights_are_copied() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two")
     assert story.step(7200, filling=True).start_time is None
     assert story.step().start_time == story.now
 
 
-def test_time_is_looked_at_when_it_may_tell_something() -> None:
+def test_rollout_is_checked_again_after_settle_time_and_at_deadline() -> None:
     story = Story().up()
     story.ask("two")
     replaced(story)
@@ -302,7 +302,7 @@ def test_time_is_looked_at_when_it_may_tell_something() -> None:
 NONSENSE = "model m: answered 200 without a completion"
 
 
-def test_what_only_errs_has_failed_long_before_its_deadline() -> None:
+def test_revision_that_returns_only_errors_rolls_back_before_deadline() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two")
     story.step(300, beside=True)
@@ -314,7 +314,7 @@ def test_what_only_errs_has_failed_long_before_its_deadline() -> None:
     assert state.message == f"it has answered with nothing but errors for 60 s: {NONSENSE}"
 
 
-def test_errors_of_the_revision_before_do_not_count() -> None:
+def test_error_time_counts_only_from_the_start_of_the_revision() -> None:
     story = Story(ARGUMENTS).up()
     before = Errors(story.now - timedelta(hours=1), NONSENSE)
     story.ask("two")
@@ -322,7 +322,7 @@ def test_errors_of_the_revision_before_do_not_count() -> None:
     assert short(story.step(ERRORS.total_seconds() - LATE, errors=before))[0] == "RollingBack"
 
 
-def test_errors_are_looked_at_when_they_have_lasted() -> None:
+def test_rollout_is_checked_again_when_error_period_ends() -> None:
     story = Story(around=ROOMY).up()
     story.ask("two")
     state = story.step(300, beside=True)
@@ -335,7 +335,7 @@ def test_errors_are_looked_at_when_they_have_lasted() -> None:
     )
 
 
-def test_a_way_back_without_room_is_a_replacement() -> None:
+def test_rollback_uses_replace_if_blue_green_has_no_capacity() -> None:
     """Regardless of the requested strategy, the previous working revision has priority."""
     story = Story(around=ROOMY).up()
     story.ask("two", strategy=RolloutStrategy.BLUE_GREEN)

@@ -14,7 +14,7 @@ from daybreak.rollouts.revisions import Revision, kept, read
 from tests.unit.llmservice.decide.scenes.services import CPU_MODEL, OTHER_MODEL, manifest, service
 
 
-def test_numbers_count_up_and_what_was_there_before_keeps_its_own() -> None:
+def test_revision_numbers_increase_and_existing_revision_keeps_number() -> None:
     first, known = with_own(service(CPU_MODEL), ())
     second, known = with_own(service(OTHER_MODEL), known)
     again, known = with_own(service(CPU_MODEL), known)
@@ -24,13 +24,13 @@ def test_numbers_count_up_and_what_was_there_before_keeps_its_own() -> None:
     assert first.name.startswith("chat-")
 
 
-def test_numbers_and_sleep_are_no_part_of_it() -> None:
+def test_replicas_sleep_and_rollout_are_not_part_of_revision() -> None:
     first, known = with_own(service(CPU_MODEL), ())
     scaled = service(CPU_MODEL, replicas=3, sleep={"afterIdle": "1m"}, rollout={"strategy": "Replace"})
     assert with_own(scaled, known)[0] == first
 
 
-def test_a_service_of_another_revision_is_the_old_one_with_todays_rest() -> None:
+def test_applied_revision_restores_models_and_runtime_and_keeps_replicas() -> None:
     old = service({**CPU_MODEL, "engine": {"args": {"max_model_len": 128}}}, runtime={"image": "ray:1"})
     revision, known = with_own(old, ())
     new = service(OTHER_MODEL, runtime={"image": "ray:2"}, replicas=3)
@@ -43,11 +43,11 @@ def test_a_service_of_another_revision_is_the_old_one_with_todays_rest() -> None
     assert applied(new, "chat-unknown", known) is None
 
 
-def test_one_that_cannot_be_read_any_more_is_none() -> None:
+def test_invalid_revision_content_builds_no_service() -> None:
     assert built_of(service(CPU_MODEL), Revision("r", 1, {"models": [{"nonsense": True}]})) is None
 
 
-def test_a_controller_revision_reads_back() -> None:
+def test_controller_revision_is_read_back_unless_being_deleted() -> None:
     svc = LLMService.from_manifest(manifest(CPU_MODEL))
     revision, _ = with_own(svc, ())
     made = controller_revision(svc, revision)
@@ -59,7 +59,7 @@ def test_a_controller_revision_reads_back() -> None:
     assert read([leaving]) == ()
 
 
-def test_what_is_in_use_is_kept_and_of_the_others_the_newest() -> None:
+def test_revisions_in_use_and_newest_others_are_kept() -> None:
     every = [Revision(f"r{number}", number, {}) for number in range(1, 8)]
     stay = kept(every, {"r1", "r7", None}, 2)
     assert [each.name for each in stay] == ["r1", "r5", "r6", "r7"]

@@ -41,7 +41,7 @@ APART = replace(ROOMY, apart="gateways ask for one model at a time")
         (REPLACE, PODS, ALONE, None),
     ],
 )
-def test_which_one(
+def test_choose_returns_expected_strategy_with_a_reason(
     requested: RolloutStrategy, change: Change, around: Surroundings, chosen: RolloutStrategy | None
 ) -> None:
     road = choose(requested, change, around, back=False)
@@ -49,18 +49,18 @@ def test_which_one(
     assert road.reason
 
 
-def test_why_not_two_clusters_is_told_with_the_numbers() -> None:
+def test_reason_for_replace_states_the_free_capacity() -> None:
     assert "at most 0 are free on one node" in choose(AUTO, PODS, FULL, back=False).reason
 
 
-def test_what_comes_beside_has_its_own_words() -> None:
+def test_reason_uses_the_wording_of_the_environment() -> None:
     one_more = replace(ROOMY, second="one more pod")
     assert choose(AUTO, PODS, one_more, back=False).reason == "capacity is free for one more pod"
     assert choose(AUTO, PODS, APART, back=False).reason == APART.apart
 
 
 @pytest.mark.parametrize(("requested", "chosen"), [(AUTO, None), (REPLACE, None), (BLUE_GREEN, BLUE_GREEN)])
-def test_what_fits_nowhere_disturbs_nobody(
+def test_rollout_that_fits_no_node_is_not_started_unless_blue_green(
     requested: RolloutStrategy, chosen: RolloutStrategy | None
 ) -> None:
     nowhere = replace(ROOMY, misfit="model m: a replica needs 16 nvidia.com/gpu on one node")
@@ -73,7 +73,5 @@ def test_what_fits_nowhere_disturbs_nobody(
 @pytest.mark.parametrize("requested", RolloutStrategy)
 @pytest.mark.parametrize("change", [PODS, ARGUMENTS])
 @pytest.mark.parametrize("around", [ROOMY, FULL, DOWN, ALONE, replace(ROOMY, misfit="nowhere")])
-def test_the_way_back_is_never_refused(
-    requested: RolloutStrategy, change: Change, around: Surroundings
-) -> None:
+def test_rollback_is_never_rejected(requested: RolloutStrategy, change: Change, around: Surroundings) -> None:
     assert choose(requested, change, around, back=True).strategy is not None

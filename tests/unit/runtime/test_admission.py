@@ -21,7 +21,7 @@ class Limits:
         return Admission(lambda: self.running, lambda: self.waiting)
 
 
-async def test_no_more_than_the_limit_are_in() -> None:
+async def test_try_enter_fails_above_running_limit() -> None:
     admission = Limits(running=2).admission()
     assert admission.try_enter()
     assert admission.try_enter()
@@ -29,7 +29,7 @@ async def test_no_more_than_the_limit_are_in() -> None:
     assert admission.running == 2
 
 
-async def test_first_come_first_served() -> None:
+async def test_queued_requests_enter_in_order_of_arrival() -> None:
     admission, order = Limits(running=1).admission(), []
     assert admission.try_enter()
 
@@ -49,7 +49,7 @@ async def test_first_come_first_served() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_too_many_waiting_are_told() -> None:
+async def test_enter_raises_queue_full_above_waiting_limit() -> None:
     admission = Limits(running=1, waiting=1).admission()
     assert admission.try_enter()
     waiting = asyncio.create_task(admission.enter())
@@ -61,7 +61,7 @@ async def test_too_many_waiting_are_told() -> None:
     assert (admission.running, admission.waiting) == (1, 0)
 
 
-async def test_who_leaves_the_queue_is_not_waited_for() -> None:
+async def test_cancelled_request_leaves_queue() -> None:
     admission = Limits(running=1).admission()
     assert admission.try_enter()
     first, second = (asyncio.create_task(admission.enter()) for _ in range(2))
@@ -74,7 +74,7 @@ async def test_who_leaves_the_queue_is_not_waited_for() -> None:
     assert admission.running == 1
 
 
-async def test_a_turn_that_comes_as_its_client_leaves_goes_to_the_next() -> None:
+async def test_slot_of_cancelled_request_goes_to_next_request() -> None:
     admission = Limits(running=1).admission()
     assert admission.try_enter()
     first, second = (asyncio.create_task(admission.enter()) for _ in range(2))
@@ -86,7 +86,7 @@ async def test_a_turn_that_comes_as_its_client_leaves_goes_to_the_next() -> None
     assert (admission.running, admission.waiting) == (1, 0)
 
 
-async def test_a_higher_limit_lets_in_at_once() -> None:
+async def test_higher_limit_admits_queued_requests_immediately() -> None:
     limits = Limits(running=1)
     admission = limits.admission()
     assert admission.try_enter()
@@ -99,7 +99,7 @@ async def test_a_higher_limit_lets_in_at_once() -> None:
     waiting[2].cancel()
 
 
-async def test_a_lower_limit_drives_nobody_out_and_lets_nobody_in() -> None:
+async def test_lower_limit_blocks_entry_until_enough_running_requests_leave() -> None:
     limits = Limits(running=3)
     admission = limits.admission()
     assert all(admission.try_enter() for _ in range(3))
@@ -111,7 +111,7 @@ async def test_a_lower_limit_drives_nobody_out_and_lets_nobody_in() -> None:
     assert admission.try_enter()
 
 
-async def test_closing_tells_those_who_wait_and_those_who_come() -> None:
+async def test_closing_rejects_waiting_and_new_requests() -> None:
     admission = Limits(running=1).admission()
     assert admission.try_enter()
     waiting = asyncio.create_task(admission.enter())

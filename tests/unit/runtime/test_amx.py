@@ -20,7 +20,7 @@ print(amx.supported(), before, amx.permitted())
 """
 
 
-def test_where_the_processor_has_it_the_plugin_gets_it(tmp_path: Path) -> None:
+def test_plugin_gets_amx_permission_if_processor_supports_amx(tmp_path: Path) -> None:
     """The check depends on the processor: without AMX, the plugin gets no permission and nothing fails."""
     INSTALL(RUNTIME, tmp_path)
     answer = subprocess.run(  # noqa: S603 - our own Python

@@ -59,7 +59,7 @@ def written(buckets: Buckets) -> list[dict[str, Any]]:
     return [json.loads(line) for name in parts for line in buckets.objects[name].splitlines()]
 
 
-def test_rows_of_a_bucket_are_answered_into_a_bucket(
+def test_batch_reads_rows_from_bucket_and_writes_answers_to_bucket(
     buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buckets.objects |= {"shop/in/a.jsonl": lines(10), "shop/in/deep/b.jsonl": lines(10), "shop/other": b"x"}
@@ -70,7 +70,7 @@ def test_rows_of_a_bucket_are_answered_into_a_bucket(
     assert not buckets.parts, "every upload is completed"
 
 
-def test_one_that_dies_goes_on_where_the_bucket_says(
+def test_restarted_batch_skips_rows_already_in_bucket(
     buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buckets.objects["shop/in/a.jsonl"] = lines(20)
@@ -85,7 +85,9 @@ def test_one_that_dies_goes_on_where_the_bucket_says(
     assert sorted(row["row_id"] for row in written(buckets)) == list(range(20))
 
 
-def test_parquet_in_and_out(buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_rows_are_answered_in_parquet_output(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = io.BytesIO()
     pq.write_table(pa.table({"q": [f"q{n}" for n in range(9)]}), table)
     buckets.objects["shop/in/a.parquet"] = table.getvalue()
@@ -102,24 +104,26 @@ def problem(desired: Order, folder: Path) -> JobProblem:
     return found.value
 
 
-def test_what_is_not_there(buckets: Buckets, tmp_path: Path) -> None:
+def test_missing_input_or_bucket_is_reported(buckets: Buckets, tmp_path: Path) -> None:
     assert problem(order("s3://shop/nothing"), tmp_path).reason == "InputNotFound"
     assert problem(order("s3://elsewhere/in"), tmp_path).reason in ("InputNotFound", "AccessDenied")
 
 
-def test_an_output_that_holds_somebody_elses_files(buckets: Buckets, tmp_path: Path) -> None:
+def test_output_with_foreign_files_is_rejected(buckets: Buckets, tmp_path: Path) -> None:
     buckets.objects |= {"shop/in/a.jsonl": lines(3), "shop/out/theirs.txt": b"x"}
     assert problem(order(), tmp_path).reason == "OutputNotEmpty"
     assert buckets.objects["shop/out/theirs.txt"] == b"x"
 
 
-def test_who_has_no_right(buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_access_key_is_reported_as_access_denied(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     buckets.objects["shop/in/a.jsonl"] = lines(3)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody-else")
     assert problem(order(), tmp_path).reason == "AccessDenied"
 
 
-def test_files_large_and_small_and_removed(buckets: Buckets) -> None:
+def test_storage_writes_lists_reads_and_removes_files(buckets: Buckets) -> None:
     place = storage("s3://shop/report")
     large = bytes(range(256)) * 64 * 1024
     place.write("large.bin", large)

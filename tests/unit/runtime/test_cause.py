@@ -29,20 +29,20 @@ INFO 11-22 18:31:25 [core.py:12] Initializing a V1 LLM engine
 """
 
 
-def test_the_engines_last_words_are_found() -> None:
+def test_cause_is_exception_message_of_engine() -> None:
     assert cause(LOG, {}) == (
         "ValueError: To serve at least one request 0.5 GiB are needed.\n"
         "Try increasing `gpu_memory_utilization`."
     )
 
 
-def test_what_is_logged_next_does_not_belong_to_it() -> None:
+def test_next_log_record_is_not_part_of_cause() -> None:
     more = f"{PREFIX}ERROR 11-22 18:32:09 [multiproc_executor.py:314] Worker proc died unexpectedly"
     log = LOG.partition(f"{PREFIX}Process EngineCore:")[0] + more
     assert cause(log, {}).endswith("Try increasing `gpu_memory_utilization`.")
 
 
-def test_what_points_elsewhere_is_passed_over() -> None:
+def test_exception_that_refers_to_root_cause_above_is_skipped() -> None:
     log = (
         "RuntimeError: nvcc failed\nninja: build stopped\n\nRuntimeError: Engine core initialization failed."
     )
@@ -50,16 +50,16 @@ def test_what_points_elsewhere_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("log", ["", "INFO 11-22 18:31:25 [core.py:12] well", "no Error in sight"])
-def test_a_log_without_an_exception_says_nothing(log: str) -> None:
+def test_log_without_exception_has_no_cause(log: str) -> None:
     assert cause(log, {}) == ""
 
 
-def test_a_worker_of_rays_is_heard() -> None:
+def test_exception_of_ray_worker_is_found() -> None:
     log = "(RayWorkerWrapper pid=3, ip=10.0.0.1) torch.OutOfMemoryError: CUDA out of memory."
     assert cause(log, {}) == "torch.OutOfMemoryError: CUDA out of memory."
 
 
-def test_secrets_of_the_environment_are_blanked() -> None:
+def test_secrets_of_environment_are_redacted() -> None:
     environment = {"HF_TOKEN": "s3cretvalue", "AWS_SECRET_ACCESS_KEY": "abcdefgh", "HOME": "/home/ray"}
     log = "OSError: 401 for s3cretvalue and abcdefgh in /home/ray at https://me:pw@hub/x?token=abc"
     assert cause(log, environment) == (
@@ -77,7 +77,7 @@ def test_secrets_of_the_environment_are_blanked() -> None:
         ("nothing secret: token count 5", "nothing secret: token count 5"),
     ],
 )
-def test_what_looks_like_a_secret_is_blanked(text: str, reported: str) -> None:
+def test_text_that_looks_like_secret_is_redacted(text: str, reported: str) -> None:
     assert redacted(text, {}) == reported
 
 
@@ -109,15 +109,15 @@ def _failed(tmp_path: Path, message: str, written_to: int = 2, *, logged: bool =
 
 
 @pytest.mark.parametrize("written_to", [1, 2])
-def test_an_exception_that_points_to_the_log_gets_the_cause(tmp_path: Path, written_to: int) -> None:
+def test_exception_that_refers_to_log_is_replaced_with_cause(tmp_path: Path, written_to: int) -> None:
     message = _failed(tmp_path, "Engine core initialization failed. See root cause above.", written_to)
     assert message == "EngineStartError|OSError: no such weights"
 
 
-def test_an_exception_that_says_something_is_left_alone(tmp_path: Path) -> None:
+def test_exception_with_specific_message_is_unchanged(tmp_path: Path) -> None:
     assert _failed(tmp_path, "the port is taken") == "RuntimeError|the port is taken"
 
 
-def test_without_a_log_file_the_exception_is_left_alone(tmp_path: Path) -> None:
+def test_exception_is_unchanged_without_log_file(tmp_path: Path) -> None:
     message = "Engine core initialization failed. See root cause above."
     assert _failed(tmp_path, message, logged=False) == f"RuntimeError|{message}"

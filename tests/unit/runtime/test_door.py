@@ -48,7 +48,7 @@ async def _own(send: Any) -> None:
     await send({"type": "http.response.body", "body": b"own"})
 
 
-async def test_health_counts_requests_and_waits_for_nobody() -> None:
+async def test_health_check_reports_request_count_without_waiting() -> None:
     replica = Replica(limit=1)
     assert await replica.health() == (200, b"0")
     tasks = [replica.ask(Client()) for _ in range(3)]
@@ -59,7 +59,7 @@ async def test_health_counts_requests_and_waits_for_nobody() -> None:
     assert await replica.health() == (200, b"0")
 
 
-async def test_a_replica_that_leaves_says_so_and_serves_on() -> None:
+async def test_leaving_replica_fails_health_check_but_serves_requests() -> None:
     replica = Replica()
     replica.engine.go.set()
     assert (await Client().ask(replica.door)).header(b"connection") == []
@@ -70,13 +70,13 @@ async def test_a_replica_that_leaves_says_so_and_serves_on() -> None:
     assert client.header(b"connection") == [b"close"]
 
 
-async def test_a_dead_engine_is_not_healthy() -> None:
+async def test_health_check_returns_503_if_engine_is_unhealthy() -> None:
     replica = Replica()
     replica.well = False
     assert await replica.health() == (503, b"0")
 
 
-async def test_the_limit_holds_for_all_that_come() -> None:
+async def test_concurrent_requests_never_exceed_replica_limit() -> None:
     replica = Replica(limit=3)
     tasks = [replica.ask(Client()) for _ in range(10)]
     await settle()
@@ -87,7 +87,7 @@ async def test_the_limit_holds_for_all_that_come() -> None:
     assert (replica.door.admission.running, replica.door.in_progress) == (0, 0)
 
 
-async def test_one_too_many_is_said_not_to_be_begun() -> None:
+async def test_request_beyond_full_queue_returns_425_with_final_status_429() -> None:
     replica = Replica(limit=1, most_waiting=1)
     tasks = [replica.ask(Client()) for _ in range(2)]
     await settle()
@@ -98,7 +98,7 @@ async def test_one_too_many_is_said_not_to_be_begun() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_a_body_that_came_while_waiting_reaches_the_engine_whole() -> None:
+async def test_body_received_while_queued_reaches_engine_whole() -> None:
     replica = Replica(limit=1)
     first = replica.ask(Client(pieces=[b"first"]))
     second = Client(pieces=[b"one ", b"two ", b"three"])
@@ -111,7 +111,7 @@ async def test_a_body_that_came_while_waiting_reaches_the_engine_whole() -> None
     assert second.body == b"one two three"
 
 
-async def test_a_client_that_leaves_while_it_waits_leaves_the_queue() -> None:
+async def test_queued_request_is_removed_when_client_disconnects() -> None:
     replica = Replica(limit=1)
     first = replica.ask(Client())
     gone, patient = Client(pieces=[b"gone"]), Client(pieces=[b"patient"])
@@ -128,7 +128,7 @@ async def test_a_client_that_leaves_while_it_waits_leaves_the_queue() -> None:
     assert replica.door.admission.running == 0
 
 
-async def test_a_client_that_leaves_in_its_turn_is_the_engines_to_notice() -> None:
+async def test_engine_receives_disconnect_of_client_admitted_from_queue() -> None:
     """The app must still receive the disconnect, though an earlier task waited for that message."""
     replica = Replica(limit=1)
     reported = asyncio.Event()
@@ -153,7 +153,7 @@ async def test_a_client_that_leaves_in_its_turn_is_the_engines_to_notice() -> No
     assert replica.door.admission.running == 0
 
 
-async def test_a_server_that_gives_up_on_a_waiting_request_frees_its_place() -> None:
+async def test_cancelled_queued_request_frees_its_queue_slot() -> None:
     replica = Replica(limit=1)
     first = replica.ask(Client())
     second = replica.ask(Client())
@@ -167,7 +167,7 @@ async def test_a_server_that_gives_up_on_a_waiting_request_frees_its_place() -> 
     assert (replica.door.admission.running, replica.door.in_progress) == (0, 0)
 
 
-async def test_bodies_of_those_who_wait_are_bounded() -> None:
+async def test_buffered_bodies_of_queued_requests_are_bounded() -> None:
     replica = Replica(limit=1)
     replica.door._bodies._free = 10
     first = replica.ask(Client())
@@ -181,7 +181,7 @@ async def test_bodies_of_those_who_wait_are_bounded() -> None:
     assert replica.door._bodies._free == 10
 
 
-async def test_those_who_wait_for_a_dead_engine_are_told() -> None:
+async def test_queued_request_returns_425_with_final_503_when_admission_closes() -> None:
     replica = Replica(limit=1)
     first, second = replica.ask(Client()), replica.ask(Client())
     await settle()
@@ -193,7 +193,7 @@ async def test_those_who_wait_for_a_dead_engine_are_told() -> None:
     await first
 
 
-async def test_whose_turn_comes_when_the_engine_has_died_is_not_begun() -> None:
+async def test_queued_request_is_not_started_after_engine_dies() -> None:
     """A dead engine answers its running requests with errors, which admits the waiting ones."""
     engine, alive = Engine(), True
     door = Door(engine, Admission(lambda: 1, lambda: 9), lambda: alive, engine_alive=lambda: alive)
@@ -207,7 +207,7 @@ async def test_whose_turn_comes_when_the_engine_has_died_is_not_begun() -> None:
     assert door.admission.running == 0
 
 
-async def test_what_comes_for_a_dead_engine_is_not_begun() -> None:
+async def test_new_request_returns_425_if_engine_is_dead() -> None:
     engine = Engine()
     door = Door(engine, Admission(lambda: 1, lambda: 1), lambda: False, engine_alive=lambda: False)
     client = await Client().ask(door)
@@ -247,7 +247,7 @@ async def test_what_comes_for_a_dead_engine_is_not_begun() -> None:
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_what_is_not_listed_never_reaches_the_engine(path: str, method: str) -> None:
+async def test_unlisted_path_returns_404_and_never_reaches_engine(path: str, method: str) -> None:
     replica = Replica()
     replica.engine.go.set()
     client = await Client(path=path, method=method).ask(replica.door)
@@ -265,14 +265,14 @@ async def test_what_is_not_listed_never_reaches_the_engine(path: str, method: st
         ("/v1/responses/resp_1/cancel", "GET", b"POST"),
     ],
 )
-async def test_a_wrong_method_is_told_with_the_right_one(path: str, method: str, allowed: bytes) -> None:
+async def test_wrong_method_returns_405_with_allowed_method(path: str, method: str, allowed: bytes) -> None:
     replica = Replica()
     client = await Client(path=path, method=method).ask(replica.door)
     assert (client.status, client.header(b"allow")) == (405, [allowed])
     assert client.error["code"] == "method_not_allowed"
 
 
-async def test_what_is_not_work_for_the_engine_does_not_wait() -> None:
+async def test_model_list_metrics_and_own_paths_bypass_admission() -> None:
     replica = Replica(limit=0)
     replica.engine.go.set()
     for path in ("/v1/models", "/v1/models/owner/name", "/metrics"):
@@ -284,7 +284,7 @@ async def test_what_is_not_work_for_the_engine_does_not_wait() -> None:
 @pytest.mark.parametrize(
     ("path", "method"), [("/v1/responses/resp_1", "GET"), ("/v1/responses/resp_1/cancel", "POST")]
 )
-async def test_a_stored_response_that_is_gone_is_told(path: str, method: str) -> None:
+async def test_missing_stored_response_returns_404(path: str, method: str) -> None:
     replica = Replica()
     replica.engine.go.set()
     client = await Client(path=path, method=method).ask(replica.door)
@@ -295,7 +295,7 @@ async def test_a_stored_response_that_is_gone_is_told(path: str, method: str) ->
     assert (await Client(path=path, method=method).ask(replica.door)).status == 200
 
 
-async def test_an_id_of_the_clients_comes_back() -> None:
+async def test_valid_client_request_id_is_returned() -> None:
     replica = Replica()
     replica.engine.go.set()
     client = await Client(headers=[(b"x-request-id", b"mine-1")]).ask(replica.door)
@@ -305,7 +305,7 @@ async def test_an_id_of_the_clients_comes_back() -> None:
 @pytest.mark.parametrize(
     "given", [[], [b"a b"], [b"a" * 129], [b""], [b"one", b"two"], [b"a\x00b"]], ids=range(6)
 )
-async def test_without_a_fit_id_one_is_made_and_the_engine_uses_it(given: list[bytes]) -> None:
+async def test_missing_or_invalid_request_id_is_replaced_for_client_and_engine(given: list[bytes]) -> None:
     replica = Replica()
     replica.engine.go.set()
     client = await Client(headers=[(b"x-request-id", value) for value in given]).ask(replica.door)
@@ -314,18 +314,18 @@ async def test_without_a_fit_id_one_is_made_and_the_engine_uses_it(given: list[b
     assert [value for name, value in replica.engine.scopes[0]["headers"] if name == b"x-request-id"] == [made]
 
 
-async def test_errors_have_an_id_too() -> None:
+async def test_error_response_has_request_id() -> None:
     client = await Client(path="/docs", headers=[(b"x-request-id", b"mine-2")]).ask(Replica().door)
     assert client.header(b"x-request-id") == [b"mine-2"]
 
 
-def test_every_path_of_the_engines_work_takes_post_alone() -> None:
+def test_engine_work_paths_accept_only_post() -> None:
     listed = [path for path in paths._POST if paths.asks_the_engine(path)]
     assert listed
     assert {paths.methods(path) for path in listed} == {frozenset({"POST"})}
 
 
-async def test_requests_to_the_engine_are_written_down_when_they_end() -> None:
+async def test_only_requests_to_engine_are_logged_when_finished() -> None:
     lines: list[tuple[str, str, int]] = []
     engine = Engine()
     engine.go.set()
@@ -342,7 +342,7 @@ async def test_requests_to_the_engine_are_written_down_when_they_end() -> None:
     assert lines == [("mine", "/v1/completions", 200)]
 
 
-def test_the_gateway_and_the_replica_know_the_same_paths() -> None:
+def test_gateway_and_replica_list_same_engine_paths() -> None:
     named = {*PATHS, *REPLICA_PATHS}
     assert {path for path in named if paths.asks_the_engine(path)} == named
     assert {path for path in paths._POST if path not in named} == set()

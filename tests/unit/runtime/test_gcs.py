@@ -41,7 +41,7 @@ def done(buckets: Buckets) -> list[int]:
     return sorted(json.loads(line)["row_id"] for name in parts for line in buckets.objects[name].splitlines())
 
 
-def test_a_batch_that_dies_goes_on_where_the_bucket_says(
+def test_restarted_batch_skips_rows_already_in_bucket(
     buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     buckets.objects |= {"shop/in/a.jsonl": lines(10), "shop/in/deep/b.jsonl": lines(10), "shop/other": b"x"}
@@ -57,7 +57,9 @@ def test_a_batch_that_dies_goes_on_where_the_bucket_says(
     assert not buckets.uploads, "every upload is completed"
 
 
-def test_csv_out(buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_csv_rows_are_answered_in_csv_output(
+    buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     buckets.objects["shop/in/a.csv"] = b"q,n\nwhat,1\nwho,2\n"
     run(monkeypatch, order("CSV"), FakeEngines(), tmp_path)
     [part] = [
@@ -70,7 +72,7 @@ def test_csv_out(buckets: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
 
 
-def test_files_large_and_small_and_removed(buckets: Buckets) -> None:
+def test_storage_writes_lists_reads_and_removes_files(buckets: Buckets) -> None:
     place = storage("gs://shop/report")
     large = bytes(range(256)) * 64 * 1024
     place.write("large.bin", large)
@@ -86,19 +88,21 @@ def test_files_large_and_small_and_removed(buckets: Buckets) -> None:
 @pytest.mark.parametrize(
     ("uri", "reason"), [("gs://shop/in/a", "InputNotFound"), ("gs://closed/in/a", "AccessDenied")]
 )
-def test_what_cannot_be_read(buckets: Buckets, uri: str, reason: str) -> None:
+def test_unreadable_object_is_reported_with_reason(buckets: Buckets, uri: str, reason: str) -> None:
     with pytest.raises(JobProblem) as found:
         storage(uri).open(uri.removeprefix("gs://"))
     assert found.value.reason == reason
 
 
-def test_what_cannot_be_written(buckets: Buckets) -> None:
+def test_write_to_closed_bucket_is_reported_as_access_denied(buckets: Buckets) -> None:
     with pytest.raises(JobProblem) as found:
         storage("gs://closed/out").write("a", b"x")
     assert found.value.reason == "AccessDenied"
 
 
-def test_a_pod_without_an_identity_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pod_without_identity_is_reported_as_access_denied(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(storages, "GCS_SECONDS", 1)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GCE_METADATA_ROOT", "127.0.0.1:9")

@@ -28,7 +28,7 @@ def verdict(body: bytes, path: str = CHAT) -> str | None:
     return None if found is None else found.param or "-"
 
 
-def test_both_have_one_list() -> None:
+def test_gateway_and_replica_share_same_field_rules() -> None:
     assert of_the_gateway.shared() == fields._TEXT
     assert of_the_gateway.guard_path() == fields.PATH
     for path in (*PATHS, *REPLICA_PATHS):
@@ -37,13 +37,13 @@ def test_both_have_one_list() -> None:
         assert fields._BY_PATH[path] == of_the_gateway.rules(path)
 
 
-def test_both_give_a_body_the_same_time() -> None:
+def test_gateway_and_replica_allow_same_time_for_body() -> None:
     assert (GatewayConfig.body_grace, GatewayConfig.body_pace) == (guard._GRACE_SECONDS, guard._PACE)
 
 
 @settings(max_examples=examples(300), deadline=None)
 @given(text=documents() | conversations())
-def test_any_json_is_judged_as_the_gateway_judges_it(text: str) -> None:
+def test_verdict_matches_gateway_reference_for_any_json(text: str) -> None:
     body = text.encode()
     if isinstance(json.loads(body), dict):
         assert (verdict(body) is not None) == expected(body)
@@ -94,18 +94,18 @@ def test_any_json_is_judged_as_the_gateway_judges_it(text: str) -> None:
         ("", "-"),
     ],
 )  # fmt: skip
-def test_what_matters_most(body: str, param: str | None) -> None:
+def test_invalid_bodies_are_rejected_and_valid_bodies_pass(body: str, param: str | None) -> None:
     assert verdict(body.encode()) == param
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
-def test_encodings_that_the_gateway_cannot_read_are_refused(encoding: str) -> None:
+def test_utf16_and_utf32_bodies_are_rejected(encoding: str) -> None:
     assert verdict('{"model": 1}'.encode(encoding)) == "-"
 
 
 @pytest.mark.parametrize("path", [path for path in (*PATHS, *REPLICA_PATHS) if fields.looks_at(path)])
 @pytest.mark.parametrize("name", list(of_the_gateway.REFUSED))
-def test_what_is_not_on_the_list_does_not_pass(path: str, name: str) -> None:
+def test_forbidden_field_is_rejected_unless_null(path: str, name: str) -> None:
     assert verdict(json.dumps({"model": "m", name: 1}).encode(), path) == name
     assert verdict(json.dumps({"model": "m", name: None}).encode(), path) is None
 
@@ -124,7 +124,7 @@ def test_what_is_not_on_the_list_does_not_pass(path: str, name: str) -> None:
         ("/v1/chat/completions", "messages", [{}] * 2049, True),
     ],
 )
-def test_a_list_is_no_longer_than_allowed(path: str, field: str, items: list[Any], passes: bool) -> None:
+def test_list_above_allowed_length_is_rejected(path: str, field: str, items: list[Any], passes: bool) -> None:
     assert (verdict(json.dumps({field: items}).encode(), path) is None) == passes
 
 
@@ -145,7 +145,7 @@ async def answered(client: Client, engine: Engine | None = None) -> Client:
     return await client.ask(Guard(behind))
 
 
-async def test_a_refused_body_never_reaches_the_engine() -> None:
+async def test_rejected_body_returns_400_and_never_reaches_engine() -> None:
     engine = Engine()
     pieces = [b'{"messages": [], "chat_', b'template": 1}']
     client = await answered(Client(pieces=pieces), engine)
@@ -159,7 +159,7 @@ async def test_a_refused_body_never_reaches_the_engine() -> None:
     assert not engine.scopes
 
 
-async def test_what_passes_reaches_the_engine_as_it_came_and_so_does_the_end_of_its_client() -> None:
+async def test_accepted_body_and_client_disconnect_reach_engine() -> None:
     pieces, engine = [b'{"n"', b": 1", b"}"], Engine()
     client = await answered(Client(pieces=pieces), engine)
     assert (client.status, engine.bodies) == (200, [b'{"n": 1}'])
@@ -176,11 +176,11 @@ async def test_what_passes_reaches_the_engine_as_it_came_and_so_does_the_end_of_
     assert received == [b"{}", "http.disconnect"]
 
 
-async def test_forms_pass() -> None:
+async def test_form_body_passes_guard() -> None:
     assert (await answered(Client(path="/v1/audio/transcriptions", pieces=[b"--x"]))).status == 200
 
 
-async def test_a_body_has_a_time_and_a_least_pace() -> None:
+async def test_body_below_minimum_pace_returns_408_after_grace_period() -> None:
     clock, engine = Clock(), Engine()
     engine.go.set()
 
@@ -199,7 +199,7 @@ async def test_a_body_has_a_time_and_a_least_pace() -> None:
     assert slow.error["code"] == "request_timeout"
 
 
-async def test_a_client_that_stops_sending_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_stops_sending_gets_408(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "_GRACE_SECONDS", 0.05)
 
     async def never() -> Any:
@@ -210,7 +210,7 @@ async def test_a_client_that_stops_sending_is_answered(monkeypatch: pytest.Monke
     assert client.status == 408
 
 
-async def test_a_client_that_leaves_before_its_body_is_whole_asks_nobody() -> None:
+async def test_incomplete_body_of_disconnected_client_never_reaches_engine() -> None:
     engine, client = Engine(), Client(pieces=[])
     client.leave()
     await Guard(engine)(
@@ -226,7 +226,7 @@ def door(engine: Engine) -> Door:
     return Door(engine, Admission(lambda: 1, lambda: 1), lambda: True)
 
 
-async def test_a_door_says_that_it_looks_at_bodies_by_this_list() -> None:
+async def test_guard_path_returns_200_for_own_list_until_replica_leaves() -> None:
     there = door(Engine())
     assert (await Client(path=HEALTH, method="GET").ask(there)).status == 200
     assert (await Client(path=fields.PATH, method="GET").ask(there)).status == 200
@@ -235,7 +235,7 @@ async def test_a_door_says_that_it_looks_at_bodies_by_this_list() -> None:
     assert (await Client(path=fields.PATH, method="GET").ask(there)).status == 503
 
 
-async def test_a_door_looks_at_what_it_is_asked_to_look_at() -> None:
+async def test_replica_checks_only_bodies_sent_through_guard_path() -> None:
     engine, body = Engine(), b'{"priority": 1}'
     there = door(engine)
     requested = await Client(path=fields.PATH + CHAT, pieces=[body]).ask(there)
@@ -253,7 +253,7 @@ async def test_a_door_looks_at_what_it_is_asked_to_look_at() -> None:
     assert len(engine.scopes) == 2
 
 
-async def test_a_door_looks_before_anybody_waits() -> None:
+async def test_invalid_body_is_rejected_before_queueing() -> None:
     engine = Engine()
     there = door(engine)
     engine.go.clear()
@@ -267,7 +267,7 @@ async def test_a_door_looks_before_anybody_waits() -> None:
     assert engine.bodies == [b"{}", b"{}"]
 
 
-async def test_a_body_that_drips_takes_no_place() -> None:
+async def test_incomplete_body_occupies_no_admission_slot() -> None:
     class Dripping(Client):
         async def receive(self) -> Any:
             if self.received:

@@ -80,14 +80,14 @@ async def found(world: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
     await made.close()
 
 
-async def test_each_is_fetched_checked_and_given_to_the_engine(world: World, found: Adapters) -> None:
+async def test_adapter_is_fetched_checked_and_added_to_engine(world: World, found: Adapters) -> None:
     found.want(desired_state(a="/a"))
     assert await found.settled(5)
     assert world.log == ["fetch /a", "check /a", "add /a"]
     assert found.report() == {"adapters": {"a": {"id": "/a", "state": "Loaded", "reason": ""}}}
 
 
-async def test_what_stays_is_not_touched(world: World, found: Adapters) -> None:
+async def test_unchanged_adapter_is_not_reloaded_when_others_change(world: World, found: Adapters) -> None:
     found.want(desired_state(a="/a"))
     await found.settled(5)
     world.log.clear()
@@ -100,9 +100,7 @@ async def test_what_stays_is_not_touched(world: World, found: Adapters) -> None:
 
 
 @pytest.mark.parametrize("step", ["check", "add"])
-async def test_one_that_is_refused_is_said_and_not_tried_again(
-    world: World, found: Adapters, step: str
-) -> None:
+async def test_rejected_adapter_is_reported_and_not_retried(world: World, found: Adapters, step: str) -> None:
     world.fails[f"{step} /a"] = Refused("its rank is 64")
     found.want(desired_state(a="/a", b="/b"))
     assert await found.settled(5)
@@ -114,7 +112,7 @@ async def test_one_that_is_refused_is_said_and_not_tried_again(
     assert why_missing(found, "stranger") is None
 
 
-async def test_one_that_cannot_be_fetched_is_tried_again(world: World, found: Adapters) -> None:
+async def test_failed_fetch_of_adapter_is_retried(world: World, found: Adapters) -> None:
     world.fails["fetch /a"] = NotFetched("no network")
     found.want(desired_state(a="/a"))
     assert await found.settled(5)
@@ -126,14 +124,14 @@ async def test_one_that_cannot_be_fetched_is_tried_again(world: World, found: Ad
     assert states(found) == {"a": ("Loaded", "")}
 
 
-async def test_an_error_that_nobody_thought_of_ends_nothing(world: World, found: Adapters) -> None:
+async def test_unexpected_error_is_reported_as_failed_adapter(world: World, found: Adapters) -> None:
     world.fails["check /a"] = ZeroDivisionError("oh")
     found.want(desired_state(a="/a"))
     assert await found.settled(5)
     assert states(found) == {"a": ("Failed", "ZeroDivisionError: oh")}
 
 
-async def test_the_one_before_stays_until_its_successor_is_there(world: World, found: Adapters) -> None:
+async def test_previous_adapter_is_kept_until_replacement_is_loaded(world: World, found: Adapters) -> None:
     found.want(desired_state(a="/a"))
     await found.settled(5)
     world.may_fetch.clear()
@@ -146,7 +144,9 @@ async def test_the_one_before_stays_until_its_successor_is_there(world: World, f
     assert "remove a" not in world.log
 
 
-async def test_the_one_before_goes_when_its_successor_is_refused(world: World, found: Adapters) -> None:
+async def test_previous_adapter_is_removed_when_replacement_is_rejected(
+    world: World, found: Adapters
+) -> None:
     found.want(desired_state(a="/a"))
     await found.settled(5)
     world.fails["check /new"] = Refused("too wide")
@@ -155,7 +155,7 @@ async def test_the_one_before_goes_when_its_successor_is_refused(world: World, f
     assert (world.listed, states(found)) == ({}, {"a": ("Rejected", "too wide")})
 
 
-async def test_one_that_is_taken_back_while_it_is_fetched_never_comes(world: World, found: Adapters) -> None:
+async def test_adapter_removed_during_fetch_is_never_loaded(world: World, found: Adapters) -> None:
     world.may_fetch.clear()
     found.want(desired_state(a="/a"))
     await asyncio.sleep(0)

@@ -43,25 +43,25 @@ def refusal(adapter: Path, max_rank: int = 8, base: Shapes | None = BASE) -> str
     return str(refused.value)
 
 
-def test_one_that_fits_is_taken(adapter: Path) -> None:
+def test_compatible_adapter_is_accepted(adapter: Path) -> None:
     check(str(adapter), 8, BASE)
     check(str(adapter), tiny_model.RANK, BASE)
     check(str(adapter), 8, None)
 
 
-def test_a_rank_above_the_limit_is_refused_with_the_field(adapter: Path) -> None:
+def test_rank_above_limit_is_rejected_with_field_name(adapter: Path) -> None:
     tiny_model.write_adapter(adapter, rank=64)
     assert refusal(adapter, 16) == "its rank is 64, and the model takes 16 at most: see lora.maxRank"
 
 
-def test_the_rank_of_the_weights_counts_too(adapter: Path) -> None:
+def test_rank_of_weights_above_limit_is_rejected(adapter: Path) -> None:
     tiny_model.write_adapter(adapter, rank=64)
     edit(adapter, r=4)
     assert "its rank is 64" in refusal(adapter, 16)
 
 
 @pytest.mark.parametrize("hidden", [128, 512])
-def test_one_for_a_smaller_or_larger_model_is_refused(adapter: Path, hidden: int) -> None:
+def test_adapter_for_smaller_or_larger_model_is_rejected(adapter: Path, hidden: int) -> None:
     """vLLM takes the smaller one silently."""
     tiny_model.write_adapter(adapter, hidden=hidden)
     message = refusal(adapter)
@@ -69,17 +69,17 @@ def test_one_for_a_smaller_or_larger_model_is_refused(adapter: Path, hidden: int
     assert "made for tiny" in message
 
 
-def test_one_for_a_deeper_model_is_refused(adapter: Path) -> None:
+def test_adapter_for_deeper_model_is_rejected(adapter: Path) -> None:
     shallow = {name: sizes for name, sizes in BASE.items() if ".0." in name}
     assert "more layers: the base has no model.layers.1." in refusal(adapter, base=shallow)
 
 
-def test_one_of_which_the_base_has_no_layer_is_refused(adapter: Path) -> None:
+def test_adapter_for_other_architecture_is_rejected(adapter: Path) -> None:
     other = {"transformer.h.0.attn.c_attn": (256, 768)}
     assert "another kind of model: the base has no model.layers.0." in refusal(adapter, base=other)
 
 
-def test_a_layer_that_only_vllm_may_know_is_left_to_it(adapter: Path) -> None:
+def test_layer_without_known_base_shape_is_accepted(adapter: Path) -> None:
     partly = {name: sizes for name, sizes in BASE.items() if "down_proj" not in name}
     check(str(adapter), 8, partly)
 
@@ -96,14 +96,14 @@ def test_a_layer_that_only_vllm_may_know_is_left_to_it(adapter: Path) -> None:
         ({"r": 0}, "no rank"),
     ],
 )
-def test_what_vllm_does_not_have_is_refused_by_name(
+def test_unsupported_adapter_feature_is_rejected_by_name(
     adapter: Path, fields: dict[str, Any], message: str
 ) -> None:
     edit(adapter, **fields)
     assert message in refusal(adapter)
 
 
-def test_what_is_no_adapter_is_refused(adapter: Path) -> None:
+def test_invalid_or_missing_adapter_files_are_rejected(adapter: Path) -> None:
     (adapter / "adapter_model.safetensors").write_bytes(b"<html>")
     assert "adapter_model.safetensors cannot be read" in refusal(adapter)
     (adapter / "adapter_model.safetensors").unlink()
@@ -114,6 +114,6 @@ def test_what_is_no_adapter_is_refused(adapter: Path) -> None:
     assert "no adapter_config.json" in refusal(adapter)
 
 
-def test_weights_in_torch_s_own_form_are_left_to_vllm(adapter: Path) -> None:
+def test_weights_in_torch_format_are_accepted(adapter: Path) -> None:
     (adapter / "adapter_model.safetensors").rename(adapter / "adapter_model.bin")
     check(str(adapter), 8, BASE)

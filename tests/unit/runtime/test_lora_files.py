@@ -48,11 +48,11 @@ def claim(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_directory_that_stays_is_used_where_it_is(claim: Path) -> None:
+def test_adapter_directory_is_used_in_place_if_copy_is_not_requested(claim: Path) -> None:
     assert fetch(DesiredAdapter("a", "1", path=str(claim))) == str(claim)
 
 
-def test_of_a_volume_that_may_change_there_is_a_copy(claim: Path, cache: Path) -> None:
+def test_adapter_on_mutable_volume_is_copied_and_copy_is_reused(claim: Path, cache: Path) -> None:
     desired = DesiredAdapter("team/a", "1", path=str(claim), copy=True)
     copy = Path(fetch(desired))
     assert copy.parent == cache
@@ -64,13 +64,13 @@ def test_of_a_volume_that_may_change_there_is_a_copy(claim: Path, cache: Path) -
     assert (copy / "adapter_model.safetensors").read_bytes() == weights
 
 
-def test_another_adapter_of_the_name_has_another_copy(claim: Path) -> None:
+def test_adapter_with_same_name_and_other_id_has_separate_copy(claim: Path) -> None:
     one = fetch(DesiredAdapter("a", "1", path=str(claim), copy=True))
     two = fetch(DesiredAdapter("a", "2", path=str(claim), copy=True))
     assert one != two
 
 
-def test_what_a_dead_process_has_left_is_not_used(claim: Path, cache: Path) -> None:
+def test_incomplete_copy_of_dead_process_is_replaced(claim: Path, cache: Path) -> None:
     (cache / "a-1").mkdir(parents=True)
     (cache / "a-1" / "adapter_config.json").write_text("{")
     copy = Path(fetch(DesiredAdapter("a", "1", path=str(claim), copy=True)))
@@ -78,7 +78,9 @@ def test_what_a_dead_process_has_left_is_not_used(claim: Path, cache: Path) -> N
     assert (copy / "adapter_config.json").read_text() == (claim / "adapter_config.json").read_text()
 
 
-def test_a_copy_that_fails_leaves_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_copy_leaves_no_files_and_redacts_secrets(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def half(address: str, target: Path) -> None:
         (target / "adapter_config.json").write_text("{")
         raise OSError("403 for https://b.example.com/a?X-Amz-Signature=abc with hf_abcdefghijkl")
@@ -92,13 +94,13 @@ def test_a_copy_that_fails_leaves_nothing(cache: Path, monkeypatch: pytest.Monke
     assert list(cache.iterdir()) == []
 
 
-def test_a_path_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_adapter_path_is_reported(tmp_path: Path) -> None:
     for copy in (False, True):
         with pytest.raises(NotFetched, match="no directory of the worker pod"):
             fetch(DesiredAdapter("a", "1", path=str(tmp_path / "none"), copy=copy))
 
 
-def test_the_configuration_is_read_leniently() -> None:
+def test_unknown_and_missing_configuration_fields_are_ignored() -> None:
     entry = {"name": "a", "id": "1", "path": "/x", "of-tomorrow": 1}
     assert read({"lora": {"adapters": [entry]}}) == {"a": DesiredAdapter("a", "1", path="/x")}
     assert read(None) == read({}) == read({"lora": {}}) == {}
@@ -131,14 +133,14 @@ def fetched(hub: Hub, repository: str, revision: str = "", **environment: str) -
 
 
 @pytest.mark.parametrize("revision", ["", COMMIT])
-def test_of_a_repository_only_the_adapter_is_fetched(hub: Hub, revision: str) -> None:
+def test_only_adapter_files_of_repository_are_fetched(hub: Hub, revision: str) -> None:
     path, _ = fetched(hub, "owner/adapter", revision)
     assert {"adapter_config.json", "adapter_model.safetensors"} <= {file.name for file in path.iterdir()}
     assert "optimizer.pt" not in hub.fetched
     assert path.name == COMMIT
 
 
-def test_a_gated_repository_is_fetched_with_the_adapters_own_token(hub: Hub) -> None:
+def test_gated_repository_is_fetched_only_with_token_of_adapter(hub: Hub) -> None:
     _, message = fetched(hub, "owner/gated-adapter")
     assert message.startswith("owner/gated-adapter cannot be fetched: ")
     path, _ = fetched(hub, "owner/gated-adapter", ADAPTER_TOKEN=TOKEN)
@@ -177,7 +179,7 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[Buckets]:
         yield found
 
 
-def test_a_bucket_is_copied_once(buckets: Buckets, claim: Path, cache: Path) -> None:
+def test_adapter_in_bucket_is_downloaded_once(buckets: Buckets, claim: Path, cache: Path) -> None:
     for file in claim.glob("adapter*"):
         buckets.objects[f"shop/adapters/a/{file.name}"] = file.read_bytes()
     desired = DesiredAdapter("a", "1", bucket="s3://shop/adapters/a")
@@ -189,7 +191,7 @@ def test_a_bucket_is_copied_once(buckets: Buckets, claim: Path, cache: Path) -> 
     assert Path(fetch(desired)) == copy
 
 
-def test_a_bucket_without_the_adapter_is_said(buckets: Buckets, cache: Path) -> None:
+def test_missing_adapter_in_bucket_is_reported(buckets: Buckets, cache: Path) -> None:
     with pytest.raises(NotFetched, match="s3://shop/none"):
         fetch(DesiredAdapter("a", "1", bucket="s3://shop/none"))
     assert list(cache.iterdir()) == []

@@ -7,7 +7,7 @@ import orjson
 from daybreak_runtime.batch.progress import PATH, Progress
 
 
-def test_half_a_surrogate_pair_in_an_error_leaves_the_report_readable() -> None:
+def test_unpaired_surrogate_in_error_is_replaced_in_report() -> None:
     progress = Progress("u")
     port = progress.listen(0)
     progress.errors(["cut \ud83d"])

@@ -45,7 +45,7 @@ def ended(fault: str) -> tuple[int, list[dict[str, Any]]]:
     return replica.returncode, [json.loads(line) for line in report.splitlines()]
 
 
-def test_it_ends_when_what_it_has_is_answered() -> None:
+def test_replica_with_dead_engine_exits_after_requests_are_answered() -> None:
     """Started requests get the engine's error; waiting ones return unprocessed, for another replica."""
     code, message = ended("none")
     assert code == 1
@@ -54,7 +54,7 @@ def test_it_ends_when_what_it_has_is_answered() -> None:
 
 
 @pytest.mark.parametrize("fault", ["answer", "shutdown", "hung"])
-def test_it_ends_whatever_does_not_go_in_order(fault: str) -> None:
+def test_replica_with_dead_engine_exits_despite_fault_during_shutdown(fault: str) -> None:
     code, message = ended(fault)
     assert code == 1
     assert WAITING in message or fault == "answer"

@@ -28,21 +28,21 @@ def started(what: str) -> tuple[dict[str, Any], str]:
     return observed, done.stderr
 
 
-def test_a_process_has_the_imports_of_the_server_and_the_environment_of_its_start() -> None:
+def test_process_has_imports_of_server_and_environment_of_start() -> None:
     observed, message = started("plain")
     assert observed["ahead"]
     assert observed["marked"] == "set later"
     assert "no.such.module cannot be imported ahead" in message
 
 
-def test_what_it_starts_comes_from_the_same_server() -> None:
+def test_child_of_started_process_uses_same_server() -> None:
     observed, _ = started("deeper")
     assert observed["below"]["ahead"]
     assert observed["below"]["server"] == observed["server"]
 
 
 @pytest.mark.parametrize("why", ["stopped", "threads"])
-def test_without_a_server_that_fits_it_is_spawned(why: str) -> None:
+def test_process_is_spawned_without_imports_if_server_is_unusable(why: str) -> None:
     observed, message = started(why)
     assert not observed["ahead"]
     assert observed["marked"] == "set later"

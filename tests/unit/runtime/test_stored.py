@@ -29,7 +29,7 @@ class Serving:
     ("stores", "reason"),
     [(True, "in the memory of the replica"), (False, "This service stores no responses")],
 )
-def test_a_previous_response_that_is_gone_is_told_with_the_reason(stores: bool, reason: str) -> None:
+def test_missing_previous_response_is_reported_with_reason(stores: bool, reason: str) -> None:
     serving = Serving(stores)
     explain(serving)
     error = serving._make_not_found_error("resp_1")
@@ -44,5 +44,5 @@ def test_a_previous_response_that_is_gone_is_told_with_the_reason(stores: bool, 
     )
 
 
-def test_an_engine_without_responses_is_left_alone() -> None:
+def test_engine_without_responses_is_ignored() -> None:
     explain(None)

@@ -67,7 +67,7 @@ class FakeEngine:
         ({"temperature": 0.0}, {(False, True)}),
     ],
 )
-async def test_both_samplers_run_at_both_sizes(
+async def test_warm_up_runs_both_samplers_at_both_batch_sizes(
     monkeypatch: pytest.MonkeyPatch, default_sampling: Mapping[str, Any], kernels: set[tuple[bool, bool]]
 ) -> None:
     engine = FakeEngine(default_sampling)
@@ -104,7 +104,7 @@ async def test_failure_does_not_prevent_the_start(monkeypatch: pytest.MonkeyPatc
     await load(monkeypatch).warm_up(engine)
 
 
-async def test_warm_up_that_hangs_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_warm_up_ends_after_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     warmup = load(monkeypatch)
     monkeypatch.setattr(warmup, "TIMEOUT_SECONDS", 0.05)
 

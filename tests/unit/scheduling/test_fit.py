@@ -60,7 +60,7 @@ HEAD_NODE = node("head", cpu="4", memory="16Gi")
         ((node(cpu="4", memory="16Gi"),), {"accelerator": {"kind": "cpu"}}),
     ],
 )
-def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
+def test_model_that_fits_on_nodes_is_not_reported(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
     assert read_message(nodes, model(**fields)) == ""
 
 
@@ -197,11 +197,13 @@ def test_it_fits(nodes: tuple[Node, ...], fields: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_it_does_not_fit(nodes: tuple[Node, ...], fields: dict[str, Any], desired: str) -> None:
+def test_model_that_does_not_fit_is_reported_with_cause_and_fix(
+    nodes: tuple[Node, ...], fields: dict[str, Any], desired: str
+) -> None:
     assert read_message(nodes, model(**fields)) == desired
 
 
-def test_a_split_is_only_advised_where_it_fits() -> None:
+def test_pipeline_split_is_advised_only_if_split_fits() -> None:
     # Four devices per node, with memory for half of the pods that would use four devices.
     small = tuple(node(f"node-{number}", gpus=4, memory="45Gi") for number in "abcd")
     assert read_message(small, model(parallelism={"tensor": 8})).endswith(
@@ -209,7 +211,7 @@ def test_a_split_is_only_advised_where_it_fits() -> None:
     )
 
 
-def test_the_head_needs_room_too() -> None:
+def test_head_that_does_not_fit_is_reported() -> None:
     head = {"resources": {"cpu": "2", "memory": "8Gi"}, "nodeSelector": {"role": "head"}}
     nodes = (node(gpus=1), node("node-b", cpu="2", memory="16Gi", labels={"role": "head"}))
     assert read_message(nodes, runtime={"head": head}) == (
@@ -219,7 +221,7 @@ def test_the_head_needs_room_too() -> None:
     assert read_message((), runtime={"head": head}).startswith("head: the cluster has no nodes")
 
 
-def test_the_head_is_weighed_as_it_is_built() -> None:
+def test_assumed_autoscaler_resources_equal_those_of_built_head() -> None:
     """The autoscaler's share of the head's pod is defined in two places."""
     config = ray_service(manifest())["spec"]["rayClusterConfig"]
     requested = config["autoscalerOptions"]["resources"]["requests"]
@@ -227,18 +229,18 @@ def test_the_head_is_weighed_as_it_is_built() -> None:
     assert parse_quantity(requested["memory"]) == fit.AUTOSCALER_MEMORY
 
 
-def test_each_model_is_checked_by_itself() -> None:
+def test_only_model_that_does_not_fit_is_reported() -> None:
     models = [model(), model(name="large", parallelism={"tensor": 16}), model(name="other")]
     found = fit.fit(service(*models).workload, (node(gpus=8),))
     assert [misfit.model for misfit in found] == ["large"]
 
 
-def test_quantities_that_cannot_be_read_count_as_nothing() -> None:
+def test_unreadable_quantities_count_as_zero() -> None:
     odd = Node("odd", {}, ({"effect": 3},), {"cpu": "64", "memory": "1Ei", "nvidia.com/gpu": "many"})
     assert "no node has that resource" in read_message((odd,))
 
 
-def test_the_answer_follows_the_nodes() -> None:
+def test_fit_result_changes_with_nodes() -> None:
     """Cached results for one set of nodes do not apply to another set."""
     assert read_message((node(gpus=1),)) == ""
     assert "no node has that resource" in read_message((node(),))
@@ -267,7 +269,7 @@ ROOM = node(gpus=1, cpu="8", memory="64Gi")
 """The node has capacity for a head (4.5Gi) and a worker (24Gi)."""
 
 
-def test_more_resources_of_the_ray_container_count() -> None:
+def test_extra_resources_of_ray_container_are_required() -> None:
     fabric = replace(ROOM, name="node-b", allocatable={**ROOM.allocatable, "rdma/hca": "1"})
     assert read_message((ROOM, fabric), with_pod(ray(**{"rdma/hca": 1}))) == ""
     found = read_message((ROOM,), with_pod(ray(**{"rdma/hca": 1})))
@@ -275,7 +277,7 @@ def test_more_resources_of_the_ray_container_count() -> None:
     assert "has 0 rdma/hca in all: lower rdma/hca in podTemplate" in found
 
 
-def test_a_limit_of_cores_is_no_request() -> None:
+def test_cpu_limit_does_not_count_as_request() -> None:
     assert read_message((ROOM,), with_pod(ray(cpu=100), resources={"cpu": "2"})) == ""
 
 
@@ -310,30 +312,30 @@ def test_a_limit_of_cores_is_no_request() -> None:
         ),
     ],
 )
-def test_other_containers_count(spec: Manifest, fits: bool) -> None:
+def test_memory_of_other_containers_is_counted(spec: Manifest, fits: bool) -> None:
     assert (read_message((ROOM,), with_pod(spec)) == "") is fits
 
 
-def test_other_containers_of_the_head_count() -> None:
+def test_memory_of_other_head_containers_is_counted() -> None:
     spec = {"containers": [helper(**asks("62Gi"))]}
     found = read_message((ROOM,), runtime={"head": {"podTemplate": {"spec": spec}}})
     assert found.startswith("head: it needs 66.5Gi memory on one node")
 
 
-def test_more_labels_and_tolerations_count() -> None:
+def test_node_selector_and_tolerations_of_pod_template_are_applied() -> None:
     labelled = node(labels={"rack": "a"}, gpus=1, taints=(TAINT,))
     spec = {"nodeSelector": {"rack": "a"}, "tolerations": [{"key": "dedicated", "operator": "Exists"}]}
     assert read_message((HEAD_NODE, labelled), with_pod(spec)) == ""
     assert "no node has a label rack" in read_message((HEAD_NODE, node(gpus=1)), with_pod(spec))
 
 
-def test_a_runtime_class_may_tolerate_what_nobody_here_knows() -> None:
+def test_taints_are_ignored_if_runtime_class_is_set() -> None:
     tainted = node("node-b", gpus=1, taints=(TAINT,))
     assert "tainted dedicated" in read_message((HEAD_NODE, tainted))
     assert read_message((HEAD_NODE, tainted), with_pod({"runtimeClassName": "nvidia"})) == ""
 
 
-def test_what_is_not_looked_at_keeps_nothing_out() -> None:
+def test_unchecked_pod_fields_exclude_no_nodes() -> None:
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
     spec = {
         "schedulerName": "volcano",
@@ -345,7 +347,7 @@ def test_what_is_not_looked_at_keeps_nothing_out() -> None:
     assert read_message((ROOM,), with_pod(spec)) == ""
 
 
-def test_accelerators_by_a_claim_are_nothing_that_a_node_counts() -> None:
+def test_accelerators_of_resource_claim_are_not_counted_on_nodes() -> None:
     plain = node(cpu="16", memory="256Gi")
     claim = {"templateName": "gpus", "devices": 4}
     assert read_message((plain,), model(parallelism={"tensor": 4}, accelerator={"claim": claim})) == ""

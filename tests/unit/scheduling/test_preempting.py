@@ -59,14 +59,14 @@ def decided(
     return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
 
 
-def test_whose_pods_would_be_deleted_leaves_first() -> None:
+def test_lower_priority_model_yields_before_its_pods_are_preempted() -> None:
     found = decided(comer("high"), stands("busy", a=1), a=1)
     assert found["high"].after == ("default/busy",)
     assert found["high"].look_again is not None
     assert (found["busy"].gives_way_to, found["busy"].preempted) == ("default/high", True)
 
 
-def test_nobody_leaves_where_there_is_room_or_where_nobody_would_be_deleted() -> None:
+def test_model_stays_if_capacity_is_free_or_preemption_is_impossible() -> None:
     assert decided(comer("high"), stands("busy", a=1), a=2) == {}
     for of in ("", "polite", "low"):
         assert decided(comer("w", of), stands("busy", a=1), a=1) == {}, of
@@ -75,7 +75,7 @@ def test_nobody_leaves_where_there_is_room_or_where_nobody_would_be_deleted() ->
     assert decided(elsewhere, stands("busy", a=1), a=1, b=1) == {}
 
 
-def test_what_others_have_taken_is_not_free() -> None:
+def test_accelerators_of_other_pods_are_not_free() -> None:
     found = decided(comer("high"), stands("busy", a=1), taken={"a": gpus(1)}, a=2)
     assert found["busy"].preempted
     # Until the other pods are known, the model creates no pods, and no model leaves.
@@ -83,7 +83,7 @@ def test_what_others_have_taken_is_not_free() -> None:
     assert (found["high"].after, found.get("busy")) == (("default/busy",), None)
 
 
-def test_who_is_idle_leaves_rather_than_who_is_asked() -> None:
+def test_idle_model_yields_before_busy_model() -> None:
     idle, busy = stands("idle", 60, of="high", a=1), stands("busy", b=1)
     found = decided(comer("high"), idle, busy, a=1, b=1)
     assert gives_way(found) == {"idle": "default/high"}
@@ -92,7 +92,7 @@ def test_who_is_idle_leaves_rather_than_who_is_asked() -> None:
     assert gives_way(decided(comer("high"), idle, busy, night, a=1, b=2)) == {"night": "default/high"}
 
 
-def test_nobody_is_asked_whose_leaving_would_not_be_enough() -> None:
+def test_model_stays_if_yielding_would_not_free_enough_accelerators() -> None:
     two = comer("high", devices=2)
     assert gives_way(decided(two, stands("x", a=1), stands("y", b=1), a=1, b=1)) == {}
     both = decided(two, stands("x", a=1), stands("y", a=1), a=2)
@@ -107,7 +107,7 @@ def test_nobody_is_asked_whose_leaving_would_not_be_enough() -> None:
     assert gives_way(found) == {"x": "default/high"}
 
 
-def test_who_leaves_already_is_enough_and_does_not_come_back() -> None:
+def test_leaving_model_suffices_and_stays_down_until_pods_are_scheduled() -> None:
     going = replace(stands("going", a=1), leaving=True, requested=True, comes_back=True)
     found = decided(comer("high"), going, stands("busy", b=1), a=1, b=1)
     assert gives_way(found) == {"going": "default/high"}
@@ -119,7 +119,7 @@ def test_who_leaves_already_is_enough_and_does_not_come_back() -> None:
     assert decided(comer("high", lacks=0), asleep, a=1) == {}
 
 
-def test_who_is_on_the_way_up_gives_its_pods_back_and_waits() -> None:
+def test_starting_model_releases_pods_and_waits_for_higher_priority() -> None:
     starting = replace(stands("starting", a=1), waits=True, yields_at=None)
     found = decided(comer("high"), starting, a=1)
     assert found["starting"].after == ("default/high",)
@@ -129,20 +129,20 @@ def test_who_is_on_the_way_up_gives_its_pods_back_and_waits() -> None:
     assert decided(comer("high"), second, a=2) == {}
 
 
-def test_the_higher_priority_is_served_first() -> None:
+def test_higher_priority_model_is_first_in_queue() -> None:
     found = decided(comer("high"), comer("higher", "higher"), stands("x", a=1), stands("y", b=1), a=1, b=1)
     assert gives_way(found) == {"x": "default/higher", "y": "default/high"}
     assert (found["higher"].place, found["high"].place) == (1, 2)
 
 
-def test_nobody_leaves_for_one_whose_clients_have_gone_and_who_waits_too_long_goes_on() -> None:
+def test_no_model_yields_for_abandoned_or_overdue_wake() -> None:
     gone = decided(comer("high", abandoned=True), stands("busy", a=1), a=1)
     assert gone["high"].after
     assert gives_way(gone) == {}
     assert decided(comer("high", wake_overdue=True), stands("busy", a=1), a=1) == {}
 
 
-def test_one_that_was_held_back_makes_its_pods_when_there_is_room() -> None:
+def test_queued_model_creates_pods_when_capacity_is_free() -> None:
     queued = comer("high", queued=True)
     found = decided(queued, a=1)
     assert not found["high"].after
@@ -196,7 +196,7 @@ class Played:
     others=st.integers(0, 2),
     order=st.randoms(use_true_random=False),
 )
-def test_the_scheduler_deletes_nobodys_pods_and_everybody_is_answered(
+def test_all_services_answer_without_preemption_for_any_fleet(
     nodes: list[int], services: list[tuple[str, int, int, int, int]], others: int, order: Any
 ) -> None:
     """The scheduler takes pods in any order, and deletes pods of a lower priority.

@@ -26,7 +26,7 @@ def one(**fields: Any) -> Any:
         (4, 2, "STRICT_PACK", Placement.STRICT_PACK, 1, 8),
     ],
 )
-def test_how_a_replica_is_spread(
+def test_parallelism_determines_placement_pods_and_accelerators(
     tensor: int, pipeline: int, desired: str | None, placement: Placement, pods: int, accelerators: int
 ) -> None:
     spread = one(parallelism={"tensor": tensor, "pipeline": pipeline}, placement=desired)
@@ -36,12 +36,12 @@ def test_how_a_replica_is_spread(
     assert replica_size.ray_cpus_per_pod(spread) == accelerators + 1
 
 
-def test_a_pod_on_the_cpu() -> None:
+def test_cpu_pod_requests_default_cpu_and_memory() -> None:
     need = replica_size.worker_need(one(accelerator={"kind": "cpu"}))
     assert need.requests == {"cpu": "2", "memory": "5Gi"}
 
 
-def test_a_pod_with_accelerators() -> None:
+def test_accelerator_pod_requests_devices_and_keeps_node_constraints() -> None:
     need = replica_size.worker_need(
         one(
             parallelism={"tensor": 2},
@@ -58,7 +58,7 @@ def test_a_pod_with_accelerators() -> None:
     assert [toleration.operator for toleration in need.tolerations] == ["Exists"]
 
 
-def test_what_is_written_goes_before_what_is_reckoned() -> None:
+def test_specified_resources_override_computed_resources() -> None:
     need = replica_size.worker_need(one(resources={"cpu": "500m", "memory": "1Gi"}))
     numbers = replica_size.need_in_numbers(need)
     assert (numbers["cpu"], numbers["memory"]) == (Decimal("0.5"), Decimal(2**30))
@@ -68,7 +68,7 @@ def test_what_is_written_goes_before_what_is_reckoned() -> None:
     ("shared", "store"),
     [("1Gi", 2**29), ("64Gi", 2**30), ("600Mi", 300 * 2**20), ("100Mi", 75 * 2**20)],
 )
-def test_the_object_store_has_half_of_shared_memory(shared: str, store: int) -> None:
+def test_object_store_has_half_of_shared_memory_within_bounds(shared: str, store: int) -> None:
     assert replica_size.object_store_bytes(shared) == store
 
 
@@ -77,5 +77,5 @@ def test_shared_memory_grows_with_the_accelerators(tensor: int, size: str) -> No
     assert replica_size.worker_shared_memory(one(parallelism={"tensor": tensor})) == size
 
 
-def test_shared_memory_on_the_cpu() -> None:
+def test_shared_memory_of_cpu_pod_is_1_gib() -> None:
     assert replica_size.worker_shared_memory(one(accelerator={"kind": "cpu"})) == "1Gi"

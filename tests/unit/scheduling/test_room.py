@@ -20,23 +20,23 @@ def read_message(*nodes: Node, taken: Booked = NOTHING, replicas: int = 1, **mod
     return crowded(svc.workload, {"qwen": replicas}, nodes, taken)
 
 
-def test_an_empty_node_has_room() -> None:
+def test_empty_node_has_capacity() -> None:
     assert read_message(node(gpus=1)) == ""
 
 
-def test_what_others_hold_is_not_free() -> None:
+def test_used_accelerators_are_not_free() -> None:
     assert read_message(node(gpus=2), taken=booked(gpus=1)) == ""
     reported = read_message(node(gpus=2), taken=booked(gpus=2))
     assert "model qwen needs 1 nvidia.com/gpu" in reported
     assert "at most 0 are free on one node" in reported
 
 
-def test_which_nodes_it_may_need() -> None:
+def test_only_nodes_with_accelerators_are_possible_places() -> None:
     workload = service(GPU_MODEL).workload
     assert places(workload, (node("a", gpus=1), node("b", gpus=0), node("c", gpus=8))) == {"a", "c"}
 
 
-def test_a_replica_stands_on_one_node() -> None:
+def test_replica_pod_cannot_use_free_accelerators_of_two_nodes() -> None:
     two = {"tensor": 2}
     halves = (node("a", gpus=2), node("b", gpus=2))
     taken = {**booked("a", gpus=1), **booked("b", gpus=1)}
@@ -44,20 +44,20 @@ def test_a_replica_stands_on_one_node() -> None:
     assert read_message(*halves, taken=booked("a", gpus=1), parallelism=two) == ""
 
 
-def test_there_must_be_room_for_as_many_replicas_as_run() -> None:
+def test_capacity_is_required_for_all_replicas() -> None:
     nodes = (node("a", gpus=1), node("b", gpus=1))
     assert read_message(*nodes, replicas=2) == ""
     assert "after 2 of 3 pods" in read_message(*nodes, replicas=3)
 
 
-def test_there_must_be_room_for_a_second_head() -> None:
+def test_missing_capacity_for_second_head_is_reported() -> None:
     reported = read_message(node(gpus=2, cpu="4"), taken=booked(gpus=1, cores=2))
     assert "its head needs 1.1 cores" in reported or "model qwen needs" in reported
 
 
-def test_nodes_that_take_nobody_have_no_room() -> None:
+def test_cordoned_node_has_no_capacity() -> None:
     assert "no node takes them" in read_message(node(gpus=8, cordoned=True))
 
 
-def test_who_sleeps_needs_none() -> None:
+def test_model_with_zero_replicas_needs_no_capacity() -> None:
     assert read_message(node(gpus=1), taken=booked(gpus=1), replicas=0) == ""

@@ -20,24 +20,24 @@ from tests.unit.scheduling.claims import (
 )
 
 
-def test_nobody_is_concerned_where_there_is_room() -> None:
+def test_no_model_yields_if_capacity_is_available() -> None:
     starting = replace(waiter("starting"), no_room_since=None)
     assert decided(starting, holder("idle", 3600, a=1)) == {}
 
 
-def test_the_scheduler_has_its_time_first() -> None:
+def test_no_model_yields_before_scheduler_patience_ends() -> None:
     early = replace(waiter("early"), no_room_since=ago(2))
     found = decided(early, holder("idle", 3600, a=1))
     assert found["early"].look_again == PATIENCE - timedelta(seconds=2)
     assert gives_way(found) == {}
 
 
-def test_nobody_else_is_asked_while_one_is_leaving() -> None:
+def test_no_other_model_yields_while_a_model_is_leaving() -> None:
     going = replace(holder("going", None, a=1), leaving=True)
     assert gives_way(decided(waiter("w"), going, holder("idle", 900, b=1), nodes=places(a=1, b=1))) == {}
 
 
-def test_one_comes_first_and_the_others_give_back_what_they_hold() -> None:
+def test_second_model_releases_accelerators_for_first_model() -> None:
     first = waiter("first", waited=90, holds={"a": 1})
     second = waiter("second", waited=60, holds={"b": 1})
     found = decided(second, first, holder("idle", 900, c=1), nodes=places(a=1, b=1, c=1))
@@ -47,7 +47,7 @@ def test_one_comes_first_and_the_others_give_back_what_they_hold() -> None:
     assert gives_way(found) == {}
 
 
-def test_who_has_given_back_waits_on_until_it_is_its_turn() -> None:
+def test_queued_model_waits_until_first_model_is_placed() -> None:
     queued = replace(waiter("queued"), no_room_since=None, queued=True)
     assert decided(waiter("first", waited=90), queued)["queued"].after == ("default/first",)
     placed = replace(waiter("first", waited=90, holds={"a": 1}), no_room_since=None)
@@ -55,7 +55,7 @@ def test_who_has_given_back_waits_on_until_it_is_its_turn() -> None:
     assert (found.after, found.place, found.look_again) == ((), 1, None)
 
 
-def test_the_others_wait_on_while_the_first_one_makes_its_pods_anew() -> None:
+def test_queued_models_wait_while_first_model_recreates_pods() -> None:
     """The first model was allowed to create pods one second ago; the scheduler has no report on them yet."""
     first = replace(waiter("first", waited=90, first_since=ago(1)), no_room_since=None)
     queued = replace(waiter("queued"), no_room_since=None, queued=True)
@@ -68,7 +68,7 @@ def test_the_others_wait_on_while_the_first_one_makes_its_pods_anew() -> None:
     assert decided(late, queued)["queued"].after == ("default/first",)
 
 
-def test_of_a_service_that_begins_the_others_wait_until_who_has_room_answers() -> None:
+def test_model_of_new_service_waits_until_sibling_model_answers() -> None:
     """KubeRay marks a Ray cluster active, and routes requests to it, only when all Serve deployments run."""
     one = Claim("default/new", "one", GPU, ago(60), 1, holds={"a": 1}, waits=True, begins=True)
     two = replace(waiter("new", begins=True), model="two")
@@ -89,7 +89,7 @@ def measured(*seconds: int) -> Claim:
     return replace(holder("idle", None, a=1), room_seconds=seconds)
 
 
-def test_who_waits_is_told_what_to_expect() -> None:
+def test_expected_time_adds_median_queue_time_per_position() -> None:
     """The estimate adds the median of the measured queue times for each position."""
     first = waiter("first", waited=90, first_since=ago(10), room_seconds=(30,))
     others = [waiter("second", waited=60), waiter("third", waited=30)]
@@ -101,7 +101,7 @@ def test_who_waits_is_told_what_to_expect() -> None:
     assert found["third"].expected == NOW + timedelta(seconds=80)
 
 
-def test_what_to_expect_changes_only_where_it_has_not_come() -> None:
+def test_expected_time_changes_only_when_overdue() -> None:
     """Time alone changes a status rarely: past the median the longest wait counts, and then no estimate."""
     for waited, expected in ((10, 20), (29, 1), (30, 170), (199, 1), (200, None)):
         first = waiter("first", waited=300, first_since=ago(waited))
@@ -111,7 +111,7 @@ def test_what_to_expect_changes_only_where_it_has_not_come() -> None:
         assert found["second"].expected == (moment and moment + timedelta(seconds=30))
 
 
-def test_what_is_not_known_is_not_told() -> None:
+def test_expected_time_is_absent_if_unknown() -> None:
     first, second = waiter("first", waited=90, first_since=ago(10)), waiter("second", waited=60)
     assert decided(first, second, measured(20, 30))["second"].expected is None, "too few"
     enough = measured(20, 30, 40)
@@ -124,7 +124,7 @@ def test_what_is_not_known_is_not_told() -> None:
     assert decided(first, second, other)["second"].expected is None, "of another kind of accelerator"
 
 
-def test_what_is_held_while_others_wait_for_it() -> None:
+def test_waited_for_counts_accelerators_that_other_services_need() -> None:
     def waited_for(*claims: Claim) -> dict[str, int]:
         found = decided(*claims, nodes=places(a=4, b=4))
         return {owner: turn.waited_for for owner, turn in found.items() if turn.waited_for}
@@ -139,7 +139,7 @@ def test_what_is_held_while_others_wait_for_it() -> None:
     assert waited_for(waiter("w"), half) == {}, "who gives back what it holds is no holder"
 
 
-def test_who_comes_first() -> None:
+def test_queue_orders_models_by_wait_then_unrequested_then_overdue() -> None:
     late, nobody = waiter("late", overdue=True, waited=900), waiter("nobody", requested=False, waited=800)
     young, old = waiter("young", waited=10), waiter("old", waited=700)
     found = decided(late, nobody, young, old)
@@ -147,7 +147,7 @@ def test_who_comes_first() -> None:
     assert found["late"].after == ("default/old", "default/young", "default/nobody")
 
 
-def test_whose_oldest_request_has_been_held_longest_comes_first() -> None:
+def test_model_with_oldest_held_request_is_first() -> None:
     """The start of the wake does not count: that may have been for clients who left."""
     impatient = waiter("impatient", waited=700, held_since=ago(5))
     patient = waiter("patient", waited=20, held_since=ago(100))
@@ -160,7 +160,7 @@ def test_whose_oldest_request_has_been_held_longest_comes_first() -> None:
     assert decided(impatient, patient, urgent)["patient"].after == ("default/urgent",)
 
 
-def test_one_that_is_awake_and_has_lost_a_pod_comes_before_all_that_wake() -> None:
+def test_awake_model_that_lost_a_pod_is_before_waking_models() -> None:
     half = waiter("half", waited=900, priority=9, holds={"b": 1})
     found = decided(half, lost("awake", a=1), nodes=places(a=1, b=1))
     assert found["half"].after == ("default/awake",)
@@ -171,21 +171,21 @@ def test_one_that_is_awake_and_has_lost_a_pod_comes_before_all_that_wake() -> No
     assert gives_way(decided(lost("awake", a=1), idle, nodes=places(a=1, b=1))) == {"idle": "default/awake"}
 
 
-def test_what_is_awake_and_fits_nowhere_is_in_nobodys_way_for_long() -> None:
+def test_overdue_awake_model_yields_to_waiting_model() -> None:
     late = replace(lost("awake", a=1), overdue=True)
     found = decided(waiter("w"), late)
     assert not found["w"].after
     assert found["awake"] == Turn(gives_way_to="default/w", preempted=True, waited_for=1)
 
 
-def test_who_stands_in_a_queue() -> None:
+def test_in_queue_is_true_only_if_other_workloads_hold_accelerators() -> None:
     found = decided(waiter("first", waited=90), waiter("second"), holder("busy", None, a=1))
     assert [found[owner].in_queue for owner in ("first", "second", "busy")] == [True, True, False]
     # No workload of Daybreak blocks it: a node may be added for its pods.
     assert not decided(waiter("alone"))["alone"].in_queue
 
 
-def test_each_kind_of_accelerator_is_apart() -> None:
+def test_accelerator_kinds_have_separate_queues() -> None:
     other = replace(waiter("other", waited=900), resource="amd.com/gpu")
     assert not decided(waiter("w"), other)["w"].after
 
@@ -196,7 +196,7 @@ def after(node_wait: float, *claims: Claim) -> dict[str, Turn]:
     return {owner.removeprefix("default/"): turn for (owner, _), turn in found.items()}
 
 
-def test_nobody_gives_way_while_nodes_may_be_added() -> None:
+def test_no_model_yields_while_nodes_may_be_added() -> None:
     idle, early = holder("idle", 3600, a=1), waiter("w", waited=60)
     found = after(120, early, waiter("v", waited=20), idle)
     assert gives_way(found) == {}
@@ -205,7 +205,7 @@ def test_nobody_gives_way_while_nodes_may_be_added() -> None:
     assert gives_way(after(50, early, idle)) == {"idle": "default/w"}
 
 
-def test_who_comes_while_others_have_waited_for_nodes_is_in_the_queue_at_once() -> None:
+def test_later_model_queues_behind_model_that_has_waited_for_nodes() -> None:
     """Otherwise the later model could take the capacity that is freed for them."""
     found = after(120, waiter("w", waited=200), waiter("v", waited=20))
     assert found["v"].after == ("default/w",)
@@ -214,29 +214,29 @@ def test_who_comes_while_others_have_waited_for_nodes_is_in_the_queue_at_once() 
     assert gives_way(after(120, again, holder("idle", 3600, a=1))) == {"idle": "default/v"}
 
 
-def test_a_batch_comes_after_every_service_and_has_nobody_sleep_for_it() -> None:
+def test_batch_is_behind_services_and_causes_no_yield() -> None:
     found = decided(batch("night", waited=900), waiter("w", waited=10), holder("idle", 9000, a=1))
     assert found["night"].after == ("default/w",)
     assert gives_way(found) == {"idle": "default/w"}
     assert gives_way(decided(batch("night", waited=900), holder("idle", 9000, a=1))) == {}
 
 
-def test_a_batch_goes_on_when_nobody_is_before_it() -> None:
+def test_queued_batch_continues_if_no_model_is_ahead() -> None:
     queued = batch("night", queued=True, no_room_since=None)
     assert not decided(queued, holder("busy", None, a=1)).get("night", Turn()).after
 
 
-def test_the_highest_priority_comes_first() -> None:
+def test_highest_priority_model_is_first() -> None:
     found = decided(waiter("old", waited=90), waiter("urgent", waited=10, priority=5))
     assert found["old"].after == ("default/urgent",)
 
 
-def test_who_waits_is_told_who_holds() -> None:
+def test_waiting_models_report_holder_of_accelerators() -> None:
     found = decided(waiter("a", waited=90), waiter("b", waited=60), holder("busy", None, a=1))
     assert found["b"].held_by == found["a"].held_by == ("default/busy",)
 
 
-def test_turns_are_taken_across_namespaces() -> None:
+def test_queue_orders_services_across_namespaces() -> None:
     here, there = waiter("w"), replace(waiter("w", waited=90), owner="other/w")
     idle = replace(holder("idle", 900, a=1), owner="third/idle")
     found = {owner: turn for (owner, _), turn in turns([here, there, idle], Fleet(places(a=1)), NOW).items()}
@@ -247,7 +247,7 @@ def test_turns_are_taken_across_namespaces() -> None:
     assert found["third/idle"].gives_way_to == "other/w"
 
 
-def test_of_a_workload_with_several_models_it_is_said_which_of_them_holds() -> None:
+def test_held_by_names_model_if_workload_has_several_models() -> None:
     red, blue = (replace(holder("turns", None, a=1), model=name) for name in ("red", "blue"))
     wants = replace(waiter("turns"), model="green")
     found = turns([red, blue, wants, holder("one", None, a=1)], Fleet(places(a=3)), NOW)

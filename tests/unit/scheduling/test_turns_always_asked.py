@@ -120,7 +120,9 @@ class Play:
     start=st.integers(0, 15),
     stream=st.integers(0, 15),
 )
-def test_each_gets_its_turn(came: list[int], gpus: int, turn: int, start: int, stream: int) -> None:
+def test_wait_of_busy_services_is_bounded_for_any_fleet(
+    came: list[int], gpus: int, turn: int, start: int, stream: int
+) -> None:
     play = Play(came, gpus, turn, start, stream)
     for second in range(60 + 2 * len(came) * (turn + start + stream + 10)):
         play.pass_second(second)
@@ -190,7 +192,7 @@ class Refused(Play):
     ("came", "gpus", "turn"),
     [([0, 1, 2, 3, 4], 1, 10), ([0, 0, 0], 1, 5), ([0, 60, 3, 3, 40, 20], 2, 12)],
 )
-def test_who_waits_longer_than_its_requests_are_held_waits_no_longer_than_that(
+def test_wait_is_bounded_if_hold_limit_is_shorter_than_longest_wait(
     came: list[int], gpus: int, turn: int
 ) -> None:
     """The maximum wait is one turn of each other service; requests are held for one turn."""
@@ -204,7 +206,7 @@ def test_who_waits_longer_than_its_requests_are_held_waits_no_longer_than_that(
     assert longest <= longest_wait(len(came), gpus, awake, last)
 
 
-def test_who_loses_its_place_has_it_again() -> None:
+def test_every_service_runs_repeatedly_if_hold_time_is_short() -> None:
     """If requests are held for half a turn, the first service lets the others try in between."""
     play = Refused([0, 1, 2, 3, 4], 1, 40, hold=30)
     for second in range(900):
@@ -226,7 +228,7 @@ class Ranked(Play):
         return replace(super()._claim(name, second), priority=int(name in self.above))
 
 
-def test_priorities_do_not_age_and_the_documentation_says_so() -> None:
+def test_priorities_do_not_age_as_documented() -> None:
     always = Ranked(above=2, below=2)
     for second in range(400):
         always.pass_second(second)
@@ -240,7 +242,7 @@ def test_priorities_do_not_age_and_the_documentation_says_so() -> None:
     assert "**Priorities do not age**" in text
 
 
-def test_the_documentation_says_so() -> None:
+def test_documented_handover_time_equals_constant() -> None:
     text = " ".join(DOCS.read_text().split())
     report = re.search(r"its own last stream and one turn of each of the others: .+? and (\d+) s ", text)
     assert report is not None

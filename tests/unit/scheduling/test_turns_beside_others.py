@@ -70,7 +70,7 @@ def test_no_model_yields_before_the_pods_of_others_are_counted() -> None:
     assert gives_way(decided(*claims, foreign={"a": amounts(4)}, a=amounts(8))) == {"idle": "default/w"}
 
 
-def test_pods_of_others_are_subtracted_from_what_is_free() -> None:
+def test_pods_of_others_are_subtracted_from_free_accelerators() -> None:
     two, idle = asks("w", 2), [has("one", 90), has("two", 60)]
     assert set(gives_way(decided(two, *idle, foreign={"a": amounts(6)}, a=amounts(8)))) == {"one", "two"}
     assert set(gives_way(decided(two, *idle, foreign={"a": amounts(5)}, a=amounts(8)))) == {"one"}
@@ -79,7 +79,7 @@ def test_pods_of_others_are_subtracted_from_what_is_free() -> None:
     assert found["w"].hopeless
 
 
-def test_of_two_nodes_the_one_where_a_yield_helps_counts() -> None:
+def test_model_yields_on_node_where_yield_frees_enough() -> None:
     two = asks("w", 2)
     nodes = {"a": amounts(8), "b": amounts(8)}
     foreign = {"a": amounts(7), "b": amounts(6)}
@@ -88,7 +88,7 @@ def test_of_two_nodes_the_one_where_a_yield_helps_counts() -> None:
     assert not found["w"].hopeless
 
 
-def test_a_candidate_that_does_not_yield_blocks_nobody() -> None:
+def test_model_that_cannot_yield_does_not_block_other_yields() -> None:
     stays = replace(has("stays", 900), yields_at=None)
     found = decided(asks("w"), stays, has("idle", 5), foreign={"a": amounts(6)}, a=amounts(8))
     assert gives_way(found) == {"idle": "default/w"}
@@ -109,7 +109,7 @@ def test_a_model_that_holds_the_lacking_cores_yields() -> None:
     assert gives_way(decided(wants_gpu, both, foreign=fewer, **node)) == {}, "enough cores are free"
 
 
-def test_accelerators_and_cores_that_lack_together_come_from_several() -> None:
+def test_missing_accelerators_and_cores_are_freed_by_several_models() -> None:
     found = decided(
         asks("w", 1, cores=6),
         has("gpu", 60, cores=1),
@@ -120,7 +120,7 @@ def test_accelerators_and_cores_that_lack_together_come_from_several() -> None:
     assert gives_way(found) == {"gpu": "default/w", "cores": "default/w"}
 
 
-def test_nobody_yields_if_cores_stay_short_and_it_is_reported() -> None:
+def test_no_model_yields_if_cores_stay_short_and_shortage_is_reported() -> None:
     found = decided(
         asks("w", 1, cores=12),
         has("idle", 900, cores=2),
@@ -135,7 +135,7 @@ def test_nobody_yields_if_cores_stay_short_and_it_is_reported() -> None:
     assert message.endswith("pods outside the queue use so much that no model can free enough")
 
 
-def test_what_busy_models_could_free_is_not_hopeless() -> None:
+def test_wait_is_not_hopeless_if_busy_models_could_free_enough() -> None:
     found = decided(asks("w", 1, cores=12), has("busy", None, cores=8), a=amounts(4, 16))
     assert gives_way(found) == {}
     assert (found["w"].lacks, found["w"].hopeless) == (("cpu",), False)
@@ -151,28 +151,28 @@ def test_a_model_with_an_accelerator_yields_its_cores() -> None:
     assert gives_way(found) == {"beside": "default/w"}, "it releases no accelerator"
 
 
-def test_two_queues_do_not_ask_two_models_for_the_same_cores() -> None:
+def test_two_queues_share_one_yielding_model_for_same_cores() -> None:
     """The model that yields for one of them releases its cores for both, one after the other."""
     claims = [asks("gpu", 1, cores=3), wants("cores", 3), has("one", 90, cores=3), has("two", 60, cores=3)]
     found = decided(*claims, foreign={"a": amounts(1, 1)}, counted="abc", a=amounts(4, 8, 8))
     assert list(gives_way(found)) == ["one"]
 
 
-def test_what_comes_back_of_another_kind_is_waited_for() -> None:
+def test_no_model_yields_while_leaving_model_frees_cores() -> None:
     leaving = replace(stands("leaving", None, a=amounts(cores=4)), leaving=True)
     idle = has("idle", 900, cores=4)
     found = decided(asks("w", 1, cores=4), leaving, idle, a=amounts(4, 8))
     assert gives_way(found) == {}
 
 
-def test_one_that_has_lost_a_pod_lacks_cores_too() -> None:
+def test_idle_model_yields_cores_to_model_that_lost_a_pod() -> None:
     awake = replace(lost("awake"), needs=amounts(1, cores=4), nodes=frozenset("a"))
     idle = stands("idle", 60, a=amounts(cores=4))
     found = decided(awake, idle, a=amounts(2, cores=4))
     assert gives_way(found) == {"idle": "default/awake"}
 
 
-def test_accelerators_by_claims_lack_cores_too() -> None:
+def test_models_yield_cores_to_model_with_resource_claims() -> None:
     by_claim = replace(asks("w", 1), resource=DEVICE_CLAIMS, needs=amounts(cores=4))
     own = replace(has("own", 60), resource=DEVICE_CLAIMS, gives={"a": amounts(cores=1)})
     cores = stands("cores", 60, a=amounts(cores=3))

@@ -71,7 +71,7 @@ class Played:
     stays=st.lists(st.sampled_from([0, 0, 15, 40]), min_size=6, max_size=6),
     counted=st.booleans(),
 )
-def test_everybody_who_fits_alone_is_answered_in_the_end(
+def test_every_model_that_fits_alone_answers_for_any_fleet(
     nodes: list[int],
     services: list[tuple[int, int, int, int | None, int | None]],
     order: Any,

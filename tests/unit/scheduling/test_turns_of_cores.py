@@ -58,7 +58,7 @@ def offers(nodes: Mapping[str, Amounts]) -> list[NodeCapacity]:
     return [NodeCapacity(name, {}, (), dict(amounts), False) for name, amounts in nodes.items()]
 
 
-def test_the_idle_one_gives_way_where_that_makes_room() -> None:
+def test_idle_model_yields_if_yield_frees_enough_cores() -> None:
     idle, requested = stands("idle", 60, a=some(3)), stands("asked", None, b=some(3))
     found = decided(wants("w", 3), idle, requested, a=some(4, 8), b=some(4, 8))
     assert gives_way(found) == {"idle": "default/w"}
@@ -67,7 +67,7 @@ def test_the_idle_one_gives_way_where_that_makes_room() -> None:
     assert not found["idle"].waited_for, "it holds no accelerators"
 
 
-def test_nobody_sleeps_who_would_not_make_room() -> None:
+def test_model_yields_only_if_yield_frees_missing_capacity() -> None:
     idle = stands("idle", 60, a=some(2))
     assert gives_way(decided(wants("w", 6), idle, a=some(4, 8))) == {}, "not enough cores"
     assert gives_way(decided(wants("w", 2, 9), idle, a=some(4, 8))) == {}, "nor memory"
@@ -82,7 +82,7 @@ def test_nobody_sleeps_who_would_not_make_room() -> None:
     assert gives_way(decided(wants("w", 2), idle, a=some(9, 9))) == {}
 
 
-def test_what_is_not_known_is_not_guessed() -> None:
+def test_unknown_node_usage_is_not_counted_as_free() -> None:
     small, large = stands("small", 60, a=some(1)), stands("large", 5, b=some(3))
     nodes: dict[str, Any] = {"a": some(4, 8), "b": some(9, 9)}
     assert gives_way(decided(wants("w", 3), small, large, counted=None, **nodes)) == {}, "it is being asked"
@@ -92,7 +92,7 @@ def test_what_is_not_known_is_not_guessed() -> None:
     assert gives_way(decided(nowhere, small, large, **nodes)) == {}
 
 
-def test_one_comes_first_and_what_the_others_give_back_may_be_enough() -> None:
+def test_idle_model_stays_if_later_model_releases_enough_cores() -> None:
     half = wants("half", 3, waited=30, gives={"a": some(3)}, holds={"a": 1})
     idle = stands("idle", 60, b=some(3))
     found = decided(wants("first", 3), half, idle, a=some(4, 8), b=some(4, 8))
@@ -102,7 +102,7 @@ def test_one_comes_first_and_what_the_others_give_back_may_be_enough() -> None:
     assert gives_way(found) == {"idle": "default/first"}
 
 
-def test_as_few_as_make_room_leave_and_batches_first() -> None:
+def test_fewest_models_yield_and_batches_yield_first() -> None:
     one, two, large = (
         stands(name, idle, a=some(cores))
         for name, idle, cores in (("one", 90, 1), ("two", 80, 1), ("large", 9, 3))
@@ -114,7 +114,7 @@ def test_as_few_as_make_room_leave_and_batches_first() -> None:
     assert gives_way(found) == {"night": "default/w"}
 
 
-def test_accelerators_and_cores_are_apart() -> None:
+def test_accelerator_queue_and_core_queue_are_separate() -> None:
     gpu = waiter("gpu", waited=900)
     idle = holder("idle", 60, a=1)
     found = decided(gpu, wants("w", 3), idle, stands("cores", 60, a=some(3)), a=some(3, 8))
@@ -122,7 +122,7 @@ def test_accelerators_and_cores_are_apart() -> None:
     assert gives_way(found) == {"idle": "default/gpu", "cores": "default/w"}
 
 
-def test_one_that_is_awake_and_has_lost_a_pod_comes_first() -> None:
+def test_awake_model_that_lost_a_pod_is_first() -> None:
     awake = replace(lost("awake"), resource=CORES, needs=some(3), nodes=frozenset("a"), devices=0)
     half = wants("half", 3, waited=900, gives={"a": some(3)}, holds={"a": 1})
     found = decided(awake, half, a=some(4, 8))
@@ -130,7 +130,7 @@ def test_one_that_is_awake_and_has_lost_a_pod_comes_first() -> None:
     assert not found["awake"].after
 
 
-def test_a_pod_that_preempts_closes_the_gate_of_one_without_accelerators_too() -> None:
+def test_busy_model_without_accelerators_yields_to_preempting_pod() -> None:
     busy = replace(stands("busy", None, a=some(3)), busy=True)
     comer = replace(wants("w", 3), no_room_since=None, priority_class="high", lacks=1, first_lacks=1)
     fleet = Fleet(offers({"a": some(4, 8)}), {"high": PriorityClass(9)}, {"a": some(3)}, frozenset("a"))
@@ -166,7 +166,7 @@ amounts = st.builds(some, st.integers(1, 4), st.integers(1, 4))
     order=st.randoms(use_true_random=False),
     known=st.booleans(),
 )
-def test_who_fits_alone_is_answered_and_nobody_sleeps_in_vain(
+def test_no_model_yields_in_vain_and_fitting_models_answer_for_any_fleet(
     nodes: list[Amounts],
     services: list[tuple[Amounts, int, int]],
     others: Amounts,

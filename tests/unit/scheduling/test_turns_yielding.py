@@ -14,24 +14,24 @@ from tests.budget import examples
 from tests.unit.scheduling.claims import NOW, batch, decided, gives_way, holder, lost, places, waiter
 
 
-def test_the_idle_one_gives_way() -> None:
+def test_idle_model_yields_and_busy_model_stays() -> None:
     assert gives_way(decided(waiter("w"), holder("idle", 10, a=1))) == {"idle": "default/w"}
     assert gives_way(decided(waiter("w"), holder("busy", None, a=1))) == {}
 
 
-def test_who_may_not_yet_is_left() -> None:
+def test_model_does_not_yield_before_its_yield_time() -> None:
     soon = replace(holder("soon", None, a=1), yields_at=NOW + timedelta(seconds=1))
     found = decided(waiter("w"), soon)
     assert gives_way(found) == {}
     assert found["w"].look_again is not None
 
 
-def test_the_longest_idle_one_gives_way() -> None:
+def test_longest_idle_model_yields() -> None:
     found = decided(waiter("w"), holder("a", 10, n=1), holder("b", 90, n=1), holder("c", 30, o=1))
     assert gives_way(found) == {"b": "default/w"}
 
 
-def test_room_must_be_on_one_node() -> None:
+def test_models_yield_only_if_one_node_gets_enough_accelerators() -> None:
     two = waiter("w", devices=2)
     apart = [holder("a", 10, n=1), holder("b", 90, o=1)]
     assert gives_way(decided(two, *apart, nodes=places(n=1, o=1))) == {}
@@ -40,19 +40,19 @@ def test_room_must_be_on_one_node() -> None:
     assert gives_way(found) == {"c": "default/w", "d": "default/w"}
 
 
-def test_what_is_free_counts() -> None:
+def test_free_accelerators_count_toward_required_accelerators() -> None:
     two = waiter("w", devices=2)
     assert gives_way(decided(two, holder("a", 10, n=1), nodes=places(n=2))) == {"a": "default/w"}
     assert gives_way(decided(two, holder("a", 10, n=1), nodes=places(n=1))) == {}
 
 
-def test_fewer_are_put_to_sleep_rather_than_more() -> None:
+def test_smallest_sufficient_set_of_models_yields() -> None:
     two = waiter("w", devices=2)
     small, large = [holder("a", 900, n=1), holder("b", 900, n=1)], holder("c", 10, o=2)
     assert gives_way(decided(two, *small, large, nodes=places(n=2, o=2))) == {"c": "default/w"}
 
 
-def test_of_as_many_the_longest_idle_one_is_put_to_sleep_whatever_it_gives_back() -> None:
+def test_longest_idle_models_yield_among_sets_of_equal_size() -> None:
     large, small = holder("large", 900, n=4), holder("small", 10, o=1)
     both = places(n=4, o=1)
     assert gives_way(decided(waiter("w"), large, small, nodes=both)) == {"large": "default/w"}
@@ -67,7 +67,7 @@ def test_of_as_many_the_longest_idle_one_is_put_to_sleep_whatever_it_gives_back(
     assert found == {"c": "default/w", "d": "default/w"}
 
 
-def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
+def test_no_superfluous_model_yields() -> None:
     two = waiter("w", devices=2)
     small, large = holder("small", 900, n=1), holder("large", 10, n=2)
     assert gives_way(decided(two, small, large, nodes=places(n=3))) == {"large": "default/w"}
@@ -90,7 +90,9 @@ def test_nobody_is_put_to_sleep_who_need_not_be() -> None:
     ),
     devices=st.integers(1, 8),
 )
-def test_no_fewer_could_have_made_room(holds: list[tuple[int, int, str]], devices: int) -> None:
+def test_yielding_set_is_best_sufficient_set_for_any_holders(
+    holds: list[tuple[int, int, str]], devices: int
+) -> None:
     """The chosen set is the best of all sufficient sets, by trying each.
 
     First it has the fewest busy models, then the fewest idle ones, then the fewest batches, and then the
@@ -121,13 +123,13 @@ def test_no_fewer_could_have_made_room(holds: list[tuple[int, int, str]], device
     assert dear(chosen) == min(map(dear, makes_room), default=dear(()))
 
 
-def test_only_where_its_pods_may_stand() -> None:
+def test_only_models_on_permitted_nodes_yield() -> None:
     elsewhere = waiter("w", nodes=frozenset({"b"}))
     holders = [holder("x", 900, a=1), holder("y", 10, b=1)]
     assert gives_way(decided(elsewhere, *holders, nodes=places(a=1, b=1))) == {"y": "default/w"}
 
 
-def test_of_two_that_have_lost_pods_one_closes_its_gate_where_that_makes_room() -> None:
+def test_model_with_lost_pods_yields_to_earlier_model_with_lost_pods() -> None:
     one, two = lost("one", a=1), lost("two", b=1)
     found = decided(one, two, nodes=places(a=1, b=1))
     assert found["one"].place == 1
@@ -140,7 +142,7 @@ def test_of_two_that_have_lost_pods_one_closes_its_gate_where_that_makes_room() 
     assert gives_way(decided(one, two, idle, nodes=places(a=1, b=1, c=1))) == {"idle": "default/one"}
 
 
-def test_one_that_has_lost_pods_and_is_idle_wants_none_back_where_others_do() -> None:
+def test_idle_model_with_lost_pods_yields_to_waiting_model() -> None:
     idle = lost("idle", busy=False, a=1)
     found = decided(waiter("w"), idle)
     assert not found["w"].after
@@ -149,7 +151,7 @@ def test_one_that_has_lost_pods_and_is_idle_wants_none_back_where_others_do() ->
     assert decided(idle) == {}
 
 
-def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
+def test_no_model_yields_to_abandoned_model() -> None:
     gone = waiter("gone", waited=900, requested=False, abandoned=True, priority=9)
     idle = holder("idle", 900, a=1)
     assert gives_way(decided(gone, idle)) == {}
@@ -161,7 +163,7 @@ def test_nobody_gives_way_to_one_whose_clients_have_gone() -> None:
     assert gives_way(decided(gone, over)) == {}, "who was asked to sleep for it need not stay down"
 
 
-def test_of_what_no_node_tells_what_comes_back_counts() -> None:
+def test_unreported_accelerators_count_only_when_released() -> None:
     """Accelerators count by their release if no node reports them, as with ResourceClaims."""
     two = replace(waiter("w", devices=2), resource=DEVICE_CLAIMS)
     one, both = (
@@ -172,12 +174,12 @@ def test_of_what_no_node_tells_what_comes_back_counts() -> None:
     assert gives_way(decided(two, one, nodes=places(a=4))) == {}
 
 
-def test_a_batch_gives_way_before_an_idle_service() -> None:
+def test_batch_yields_before_idle_service() -> None:
     found = decided(waiter("w"), batch("night", ran=60, a=1), holder("idle", 9000, b=1))
     assert gives_way(found) == {"night": "default/w"}
 
 
-def test_one_that_is_asked_gives_way_only_where_nobody_idle_is_enough() -> None:
+def test_busy_model_yields_only_if_no_idle_model_suffices() -> None:
     requested = replace(holder("asked", 900, a=1), busy=True)
     assert gives_way(decided(waiter("w"), requested, holder("idle", 5, b=1), nodes=places(a=1, b=1))) == {
         "idle": "default/w"
@@ -185,13 +187,13 @@ def test_one_that_is_asked_gives_way_only_where_nobody_idle_is_enough() -> None:
     assert gives_way(decided(waiter("w"), requested)) == {"asked": "default/w"}
 
 
-def test_one_whose_turn_is_over_stays_down_while_another_one_waits() -> None:
+def test_yielded_model_stays_down_while_another_model_waits() -> None:
     over = replace(holder("over", None, a=1), leaving=True, stays_down=True)
     assert gives_way(decided(waiter("w"), over)) == {"over": "default/w"}
     assert decided(over, holder("other", None)) == {}
 
 
-def test_each_size_of_a_mig_slice_is_a_kind_of_its_own() -> None:
+def test_mig_slice_sizes_have_separate_queues() -> None:
     """Slices of one size provide neither a slice of another size nor a whole device."""
     small, large = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
     wants = replace(waiter("wants"), resource=small)

@@ -53,12 +53,12 @@ def codes(ray: dict[str, Any] | None) -> set[str | None]:
     return {each.get("annotations", {}).get(names.CODE_ANNOTATION) for each in made}
 
 
-async def test_pods_say_of_which_code_they_are() -> None:
+async def test_pods_are_annotated_with_code_digest() -> None:
     assert codes(await ray_service(observe(traffic=ASKED, spec=SPEC, code=OLD))) == {"old"}
     assert codes(await ray_service(observe(traffic=ASKED))) == {None}, "code of the image has no digest"
 
 
-async def test_other_code_brings_other_pods() -> None:
+async def test_changed_code_starts_new_cluster_while_application_serves() -> None:
     one = look(built("old"), NEW)
     found = await ray_service(one)
     assert codes(found) == {"new"}
@@ -68,7 +68,7 @@ async def test_other_code_brings_other_pods() -> None:
 
 
 @pytest.mark.parametrize("code", [OLD, UNREADABLE, AWAITED, MISSING])
-async def test_the_same_code_and_code_that_is_not_known_change_nothing(code: Content) -> None:
+async def test_unchanged_or_unknown_code_changes_no_pods(code: Content) -> None:
     ray = built("old")
     found = await ray_service(look(ray, code))
     assert found is not None
@@ -76,7 +76,7 @@ async def test_the_same_code_and_code_that_is_not_known_change_nothing(code: Con
     assert codes(found) == {"old"}
 
 
-async def test_what_was_built_before_contents_were_looked_at_goes_on() -> None:
+async def test_cluster_built_without_code_digest_is_unchanged() -> None:
     ray = built("")
     found = await ray_service(look(ray, NEW))
     assert found is not None
@@ -85,7 +85,7 @@ async def test_what_was_built_before_contents_were_looked_at_goes_on() -> None:
 
 
 @pytest.mark.parametrize(("code", "reason"), [(MISSING, "CodeNotFound"), (AWAITED, "Progressing")])
-async def test_without_its_code_no_ray_cluster_is_made(code: Content, reason: str) -> None:
+async def test_no_ray_cluster_is_created_until_code_is_available(code: Content, reason: str) -> None:
     one = observe(traffic=HELD, spec=SPEC, code=code)
     assert await ray_service(one) is None
     found: Decision = decide(one)
@@ -96,7 +96,7 @@ async def test_without_its_code_no_ray_cluster_is_made(code: Content, reason: st
     assert conditions(decide(healed))["Stalled"] == ("False", "Reconciled")
 
 
-def test_a_config_map_that_is_not_there_is_told() -> None:
+def test_missing_config_map_is_reported() -> None:
     found = decide(observe(traffic=HELD, spec=SPEC, code=MISSING))
     assert conditions(found)["Stalled"] == ("True", "CodeNotFound")
     message = next(each.message for each in found.status.conditions if each.type == "Stalled")
@@ -105,17 +105,17 @@ def test_a_config_map_that_is_not_there_is_told() -> None:
     assert "pipeline-code" in (found.status.gate.models[0].reason or ""), "clients receive the reason"
 
 
-def test_what_answers_goes_on_without_it() -> None:
+def test_running_application_keeps_serving_without_config_map() -> None:
     found = decide(look(built("old"), MISSING))
     assert conditions(found)["Ready"] == ("True", "Serving")
     assert conditions(found)["Stalled"] == ("True", "CodeNotFound")
 
 
-async def test_whose_right_to_read_is_missing_goes_on_as_before() -> None:
+async def test_unreadable_config_map_gives_pods_without_code_digest() -> None:
     assert codes(await ray_service(observe(traffic=ASKED, spec=SPEC, code=UNREADABLE))) == {None}
 
 
-def test_pip_is_refused_with_the_way_to_install_packages() -> None:
+def test_pip_field_is_rejected_with_install_instructions() -> None:
     code = {"workingDir": "https://git.example.com/code.zip", "pip": ["python-multipart"]}
     with pytest.raises(InvalidSpec, match=r"install them into an image.*runtime\.image"):
         application(code=code)

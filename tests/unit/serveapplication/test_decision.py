@@ -42,7 +42,7 @@ def awake() -> Decision:
     return after(decide(observe(traffic=ASKED)), live(application()))
 
 
-def test_the_first_look_makes_it() -> None:
+def test_first_decision_creates_application_with_closed_gate() -> None:
     found = decide(observe(traffic=ASKED))
     assert found.apply
     assert conditions(found)["Ready"] == ("Unknown", "Progressing")
@@ -51,7 +51,7 @@ def test_the_first_look_makes_it() -> None:
     assert found.status.gate.backends == []
 
 
-def test_it_is_ready_when_serve_says_so(awake: Decision) -> None:
+def test_running_application_is_ready_with_open_gate(awake: Decision) -> None:
     assert conditions(awake)["Ready"] == ("True", "Serving")
     assert awake.status.gate is not None
     assert awake.status.gate.models[0].state == "Open"
@@ -59,12 +59,12 @@ def test_it_is_ready_when_serve_says_so(awake: Decision) -> None:
     assert awake.status.url == "http://pipeline.default.svc"
 
 
-def test_the_same_state_is_the_same_status(awake: Decision) -> None:
+def test_status_is_unchanged_if_state_is_unchanged(awake: Decision) -> None:
     again = after(awake, live(application()), now=NOW + timedelta(minutes=1))
     assert read_message(again) == read_message(awake)
 
 
-def test_idle_it_drains_and_gives_the_whole_cluster_back(awake: Decision) -> None:
+def test_idle_application_drains_sleeps_and_wakes_for_held_requests(awake: Decision) -> None:
     draining = after(awake, live(application()), QUIET, now=LATER)
     assert draining.status.phase == "Draining"
     asleep = after(draining, live(application()), QUIET, now=LATER)
@@ -78,13 +78,13 @@ def test_idle_it_drains_and_gives_the_whole_cluster_back(awake: Decision) -> Non
     assert conditions(waking)["Ready"] == ("True", "Waking"), "requests are held"
 
 
-def test_by_force_the_whole_cluster_goes_too() -> None:
+def test_forced_sleep_releases_whole_cluster() -> None:
     found = decide(observe(traffic=QUIET, spec={"sleep": None, "state": "Asleep"}))
     assert found.sleep_state is not None
     assert found.sleep_state.asleep == "Cluster"
 
 
-def test_a_change_in_place_goes_on_answering(awake: Decision) -> None:
+def test_application_stays_ready_during_change_in_place(awake: Decision) -> None:
     changing = live(application(), "DEPLOYING")
     changing["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     found = after(awake, changing)
@@ -92,7 +92,7 @@ def test_a_change_in_place_goes_on_answering(awake: Decision) -> None:
     assert found.status.phase == "Updating"
 
 
-def test_one_that_has_never_run_in_this_cluster_does_not_answer(awake: Decision) -> None:
+def test_application_that_has_never_run_in_cluster_is_not_ready(awake: Decision) -> None:
     other = live(application(), "DEPLOYING")
     other["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     other["status"]["activeServiceStatus"]["rayClusterName"] = "pipeline-other"
@@ -119,7 +119,7 @@ def test_one_that_has_never_run_in_this_cluster_does_not_answer(awake: Decision)
         ),
     ],
 )
-def test_why_the_code_was_not_taken_is_said(message: str, words: str) -> None:
+def test_deploy_failure_is_reported_with_error_of_code(message: str, words: str) -> None:
     found = after(decide(observe(traffic=ASKED)), live(application(), "DEPLOY_FAILED", message))
     assert conditions(found)["Stalled"] == ("True", "ModelFailed")
     assert words in next(each.message for each in found.status.conditions if each.type == "Ready")
@@ -127,7 +127,7 @@ def test_why_the_code_was_not_taken_is_said(message: str, words: str) -> None:
     assert found.status.gate.models[0].state == "Failed"
 
 
-def test_a_replica_that_fails_its_start_is_said() -> None:
+def test_failed_replica_start_is_reported_without_stalled_condition() -> None:
     starting = live(application(), "DEPLOYING")
     deployments = starting["status"]["activeServiceStatus"]["applicationStatuses"]["app"]
     deployments["serveDeploymentStatuses"]["Length"] = {
@@ -142,13 +142,13 @@ def test_a_replica_that_fails_its_start_is_said() -> None:
     )
 
 
-def test_without_kuberay_nothing_is_made() -> None:
+def test_no_objects_are_created_without_kuberay() -> None:
     found = decide(observe(traffic=ASKED, kuberay_installed=False))
     assert not found.apply
     assert conditions(found)["Stalled"] == ("True", "KubeRayNotInstalled")
 
 
-def test_without_a_gateway_it_never_sleeps() -> None:
+def test_application_without_gateway_has_no_sleep_state() -> None:
     one: Observed = observe(ray=live(application()), traffic=None)
     found = decide(one)
     assert found.sleep_state is None
@@ -156,7 +156,7 @@ def test_without_a_gateway_it_never_sleeps() -> None:
     assert conditions(found)["Ready"] == ("True", "Serving")
 
 
-def test_what_cannot_be_read_is_said() -> None:
+def test_invalid_spec_is_reported_and_not_applied() -> None:
     found = decide(observe(traffic=ASKED, spec={"importPath": "no colon"}))
     assert not found.apply
     assert conditions(found)["Stalled"] == ("True", "InvalidSpec")

@@ -49,7 +49,7 @@ def schedulable(decision: Decision) -> str:
         ),
     ],
 )
-def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
+def test_application_that_fits_is_schedulable(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
     found = look(nodes, **spec)
     assert conditions(found)["Schedulable"] == ("True", "NodesFit")
     assert conditions(found)["Stalled"] == ("False", "Reconciled")
@@ -147,7 +147,7 @@ def test_it_fits(nodes: tuple[Node, ...], spec: dict[str, Any]) -> None:
         ),
     ],
 )
-def test_what_fits_nowhere_is_told_and_made_all_the_same(
+def test_application_that_does_not_fit_is_reported_but_created(
     nodes: tuple[Node, ...], spec: dict[str, Any], desired: str
 ) -> None:
     found = look(nodes, **spec)
@@ -161,7 +161,7 @@ def test_what_fits_nowhere_is_told_and_made_all_the_same(
     assert message.endswith(COMES)
 
 
-def test_clients_hear_of_it_and_it_heals_when_a_node_comes() -> None:
+def test_gate_reports_misfit_until_fitting_node_is_added() -> None:
     spec = shared(0.5)
     found = look((HEAD_NODE,), **spec)
     assert found.status.gate is not None
@@ -172,7 +172,7 @@ def test_clients_hear_of_it_and_it_heals_when_a_node_comes() -> None:
     assert conditions(healed)["Stalled"] == ("False", "Reconciled")
 
 
-def test_what_answers_is_ready_though_it_would_fit_nowhere_now() -> None:
+def test_serving_application_stays_ready_if_no_node_fits() -> None:
     spec = shared(0.5)
     ray = live(application(**spec))
     found = after(look((HEAD_NODE, ONE_GPU), **spec), ray, nodes=(HEAD_NODE, ONE_GPU), spec=spec)
@@ -182,7 +182,7 @@ def test_what_answers_is_ready_though_it_would_fit_nowhere_now() -> None:
     assert conditions(found)["Stalled"] == ("False", "Reconciled")
 
 
-def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests_are_held() -> None:
+def test_waking_application_stalls_for_missing_nodes_after_hold_timeout() -> None:
     spec = {**shared(0.5), "hold": {"timeout": "5m"}}
     ray, later = live(application(**spec)), NOW + timedelta(hours=1)
     awake = after(look((HEAD_NODE, ONE_GPU), **spec), ray, nodes=(HEAD_NODE, ONE_GPU), spec=spec)
@@ -199,7 +199,7 @@ def test_asleep_it_need_not_fit_and_its_wake_waits_for_nodes_as_long_as_requests
     assert conditions(late)["Stalled"] == ("True", "NoNodeFits")
 
 
-def test_nodes_may_be_unknown_or_not_asked_about() -> None:
+def test_schedulable_is_unknown_without_nodes_or_fit_check() -> None:
     found = look(None, **shared(0.5))
     assert conditions(found)["Schedulable"] == ("Unknown", "NodesUnknown")
     assert "may not read nodes" in schedulable(found)
@@ -211,6 +211,6 @@ def test_nodes_may_be_unknown_or_not_asked_about() -> None:
     assert "daybreak.dev/fit-check is off" in schedulable(found)
 
 
-def test_a_bad_spec_is_not_checked() -> None:
+def test_invalid_spec_is_not_checked_for_fit() -> None:
     for spec in ({"importPath": "no colon"}, {"deployments": [{"name": "A"}, {"name": "A"}]}):
         assert conditions(look((HEAD_NODE,), **spec))["Schedulable"] == ("Unknown", "InvalidSpec")

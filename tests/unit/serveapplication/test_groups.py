@@ -17,24 +17,24 @@ def groups(*deployments: dict[str, Any], **spec: Any) -> dict[str, tuple[int, in
     return {each.name: (each.ray_cpus, each.accelerators, each.fewest, each.most) for each in found}
 
 
-def test_those_without_accelerators_share_pods() -> None:
+def test_deployments_without_accelerators_share_pods() -> None:
     scaled = {"name": "B", "cpu": "500m", "autoscaling": {"minReplicas": 2, "maxReplicas": 5}}
     assert groups({"name": "A", "cpu": "100m"}, scaled, {"name": "C", "cpu": "2"}) == {"cpu": (3, 0, 2, 7)}
 
 
-def test_those_with_accelerators_have_pods_of_their_own() -> None:
+def test_deployments_with_accelerators_have_separate_pods() -> None:
     found = groups({"name": "Small", "accelerators": 0.5}, {"name": "Large", "accelerators": 2, "cpu": "3"})
     assert [each[:3] for each in found.values()] == [(1, 1, 1), (3, 2, 1)]
 
 
-def test_two_share_an_accelerator_where_told() -> None:
+def test_deployments_in_same_worker_group_share_accelerator() -> None:
     shared = [{"name": name, "accelerators": 0.5, "workerGroup": "shared"} for name in "AB"]
     assert groups(*shared) == {"shared": (2, 1, 1, 2)}
     thirds = [{"name": name, "accelerators": 0.1, "workerGroup": "shared"} for name in "ABCDEFGHIJ"]
     assert groups(*thirds)["shared"][1] == 1, "ten tenths are one"
 
 
-def test_a_placement_group_packed_is_one_pod_and_spread_is_several() -> None:
+def test_packed_placement_group_is_one_pod_and_spread_group_is_several() -> None:
     bundles = [{"cpu": "1", "accelerators": 1}, {"cpu": "2", "accelerators": 1}]
     packed = {"name": "A", "placementGroup": {"bundles": bundles, "strategy": "STRICT_PACK"}}
     spread = {"name": "A", "placementGroup": {"bundles": bundles, "strategy": "STRICT_SPREAD"}}
@@ -42,7 +42,7 @@ def test_a_placement_group_packed_is_one_pod_and_spread_is_several() -> None:
     assert [*groups(spread).values()] == [(2, 1, 2, 2)]
 
 
-def test_one_that_is_written_out_is_as_it_is_written() -> None:
+def test_explicit_worker_group_is_used_as_specified() -> None:
     written = {"name": "big", "cpu": "7500m", "memory": "20Gi", "accelerators": 1, "maxPods": 3}
     found = application(
         deployments=[{"name": "A", "accelerators": 0.25, "workerGroup": "big", "numReplicas": 9}],
@@ -102,7 +102,7 @@ def test_one_that_is_written_out_is_as_it_is_written() -> None:
         ({"runtime": {"rayVersion": "2.9.0"}}, "Ray 2.9.0 is older than"),
     ],
 )
-def test_what_cannot_be_built_is_said(spec: dict[str, Any], words: str) -> None:
+def test_invalid_application_is_reported_with_reason(spec: dict[str, Any], words: str) -> None:
     message = problems(application(**spec))
     assert len(message) == 1
     assert words in message[0]

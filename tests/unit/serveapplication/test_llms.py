@@ -43,7 +43,7 @@ def groups(*llms: dict[str, Any], away: bool = False, **spec: Any) -> dict[str, 
     return {each["groupName"]: each for each in cluster["workerGroupSpecs"]}
 
 
-def test_ray_serve_llm_builds_them_and_a_persons_function_the_rest() -> None:
+def test_serve_config_builds_llms_and_passes_on_user_function() -> None:
     found = serve(CPU, args={"good": ["fine"]})
     assert found["import_path"] == "daybreak_runtime.models.with_llms:build"
     reported = found["args"]
@@ -57,12 +57,12 @@ def test_ray_serve_llm_builds_them_and_a_persons_function_the_rest() -> None:
     assert (scaling["min_replicas"], scaling["max_replicas"]) == (1, 3)
 
 
-def test_without_them_nothing_is_otherwise() -> None:
+def test_empty_llms_leave_application_unchanged() -> None:
     assert serve()["import_path"] == "pipeline:build"
     assert Marks.desired(application(), "") == Marks.desired(application(llms=[]), "")
 
 
-def test_they_have_worker_groups_of_their_own_and_the_code() -> None:
+def test_llms_have_separate_worker_groups_with_application_code() -> None:
     code = {"configMap": "pipeline-code"}
     found = groups(CPU, GPU, code=code)
     assert list(found) == ["cpu", "tiny", "qwen3-8b"]
@@ -77,7 +77,7 @@ def test_they_have_worker_groups_of_their_own_and_the_code() -> None:
     assert {container["image"]} == {PLATFORM.ray_image}, "one image for all of its pods"
 
 
-def test_asleep_with_its_head_they_have_no_pod_and_nothing_else_differs() -> None:
+def test_llms_have_no_minimum_pods_while_workers_sleep() -> None:
     there, gone = serve(CPU), serve(CPU, away=True)
     for each in (there, gone):
         for deployment in each["deployments"]:
@@ -95,7 +95,7 @@ def test_asleep_with_its_head_they_have_no_pod_and_nothing_else_differs() -> Non
     assert budgets == [2, 0]
 
 
-def test_bounds_of_their_groups_reach_a_ray_cluster_that_runs() -> None:
+def test_bounds_of_llm_groups_apply_to_running_ray_cluster() -> None:
     one = application(llms=[CPU])
     found = observe({"probedConfiguration": "pipeline-abcde"}, live(one), traffic=ASKED, spec={"llms": [CPU]})
     bounds = cluster_bounds(view_of(found))
@@ -112,7 +112,9 @@ def test_bounds_of_their_groups_reach_a_ray_cluster_that_runs() -> None:
         ({"source": "pvc://weights/tiny"}, True, True),
     ],
 )
-def test_what_needs_new_pods_or_replicas(change: dict[str, Any], pods: bool, restarts: bool) -> None:
+def test_engine_change_restarts_replicas_and_pod_change_needs_new_pods(
+    change: dict[str, Any], pods: bool, restarts: bool
+) -> None:
     before, after = (Marks.desired(application(llms=[each]), "") for each in (CPU, CPU | change))
     found = before.to(after)
     assert (found.pods, found.restarts) == (pods, restarts)
@@ -123,7 +125,7 @@ def node(gpus: int) -> Node:
     return Node("one", {}, (), {"cpu": "32", "memory": "200Gi", "nvidia.com/gpu": str(gpus)})
 
 
-def test_fit_and_room_count_them() -> None:
+def test_fit_and_capacity_checks_include_llms() -> None:
     one = application(llms=[GPU])
     [wrong] = misfits(one, (node(1),))
     assert wrong.model == "qwen3-8b"
@@ -158,9 +160,11 @@ def test_fit_and_room_count_them() -> None:
         ),
     ],
 )
-def test_what_is_refused(llms: list[dict[str, Any]], spec: dict[str, Any], words: str) -> None:
+def test_invalid_llm_settings_are_rejected(
+    llms: list[dict[str, Any]], spec: dict[str, Any], words: str
+) -> None:
     assert words in "; ".join(problems(application(llms=llms, **spec)))
 
 
-def test_they_are_taken() -> None:
+def test_valid_llms_are_accepted() -> None:
     assert problems(application(llms=[CPU, GPU])) == ()

@@ -27,7 +27,7 @@ def containers(**spec: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return [(pod, pod["containers"][0]) for pod in pods]
 
 
-def test_every_setting_of_serve_is_handed_on() -> None:
+def test_deployment_settings_are_passed_to_serve() -> None:
     [found] = serve(
         deployments=[
             {
@@ -68,7 +68,7 @@ def test_replicas_are_bound_to_the_pods_of_their_group() -> None:
     assert not expected[0] & expected[1]
 
 
-def test_a_placement_group_is_bound_too() -> None:
+def test_placement_group_is_bound_to_pods_of_its_worker_group() -> None:
     group = {"bundles": [{"cpu": "1", "accelerators": 0.5}, {"cpu": "2"}], "strategy": "STRICT_PACK"}
     [found] = serve(deployments=[{"name": "A", "placementGroup": group}])["deployments"]
     own = found["ray_actor_options"]["resources"]
@@ -90,7 +90,7 @@ def test_a_placement_group_is_bound_too() -> None:
         ),
     ],
 )
-def test_code_in_a_volume_is_where_python_looks(code: dict[str, str], volume: dict[str, Any]) -> None:
+def test_code_volume_is_mounted_on_python_path(code: dict[str, str], volume: dict[str, Any]) -> None:
     for pod, ray in containers(code=code):
         [found] = [each for each in pod["volumes"] if each["name"] == "daybreak-code"]
         assert found == {"name": "daybreak-code", **volume}
@@ -100,7 +100,7 @@ def test_code_in_a_volume_is_where_python_looks(code: dict[str, str], volume: di
         assert {"name": "PYTHONPATH", "value": mount["mountPath"]} in ray["env"]
 
 
-def test_a_zip_is_rays_to_fetch() -> None:
+def test_zip_url_is_passed_to_ray_as_working_dir() -> None:
     found = serve(code={"workingDir": "s3://bucket/code.zip"})
     assert found["runtime_env"] == {"working_dir": "s3://bucket/code.zip"}
     for pod, ray in containers(code={"workingDir": "s3://bucket/code.zip"}):
@@ -108,14 +108,14 @@ def test_a_zip_is_rays_to_fetch() -> None:
         assert "PYTHONPATH" not in [each["name"] for each in ray["env"]]
 
 
-def test_the_image_is_that_of_what_it_computes_on() -> None:
+def test_ray_image_matches_accelerator_use_unless_specified() -> None:
     assert {ray["image"] for _, ray in containers()} == {PLATFORM.ray_cpu_image}
     on_gpus = containers(deployments=[{"name": "A"}, {"name": "B", "accelerators": 0.5}])
     assert {ray["image"] for _, ray in on_gpus} == {PLATFORM.ray_image}
     assert {ray["image"] for _, ray in containers(runtime={"image": "own:1"})} == {"own:1"}
 
 
-def test_only_pods_that_ask_for_devices_see_any() -> None:
+def test_gpu_image_hides_devices_from_pods_that_request_none() -> None:
     """All pods have one image, which requests every device if NVIDIA's runtime is the nodes' default."""
     void = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 
@@ -129,14 +129,14 @@ def test_only_pods_that_ask_for_devices_see_any() -> None:
     assert sorted(mixed) == [False, True, True], "head, group and LLM"
 
 
-def test_asleep_there_is_no_ray_service() -> None:
+def test_sleeping_application_has_no_ray_service() -> None:
     awake = desired(application(), PLATFORM, 20000)
     asleep = desired(application(), PLATFORM, 20000, asleep=SleepDepth.CLUSTER)
     assert [each for each in awake if each["kind"] != "RayService"] == asleep, "nothing else is written"
     assert len(asleep) == len(awake) - 1
 
 
-def test_what_needs_no_new_pods_is_no_new_wish() -> None:
+def test_pod_mark_changes_only_with_settings_that_need_new_pods() -> None:
     def wishes(**spec: Any) -> str:
         return Marks.desired(application(**spec), "").pods
 

@@ -36,32 +36,32 @@ def replaced(of: View) -> tuple[list[str], bool]:
     return [each["metadata"]["name"] for each in found], more
 
 
-def test_the_one_that_serves_has_the_pods_that_the_spec_says() -> None:
+def test_serving_cluster_has_pod_bounds_of_spec() -> None:
     own = {group.name: (group.fewest, group.most) for group in application().groups}
     assert cluster_bounds(view(cluster(SERVING, EARLIER))) == {SERVING: own}
 
 
-def test_while_a_second_one_comes_up_both_keep_what_they_have() -> None:
+def test_both_clusters_are_unchanged_while_second_cluster_starts() -> None:
     pending = {"rayClusterName": OTHER}
     both = view(cluster(SERVING, EARLIER), cluster(OTHER, LATER), pendingServiceStatus=pending)
     assert cluster_bounds(both) == {}
     assert replaced(both) == ([], False)
 
 
-def test_one_that_was_replaced_before_it_served_is_deleted() -> None:
+def test_cluster_replaced_before_serving_is_deleted() -> None:
     """It would keep the accelerators that its successor waits for."""
     assert replaced(view(cluster(OTHER, EARLIER), cluster(NEXT, LATER), **coming(NEXT))) == ([OTHER], False)
 
 
-def test_one_that_was_called_off_is_deleted() -> None:
+def test_cancelled_new_cluster_is_deleted() -> None:
     assert replaced(view(cluster(SERVING, EARLIER), cluster(OTHER, LATER))) == ([OTHER], False)
 
 
-def test_one_that_was_made_in_the_same_second_as_the_one_that_serves_has_never_served() -> None:
+def test_cluster_created_in_same_second_as_serving_cluster_is_deleted() -> None:
     assert replaced(view(cluster(OTHER, EARLIER), cluster(SERVING, EARLIER))) == ([OTHER], False)
 
 
-def test_one_that_is_new_may_be_one_of_which_the_rayservice_has_not_told_yet() -> None:
+def test_new_cluster_is_deleted_only_after_settle_time() -> None:
     both = cluster(OTHER, THIS_MOMENT), cluster(NEXT, THIS_MOMENT)
     assert replaced(view(*both, **coming(NEXT))) == ([], True)
     nearly = NOW + SETTLED - timedelta(seconds=1)
@@ -69,21 +69,21 @@ def test_one_that_is_new_may_be_one_of_which_the_rayservice_has_not_told_yet() -
     assert replaced(view(*both, now=NOW + SETTLED, **coming(NEXT))) == ([OTHER], False)
 
 
-def test_one_that_has_served_is_left_until_its_requests_have_ended() -> None:
+def test_cluster_older_than_serving_cluster_is_kept() -> None:
     assert replaced(view(cluster(OTHER, EARLIER), cluster(SERVING, LATER))) == ([], False)
 
 
-def test_one_that_goes_already_is_left_alone() -> None:
+def test_cluster_being_deleted_is_ignored() -> None:
     goes = cluster(OTHER, EARLIER, deletionTimestamp=LATER)
     assert replaced(view(goes, cluster(NEXT, LATER), **coming(NEXT))) == ([], False)
 
 
-def test_the_first_one_is_left_alone_until_it_serves() -> None:
+def test_starting_first_cluster_is_unchanged() -> None:
     first = view(cluster(OTHER, EARLIER), **coming(OTHER))
     assert replaced(first) == ([], False)
     assert cluster_bounds(first) == {}
 
 
-def test_nothing_is_deleted_while_kuberay_names_none() -> None:
+def test_no_cluster_is_deleted_while_kuberay_names_none() -> None:
     unnamed = view(cluster(OTHER, EARLIER), activeServiceStatus={}, pendingServiceStatus={})
     assert replaced(unnamed) == ([], False)

@@ -21,7 +21,7 @@ def kinds(world: Rolling) -> list[str]:
     return [each.desired["kind"] for each in world.plan.targets]
 
 
-async def test_what_runs_is_a_revision_that_is_kept(world: Rolling) -> None:
+async def test_running_application_is_recorded_as_revision(world: Rolling) -> None:
     assert world.rollout == ("Complete", 1)
     assert kinds(world)[0] == "ControllerRevision"
     [kept] = [each.desired for each in world.plan.targets if each.desired["kind"] == "ControllerRevision"]
@@ -35,7 +35,7 @@ async def test_what_runs_is_a_revision_that_is_kept(world: Rolling) -> None:
     }
 
 
-async def test_other_files_are_another_revision_beside_the_first_cluster(world: Rolling) -> None:
+async def test_changed_files_start_new_revision_on_second_cluster(world: Rolling) -> None:
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
     assert world.rollout == ("Progressing", 2)
@@ -51,7 +51,7 @@ async def test_other_files_are_another_revision_beside_the_first_cluster(world: 
     assert world.rollout == ("Complete", 2)
 
 
-async def test_a_broken_import_goes_back_to_the_cluster_that_serves(world: Rolling) -> None:
+async def test_failed_import_rolls_back_to_serving_cluster(world: Rolling) -> None:
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
     world.comes_up("DEPLOY_FAILED", BROKEN)
@@ -81,7 +81,7 @@ async def test_a_broken_import_goes_back_to_the_cluster_that_serves(world: Rolli
     assert world.files == "three"
 
 
-async def test_files_that_are_put_back_are_the_revision_that_runs(world: Rolling) -> None:
+async def test_restored_files_complete_running_revision(world: Rolling) -> None:
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
     world.comes_up("DEPLOY_FAILED", BROKEN)
@@ -94,7 +94,7 @@ async def test_files_that_are_put_back_are_the_revision_that_runs(world: Rolling
     assert world.condition("Stalled")[0] == "False"
 
 
-async def test_a_sleep_ends_what_could_not_be_made_again(world: Rolling) -> None:
+async def test_sleep_ends_rollback_to_revision_with_changed_files(world: Rolling) -> None:
     """New pods read the current files, regardless of the revision's name."""
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
@@ -109,7 +109,7 @@ async def test_a_sleep_ends_what_could_not_be_made_again(world: Rolling) -> None
     assert world.rollout == ("Progressing", 2)
 
 
-async def test_a_config_map_for_each_version_can_be_gone_back_to_from_sleep() -> None:
+async def test_rollback_after_wake_uses_config_map_of_previous_revision() -> None:
     world = await Rolling().up()
     world.spec["code"] = {"configMap": "pipeline-code-2"}
     world.contents["pipeline-code-2"] = Content(digest="two")
@@ -133,7 +133,7 @@ async def test_a_config_map_for_each_version_can_be_gone_back_to_from_sleep() ->
     assert world.gate == ("Awake", "Open")
 
 
-async def test_another_entry_point_is_taken_in_place_and_goes_back_in_place() -> None:
+async def test_changed_import_path_is_rolled_out_and_rolled_back_in_place() -> None:
     world = await Rolling(None).up()
     world.spec["importPath"] = "pipelines:build"
     await world.steps()
@@ -154,7 +154,7 @@ async def test_another_entry_point_is_taken_in_place_and_goes_back_in_place() ->
     assert world.rollout == ("RolledBack", 1)
 
 
-async def test_numbers_restart_nothing() -> None:
+async def test_changed_replica_count_completes_without_restart() -> None:
     world = await Rolling(None).up()
     world.spec["deployments"] = [{"name": "Pipeline", "cpu": "100m", "numReplicas": 3}, {"name": "Length"}]
     world.spec["deployments"][1]["cpu"] = "500m"
@@ -166,7 +166,7 @@ async def test_numbers_restart_nothing() -> None:
     assert world.status["rollout"]["reason"] == "nothing is restarted by it"
 
 
-async def test_replace_closes_the_gate_and_holds() -> None:
+async def test_replace_strategy_closes_gate_until_new_revision_serves() -> None:
     world = await Rolling(rollout={"strategy": "Replace"}).up()
     world.contents["pipeline-code"] = Content(digest="two")
     world.traffic = QUIET
@@ -183,7 +183,7 @@ async def test_replace_closes_the_gate_and_holds() -> None:
     assert decision.status.phase == "Awake"
 
 
-async def test_no_room_for_two_replaces(world: Rolling) -> None:
+async def test_rollout_uses_replace_strategy_if_second_cluster_does_not_fit(world: Rolling) -> None:
     pods = [
         {
             "metadata": {
@@ -217,7 +217,7 @@ async def test_no_room_for_two_replaces(world: Rolling) -> None:
     assert "0/1 nodes are available" in world.status["rollout"]["reason"]
 
 
-async def test_with_pause_the_new_one_stays() -> None:
+async def test_failed_revision_stays_if_on_failure_is_pause() -> None:
     world = await Rolling(rollout={"onFailure": "Pause"}).up()
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
@@ -234,7 +234,7 @@ async def test_with_pause_the_new_one_stays() -> None:
         ({}, {names.ROLLOUT_PAUSED_ANNOTATION: "true"}),
     ],
 )
-async def test_a_pause_begins_nothing(
+async def test_paused_rollout_starts_no_new_revision(
     world: Rolling, spec: dict[str, Any], annotations: dict[str, str]
 ) -> None:
     world.spec |= spec
@@ -248,7 +248,7 @@ async def test_a_pause_begins_nothing(
     assert world.rollout == ("Progressing", 2)
 
 
-async def test_an_earlier_revision_by_its_number() -> None:
+async def test_earlier_revision_is_restored_by_number() -> None:
     world = await Rolling(None).up()
     world.spec["args"] = {"good": ["fine"]}
     await world.steps()
@@ -264,7 +264,7 @@ async def test_an_earlier_revision_by_its_number() -> None:
     assert "good" not in world.ray["spec"]["serveConfigV2"]
 
 
-async def test_one_whose_files_are_gone_cannot_be_asked_for(world: Rolling) -> None:
+async def test_rollout_to_revision_with_changed_files_is_blocked(world: Rolling) -> None:
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
     world.comes_up()
@@ -281,14 +281,14 @@ async def test_one_whose_files_are_gone_cannot_be_asked_for(world: Rolling) -> N
 
 
 @pytest.mark.parametrize("content", [Content(missing=True), Content(awaited=True), Content()])
-async def test_files_of_which_nothing_is_known_are_those_of_before(world: Rolling, content: Content) -> None:
+async def test_unknown_files_keep_current_revision(world: Rolling, content: Content) -> None:
     world.contents["pipeline-code"] = content
     await world.steps()
     assert world.rollout == ("Complete", 1)
     assert world.files == "one"
 
 
-async def test_code_that_is_not_there_disturbs_nothing(world: Rolling) -> None:
+async def test_missing_code_is_reported_and_current_revision_serves(world: Rolling) -> None:
     world.spec["code"] = {"configMap": "other"}
     world.contents["other"] = Content(missing=True)
     await world.steps()
@@ -300,7 +300,7 @@ async def test_code_that_is_not_there_disturbs_nothing(world: Rolling) -> None:
     assert world.rollout == ("Progressing", 2)
 
 
-async def test_before_its_code_is_looked_for_there_is_no_revision() -> None:
+async def test_no_revision_is_created_before_code_is_read() -> None:
     world = Rolling()
     world.contents["pipeline-code"] = Content(awaited=True)
     await world.steps()
@@ -309,7 +309,7 @@ async def test_before_its_code_is_looked_for_there_is_no_revision() -> None:
     assert "rollout" not in world.status
 
 
-async def test_the_first_start_has_nothing_to_go_back_to() -> None:
+async def test_failed_first_revision_is_not_rolled_back() -> None:
     world = Rolling()
     await world.steps()
     world.serves(FIRST, "DEPLOY_FAILED", BROKEN)
@@ -321,7 +321,7 @@ async def test_the_first_start_has_nothing_to_go_back_to() -> None:
     assert world.files == "two", "a correction is taken as it comes"
 
 
-async def test_without_a_gateway_a_second_cluster_takes_over_as_well() -> None:
+async def test_second_cluster_completes_rollout_without_gateway() -> None:
     world = Rolling()
     world.traffic = None
     await world.up()
@@ -335,7 +335,7 @@ async def test_without_a_gateway_a_second_cluster_takes_over_as_well() -> None:
     assert world.rollout == ("Complete", 2), "the files of the first one have gone, and nothing else happens"
 
 
-async def test_the_first_cluster_is_no_answer_of_the_second_one(world: Rolling) -> None:
+async def test_status_of_first_cluster_does_not_complete_second_revision(world: Rolling) -> None:
     world.contents["pipeline-code"] = Content(digest="two")
     await world.steps()
     world.serves(FIRST)

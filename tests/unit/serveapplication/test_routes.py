@@ -16,7 +16,7 @@ DEPLOYMENTS = [{"name": "Pipeline"}, {"name": "Length", "route": "/length"}]
 TWO: dict[str, Any] = {"routes": [{"prefix": "/words"}, OWN], "deployments": DEPLOYMENTS}
 
 
-def test_a_route_with_an_import_path_is_an_application_of_its_own() -> None:
+def test_route_with_import_path_is_separate_serve_application() -> None:
     own, other = yaml.safe_load(serve_config(application(**TWO)))["applications"]
     assert (own["name"], own["route_prefix"], own["import_path"]) == ("app", "/", "pipeline:build")
     assert [each["name"] for each in own["deployments"]] == ["Pipeline"]
@@ -25,7 +25,7 @@ def test_a_route_with_an_import_path_is_an_application_of_its_own() -> None:
     assert [each["name"] for each in other["deployments"]] == ["Length"]
 
 
-def test_prefixes_that_look_alike_have_applications_of_other_names() -> None:
+def test_similar_prefixes_have_different_application_names() -> None:
     routes = [{"prefix": prefix, "importPath": "a:b"} for prefix in ("/a/b", "/a-b", "/A-b")]
     assert len(set(application_names(application(routes=routes)))) == 4
 
@@ -40,7 +40,7 @@ def test_prefixes_that_look_alike_have_applications_of_other_names() -> None:
         ({"routes": [{"prefix": "/a"}, {"prefix": "/a"}]}, "/a occurs 2 times"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(spec: dict[str, Any], words: str) -> None:
+def test_inconsistent_routes_and_deployments_are_rejected(spec: dict[str, Any], words: str) -> None:
     [message] = problems(application(**spec))
     assert words in message
 
@@ -48,7 +48,7 @@ def test_what_does_not_fit_together_is_refused(spec: dict[str, Any], words: str)
 @pytest.mark.parametrize(
     "prefix", ["words", "/words/", "//", "/a//b", "/..", "/a/../b", "/.", "/-/routes", "/a b", "/%2e", ""]
 )
-def test_a_prefix_is_a_plain_path(prefix: str) -> None:
+def test_invalid_route_prefix_is_rejected(prefix: str) -> None:
     with pytest.raises(InvalidSpec):
         application(routes=[{"prefix": prefix}])
 
@@ -60,12 +60,12 @@ def test_a_prefix_is_a_plain_path(prefix: str) -> None:
         {"routes": [{"prefix": "/v2"}], "protocol": "V2"},
     ],
 )
-def test_what_means_nothing_is_refused(spec: dict[str, Any]) -> None:
+def test_conflicting_route_settings_are_rejected(spec: dict[str, Any]) -> None:
     with pytest.raises(InvalidSpec):
         application(**spec)
 
 
-async def test_paths_that_pass_are_no_revision_and_applications_are() -> None:
+async def test_only_routes_with_import_path_create_new_revision() -> None:
     world = await Rolling(None).up()
     world.spec["routes"] = [{"prefix": "/words"}]
     await world.steps()
@@ -76,7 +76,7 @@ async def test_paths_that_pass_are_no_revision_and_applications_are() -> None:
     assert world.kept[1].data["routes"] == [OWN]
 
 
-async def test_it_answers_when_all_of_its_applications_run_and_goes_back_when_one_cannot() -> None:
+async def test_rollout_waits_for_all_applications_and_rolls_back_on_failure() -> None:
     pods = [{"name": "pods", "cpu": "2", "memory": "4Gi", "maxPods": 1}]
     first, second = ({**each, "workerGroup": "pods"} for each in DEPLOYMENTS)
     world = await Rolling(None, deployments=[first], workerGroups=pods).up()

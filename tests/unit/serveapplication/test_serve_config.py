@@ -66,7 +66,7 @@ def fits(value: Any, schema: str) -> None:
 
 @pytest.mark.parametrize("away", [False, True])
 @pytest.mark.parametrize("spec", [{}, EVERYTHING], ids=["least", "most"])
-def test_ray_knows_every_field_and_takes_every_value(spec: dict[str, Any], *, away: bool) -> None:
+def test_serve_config_matches_schema_of_ray(spec: dict[str, Any], *, away: bool) -> None:
     assert RAY["ray"] == versions.RAY, "recreate tests/unit/ray/serve_schema.json for this Ray"
     one = application(**spec)
     assert problems(one) == ()
@@ -82,7 +82,7 @@ def test_ray_knows_every_field_and_takes_every_value(spec: dict[str, Any], *, aw
             fits(config["placement_group_config"], "placement_group")
 
 
-def test_a_field_that_ray_does_not_know_is_noticed() -> None:
+def test_field_unknown_to_ray_fails_schema_validation() -> None:
     document = yaml.safe_load(serve_config(application()))
     document["applications"][0]["deployments"][0]["max_replicas_per_pod"] = 1
     with pytest.raises(jsonschema.ValidationError, match="max_replicas_per_pod"):
@@ -96,20 +96,20 @@ def deployment(**settings: Any) -> dict[str, Any]:
     return dict(found)
 
 
-def test_how_many_replicas_a_pod_has_and_what_they_log_is_said_where_the_spec_says_it() -> None:
+def test_replica_limit_and_logging_are_written_only_if_specified() -> None:
     assert not {"max_replicas_per_node", "logging_config"} & set(deployment())
     assert deployment(maxReplicasPerNode=1)["max_replicas_per_node"] == 1
     reported = {"log_level": "DEBUG", "encoding": "TEXT", "enable_access_log": True}
     assert deployment(logging={"level": "DEBUG"})["logging_config"] == reported
 
 
-def test_a_limit_of_replicas_per_pod_does_not_go_with_a_placement_group() -> None:
+def test_replica_limit_with_placement_group_is_rejected() -> None:
     placed = {"name": "One", "maxReplicasPerNode": 1, "placementGroup": {"bundles": [{"cpu": "1"}]}}
     with pytest.raises(InvalidSpec, match="maxReplicasPerNode conflicts with placementGroup"):
         application(deployments=[placed])
 
 
-def test_a_limit_of_replicas_per_pod_restarts_them_and_another_log_does_not() -> None:
+def test_replica_limit_restarts_replicas_and_log_level_does_not() -> None:
     def restarting(**settings: Any) -> Any:
         return configuration(application(deployments=[{"name": "One", **settings}]))
 
@@ -124,7 +124,7 @@ def grouped(most: int, replicas: int, pods: int) -> ServeApplication:
     return application(deployments=[one], workerGroups=[group])
 
 
-def test_more_replicas_than_its_pods_may_hold_are_refused() -> None:
+def test_replicas_beyond_capacity_of_pods_are_rejected() -> None:
     assert problems(grouped(2, 6, 3)) == ()
     [wrong] = problems(grouped(2, 7, 3))
     assert wrong == (

@@ -41,7 +41,7 @@ async def asleep(world: Rolling) -> Rolling:
     return world
 
 
-async def test_asleep_the_head_stays_and_no_worker(world: Rolling) -> None:
+async def test_sleeping_application_keeps_head_and_releases_workers(world: Rolling) -> None:
     before = world.ray
     await asleep(world)
     assert before is not None
@@ -64,7 +64,7 @@ async def test_asleep_the_head_stays_and_no_worker(world: Rolling) -> None:
     assert "only the Ray head" in active[2]
 
 
-async def test_pending_worker_beside_a_head_holds_nothing(world: Rolling) -> None:
+async def test_application_is_active_only_when_its_pods_are_placed(world: Rolling) -> None:
     world.pods("headgroup", "cpu", ready=False, placed=False)
     await world.steps(1)
     assert world.condition("Active") == ("False", "Starting", "its pods wait for a node")
@@ -73,7 +73,7 @@ async def test_pending_worker_beside_a_head_holds_nothing(world: Rolling) -> Non
     assert world.condition("Active")[:2] == ("True", "Awake")
 
 
-async def test_it_wakes_when_replicas_are_back_whatever_serve_says_of_the_whole(world: Rolling) -> None:
+async def test_waking_application_opens_gate_only_when_replicas_are_ready(world: Rolling) -> None:
     await asleep(world)
     world.traffic = HELD
     await world.steps(1)
@@ -98,7 +98,7 @@ async def test_it_wakes_when_replicas_are_back_whatever_serve_says_of_the_whole(
     assert world.gate == ("Awake", "Open")
 
 
-async def test_what_is_told_before_kuberay_has_seen_the_wake_is_of_before(world: Rolling) -> None:
+async def test_status_from_before_wake_keeps_gate_closed(world: Rolling) -> None:
     await asleep(world)
     world.traffic = HELD
     world.pods("headgroup", "cpu")
@@ -106,7 +106,7 @@ async def test_what_is_told_before_kuberay_has_seen_the_wake_is_of_before(world:
     assert world.gate == ("Waking", "Closed")
 
 
-async def test_the_rest_goes_later(world: Rolling) -> None:
+async def test_cluster_is_released_after_longer_idle_time(world: Rolling) -> None:
     world.spec["sleep"] = {"afterIdle": "15m", "clusterAfterIdle": "2h"}
     await asleep(world)
     world.traffic = replace(QUIET, idle=timedelta(hours=3))
@@ -116,7 +116,7 @@ async def test_the_rest_goes_later(world: Rolling) -> None:
     assert world.ray is None
 
 
-async def test_as_long_as_others_come_first_it_has_no_worker(world: Rolling) -> None:
+async def test_queued_application_has_no_worker_while_others_are_first(world: Rolling) -> None:
     await asleep(world)
     world.traffic = HELD
     world.more["turns"] = {"pipeline": Turn(after=("default/other",))}
@@ -129,7 +129,7 @@ async def test_as_long_as_others_come_first_it_has_no_worker(world: Rolling) -> 
     assert world.bounds == {FIRST: {"cpu": (1, 2)}}
 
 
-async def test_other_pods_are_made_anew_in_its_sleep_without_a_second_head(world: Rolling) -> None:
+async def test_changed_image_recreates_sleeping_cluster_without_second_head(world: Rolling) -> None:
     await asleep(world)
     world.spec["runtime"] = {"image": "ray:2"}
     await world.step(1)

@@ -85,7 +85,7 @@ async def test_rejection_is_reported_once(api: FakeApi, events: JobEvents, chang
     assert "reason=FailedCreate" in api.queries[0]["fieldSelector"]
 
 
-async def test_last_event_counts(api: FakeApi, events: JobEvents, changed: list[Key]) -> None:
+async def test_newest_event_is_reported(api: FakeApi, events: JobEvents, changed: list[Key]) -> None:
     api.events = [
         event("newest", series={"lastObservedTime": "2026-01-03T00:00:00.000000Z"}),
         event("older", deprecatedLastTimestamp="2026-01-02T00:00:00Z"),
@@ -96,7 +96,9 @@ async def test_last_event_counts(api: FakeApi, events: JobEvents, changed: list[
     assert events.rejections(KEY, [JOB]) == {"fill": "newest"}
 
 
-async def test_another_message_is_reported(api: FakeApi, events: JobEvents, changed: list[Key]) -> None:
+async def test_changed_rejection_message_is_reported(
+    api: FakeApi, events: JobEvents, changed: list[Key]
+) -> None:
     api.events = [event("first")]
     events.rejections(KEY, [JOB])
     await until(lambda: changed)
@@ -154,5 +156,7 @@ def test_job_without_pods_waits() -> None:
         ({**job(), "metadata": {**job()["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}, []),
     ],
 )
-def test_other_jobs_do_not_wait(manifest: dict[str, Any], pods: list[dict[str, Any]]) -> None:
+def test_job_that_has_pods_or_is_ended_or_suspended_does_not_wait(
+    manifest: dict[str, Any], pods: list[dict[str, Any]]
+) -> None:
     assert waiting([manifest], pods) == ()

@@ -51,7 +51,7 @@ async def ask(base: str, requested: LLMService | None = None, patience: float = 
         await client.close()
 
 
-async def test_an_answer() -> None:
+async def test_completion_of_one_token_counts_as_answer() -> None:
     bodies = []
 
     async def completions(request: web.Request) -> web.Response:
@@ -63,7 +63,7 @@ async def test_an_answer() -> None:
     assert [(body["model"], body["max_tokens"]) for body in bodies] == [("m", 1)]
 
 
-async def test_a_pooling_model_is_asked_to_embed() -> None:
+async def test_pooling_model_is_probed_with_embedding_request() -> None:
     async def embeddings(request: web.Request) -> web.Response:
         return web.json_response({"data": [{"embedding": [0.0]}]})
 
@@ -71,7 +71,7 @@ async def test_a_pooling_model_is_asked_to_embed() -> None:
         assert (await ask(base, service(runner="pooling"))).answered
 
 
-async def test_a_model_of_another_trade_is_there_all_the_same() -> None:
+async def test_model_without_completions_api_counts_as_answered() -> None:
     async def completions(_: web.Request) -> web.Response:
         error = {"error": {"message": "The model does not support Completions API", "code": 400}}
         return web.json_response(error, status=400)
@@ -91,7 +91,7 @@ async def test_a_model_of_another_trade_is_there_all_the_same() -> None:
         (r'{"error": {"message": "\ud800"}}', 500, r'answered 500: {"error": {"message": "\ud800"}}'),
     ],
 )
-async def test_what_a_failing_server_says(body: str, status: int, message: str) -> None:
+async def test_error_of_failing_server_is_reported(body: str, status: int, message: str) -> None:
     async def completions(_: web.Request) -> web.Response:
         return web.Response(text=body, status=status, headers={"Location": "http://127.0.0.1:1/"})
 
@@ -102,7 +102,7 @@ async def test_what_a_failing_server_says(body: str, status: int, message: str) 
     assert answer.message.encode()
 
 
-async def test_a_model_that_is_not_listed() -> None:
+async def test_unlisted_model_is_no_answer_and_is_not_probed() -> None:
     async def completions(_: web.Request) -> web.Response:
         raise AssertionError("not asked")
 
@@ -113,7 +113,7 @@ async def test_a_model_that_is_not_listed() -> None:
 
 
 @pytest.mark.parametrize("models", [[], {"data": [1]}, {"data": "x"}, {"data": None}, {}])
-async def test_nonsense_is_no_answer(models: Any) -> None:
+async def test_malformed_model_list_is_no_answer(models: Any) -> None:
     async def completions(_: web.Request) -> web.Response:
         raise AssertionError("not asked")
 
@@ -130,7 +130,7 @@ async def test_nonsense_is_no_answer(models: Any) -> None:
         {"choices": [{"text": "", "finish_reason": "stop"}], "usage": {"completion_tokens": 1}},
     ],
 )
-async def test_a_completion_is_text_or_a_token(body: Any) -> None:
+async def test_completion_with_text_or_token_counts_as_answer(body: Any) -> None:
     async def completions(_: web.Request) -> web.Response:
         return web.json_response(body)
 
@@ -189,7 +189,7 @@ async def test_200_without_an_embedding_is_no_answer(body: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "erred"), [(500, True), (404, True), (429, False), (503, False)])
-async def test_a_server_that_is_full_has_not_erred(status: int, erred: bool) -> None:
+async def test_status_429_or_503_does_not_count_as_error(status: int, erred: bool) -> None:
     async def completions(_: web.Request) -> web.Response:
         return web.Response(text="no", status=status)
 
@@ -214,14 +214,14 @@ async def test_an_endless_body_is_cut_off() -> None:
     assert not answer.answered
 
 
-async def test_nobody_there() -> None:
+async def test_unreachable_server_is_reported_with_address() -> None:
     answer = await ask("http://127.0.0.1:1/v1")
     assert not answer.answered
     assert not answer.erred
     assert "127.0.0.1:1" in answer.message
 
 
-async def test_a_server_that_hangs() -> None:
+async def test_hanging_server_is_reported_as_timeout() -> None:
     waits = asyncio.Event()
 
     async def completions(_: web.Request) -> web.Response:
@@ -235,7 +235,7 @@ async def test_a_server_that_hangs() -> None:
     assert "TimeoutError" in answer.message
 
 
-async def test_many_questions_that_hang_delay_no_other() -> None:
+async def test_hanging_probes_do_not_delay_another_probe() -> None:
     """A waking service is probed for minutes, which must not delay the probe of another one."""
     never = asyncio.Event()
 
@@ -260,7 +260,7 @@ async def test_many_questions_that_hang_delay_no_other() -> None:
 
 
 @pytest.mark.parametrize(("path", "says"), [("/v2/models/m/ready", ""), ("/up", "answered 503: loads")])
-async def test_what_speaks_something_else_is_asked_at_a_path(path: str, says: str) -> None:
+async def test_model_with_health_path_is_probed_at_that_path(path: str, says: str) -> None:
     async def ready(_: web.Request) -> web.Response:
         return web.Response(text="true")
 

@@ -51,7 +51,7 @@ def asks(api: PlayedApi, clock: Clock) -> OtherPods:
     return OtherPods(cast(Api, api), clock)
 
 
-async def test_what_they_hold_is_taken_too(clock: Clock) -> None:
+async def test_resources_of_running_other_pods_are_added_per_node(clock: Clock) -> None:
     ended = other(4, status={"phase": "Succeeded"})
     api = PlayedApi(a=[on("a", other(2)), on("a", ended)], b=[on("b", other(1)), on("b", other(1))])
     found = await asks(api, clock).beside(OURS, {"a", "b", "c"})
@@ -60,7 +60,7 @@ async def test_what_they_hold_is_taken_too(clock: Clock) -> None:
     assert OURS["a"]["nvidia.com/gpu"] == 1, "what is known of our own stays"
 
 
-async def test_they_are_asked_for_once_in_a_while(clock: Clock) -> None:
+async def test_pods_of_node_are_listed_again_only_when_answer_is_stale(clock: Clock) -> None:
     api = PlayedApi(a=[on("a", other(2))])
     others = asks(api, clock)
     for _ in range(3):
@@ -71,7 +71,7 @@ async def test_they_are_asked_for_once_in_a_while(clock: Clock) -> None:
     assert api.requested == ["a", "a"]
 
 
-async def test_who_may_not_ask_knows_of_none_and_does_not_ask_again_and_again(clock: Clock) -> None:
+async def test_forbidden_pod_list_adds_no_resources_and_is_retried_after_pause(clock: Clock) -> None:
     api = PlayedApi(a=[on("a", other(2))])
     api.fails = ApiError(403, "Forbidden", "no")
     others = asks(api, clock)
@@ -84,7 +84,7 @@ async def test_who_may_not_ask_knows_of_none_and_does_not_ask_again_and_again(cl
     assert (await others.beside(OURS, {"a"}))["a"]["nvidia.com/gpu"] == 3
 
 
-async def test_an_api_server_that_is_away_is_asked_again(clock: Clock) -> None:
+async def test_unreachable_api_server_is_queried_again_at_next_call(clock: Clock) -> None:
     api = PlayedApi(a=[on("a", other(2))])
     api.fails = ApiError(0, "", "away")
     others = asks(api, clock)
@@ -93,13 +93,13 @@ async def test_an_api_server_that_is_away_is_asked_again(clock: Clock) -> None:
     assert (await others.beside(OURS, {"a"}))["a"]["nvidia.com/gpu"] == 3
 
 
-async def test_a_large_cluster_is_not_asked_for_every_node(clock: Clock) -> None:
+async def test_large_cluster_is_queried_for_limited_number_of_nodes(clock: Clock) -> None:
     api = PlayedApi()
     await asks(api, clock).beside({}, {f"n{number:03}" for number in range(1000)})
     assert len(api.requested) == other_pods.MOST_NODES
 
 
-async def test_who_does_not_wait_is_told_when_there_is_an_answer(clock: Clock) -> None:
+async def test_known_calls_back_when_answer_changes(clock: Clock) -> None:
     api = PlayedApi(a=[on("a", other(2))])
     others, reported = asks(api, clock), asyncio.Event()
     assert others.known({"a"}, reported.set) is None
@@ -118,7 +118,7 @@ async def test_who_does_not_wait_is_told_when_there_is_an_answer(clock: Clock) -
     assert others.known({"a"}, reported.set) == {"a": {}}
 
 
-async def test_who_may_not_ask_is_told_so_once(clock: Clock) -> None:
+async def test_known_returns_no_resources_after_forbidden_list(clock: Clock) -> None:
     api = PlayedApi()
     api.fails = ApiError(403, "Forbidden", "no")
     others, reported = asks(api, clock), asyncio.Event()

@@ -96,7 +96,9 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_asked_once_and_called_back(prober: Prober, client: ModelClient, called: list[Key]) -> None:
+async def test_prober_probes_each_model_once_and_returns_each_answer_once(
+    prober: Prober, client: ModelClient, called: list[Key]
+) -> None:
     assert look(prober, questions("now")) == ()
     await settle()
     assert look(prober, questions("now")) == ()
@@ -110,7 +112,7 @@ async def test_asked_once_and_called_back(prober: Prober, client: ModelClient, c
     assert client.requested == ["one", "two"] * 2
 
 
-async def test_an_answer_is_given_while_another_model_is_silent(
+async def test_answer_is_returned_while_another_model_does_not_answer(
     prober: Prober, client: ModelClient, called: list[Key]
 ) -> None:
     client.slow = {"two"}
@@ -124,7 +126,7 @@ async def test_an_answer_is_given_while_another_model_is_silent(
     assert client.requested.count("two") == 1, "nobody is asked twice at a time"
 
 
-async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
+async def test_model_is_probed_while_waking_model_does_not_answer(
     prober: Prober, client: ModelClient
 ) -> None:
     """The probe of a waking model hangs for minutes: the next one must not wait for it."""
@@ -138,7 +140,7 @@ async def test_a_model_is_asked_while_another_one_that_wakes_is_silent(
     assert client.requested == ["one", "two"]
 
 
-async def test_who_need_not_be_asked_any_more_is_not(prober: Prober, client: ModelClient) -> None:
+async def test_answer_of_no_longer_requested_model_is_dropped(prober: Prober, client: ModelClient) -> None:
     look(prober, questions("now"))
     await settle()
     look(prober, questions("now", models=1))
@@ -147,7 +149,7 @@ async def test_who_need_not_be_asked_any_more_is_not(prober: Prober, client: Mod
     assert look(prober, questions("now")) == (Answer("one", True),)
 
 
-async def test_answers_about_something_else_are_thrown_away(
+async def test_answers_are_discarded_if_question_has_changed(
     prober: Prober, client: ModelClient, called: list[Key]
 ) -> None:
     look(prober, questions("the old cluster"))
@@ -160,7 +162,7 @@ async def test_answers_about_something_else_are_thrown_away(
     assert len(look(prober, questions("the new cluster"))) == 2
 
 
-async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelClient) -> None:
+async def test_exception_in_probe_is_reported_as_failed_answer(prober: Prober, client: ModelClient) -> None:
     def broken(name: str) -> Answer:
         raise RuntimeError("a bug")
 
@@ -173,7 +175,7 @@ async def test_a_prober_that_breaks_is_no_answer(prober: Prober, client: ModelCl
     assert "a bug" in answer.message
 
 
-async def test_a_pause_between_questions(
+async def test_next_probe_waits_for_pause_after_answer(
     prober: Prober, client: ModelClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 60.0)
@@ -186,7 +188,9 @@ async def test_a_pause_between_questions(
     assert client.requested == ["one", "two"]
 
 
-async def test_forgetting_ends_the_question(prober: Prober, client: ModelClient, called: list[Key]) -> None:
+async def test_forget_cancels_running_probe_without_callback(
+    prober: Prober, client: ModelClient, called: list[Key]
+) -> None:
     look(prober, questions("now"))
     await settle()
     prober.forget(KEY)

@@ -142,7 +142,7 @@ async def test_declared_task_alone_is_probed(task: Task, path: str) -> None:
 
 
 @pytest.mark.parametrize(("task", "path"), TASK_PATHS.items())
-async def test_declared_task_that_is_missing_fails(task: Task, path: str) -> None:
+async def test_probe_fails_if_engine_does_not_serve_declared_task(task: Task, path: str) -> None:
     engine = Engine(
         {other: body for other, body in ANSWERS.items() if not other.endswith(path.removeprefix("/v1"))}
     )
@@ -156,7 +156,7 @@ async def test_declared_task_that_is_missing_fails(task: Task, path: str) -> Non
     )
 
 
-async def test_engine_without_known_paths_names_the_field() -> None:
+async def test_answer_names_task_field_if_engine_serves_no_known_path() -> None:
     answer = await probe(Engine({}))
     assert not answer.answered
     assert answer.erred
@@ -164,7 +164,7 @@ async def test_engine_without_known_paths_names_the_field() -> None:
     assert "task" in answer.message
 
 
-async def test_refusing_engine_is_probed_with_another_task() -> None:
+async def test_engine_that_rejects_first_task_is_probed_with_another_task() -> None:
     """An engine that names an unsupported API has not answered yet if it serves another one."""
     refusals = {
         "/v1/completions": (400, "The model does not support Completions API"),
@@ -227,7 +227,7 @@ async def test_transcription_probe_sends_a_recording() -> None:
     assert engine.bodies[0]["file"].filename.endswith(".wav")
 
 
-async def test_capability_that_fails_is_followed_by_the_other_paths() -> None:
+async def test_other_paths_are_probed_if_listed_capability_is_missing() -> None:
     """A list can be wrong: a path that is missing is no failure while another one answers."""
     engine = Engine({"/v1/embeddings": ANSWERS["/v1/embeddings"]}, {"capabilities": ["rerank"]})
     assert (await probe(engine)).answered

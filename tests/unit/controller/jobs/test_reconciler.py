@@ -202,41 +202,41 @@ async def reconciled(around: Around) -> float | None:
     return await reconciler.reconcile(KEY)
 
 
-async def test_its_objects_come_first_then_its_status() -> None:
+async def test_objects_are_applied_before_status_is_written() -> None:
     around = Around()
     assert await reconciled(around) is None
     assert around.did == ["apply one-job", "status Pending"]
 
 
-async def test_one_that_has_gone_is_forgotten() -> None:
+async def test_deleted_object_is_forgotten() -> None:
     around = Around()
     around.observed = None
     assert await reconciled(around) is None
     assert around.did == ["forget one"]
 
 
-async def test_a_name_that_is_taken_is_looked_at_again() -> None:
+async def test_reconcile_is_repeated_if_object_name_is_taken() -> None:
     around = Around()
     around.live_objects["one-job"] = desired_state("one-job", labels={})
     assert await reconciled(around) == FOREIGN_SECONDS
     assert around.did == ["status Pending"]
 
 
-async def test_what_leaves_is_waited_for() -> None:
+async def test_reconcile_is_repeated_soon_while_old_object_is_deleted() -> None:
     around = Around()
     around.live_objects["one-job"] = desired_state("one-job", deletionTimestamp="2026-01-01T00:00:00Z")
     assert await reconciled(around) == SOON_SECONDS
     assert around.did == ["status Pending"]
 
 
-async def test_what_is_refused_is_tried_again_later() -> None:
+async def test_rejected_object_is_retried_later() -> None:
     around = Around()
     around.refuses = True
     assert await reconciled(around) == REFUSED_SECONDS
     assert around.did == ["status Pending"]
 
 
-async def test_what_is_surplus_goes_before_anything_comes() -> None:
+async def test_surplus_object_is_deleted_before_objects_are_applied() -> None:
     around = Around()
     owner = {"apiVersion": API_VERSION, "kind": "Trial", "name": "one", "uid": "u-1", "controller": True}
     around.cache.put(JOBS, desired_state("old-job", ownerReferences=[owner]))
@@ -244,19 +244,19 @@ async def test_what_is_surplus_goes_before_anything_comes() -> None:
     assert around.did == ["delete old-job", "apply one-job", "status Pending"]
 
 
-async def test_its_end_is_written_and_looked_at_at_once_so_that_its_job_hears_of_it() -> None:
+async def test_reconcile_is_repeated_at_once_after_end_is_written() -> None:
     around = Around(progress=JobWords("Succeeded", final=True), job=desired_state("one-job"))
     assert await reconciled(around) == 0.0
     assert around.did == ["status Succeeded"], "nothing is applied any more"
 
 
-async def test_what_is_kept_of_its_end_is_written_before_the_status_tells_it() -> None:
+async def test_report_is_applied_before_end_is_written_to_status() -> None:
     around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=desired_state("one-job"))
     assert await reconciled(around) == 0.0
     assert around.did == ["apply one-report", "status Succeeded"]
 
 
-async def test_what_cannot_be_kept_does_not_hold_up_the_end() -> None:
+async def test_end_is_written_even_if_report_cannot_be_applied() -> None:
     around = Around(progress=JobWords("Succeeded", final=True, message="x"), job=desired_state("one-job"))
     around.refuses = True
     assert await reconciled(around) == 0.0
@@ -266,7 +266,7 @@ async def test_what_cannot_be_kept_does_not_hold_up_the_end() -> None:
     assert around.did == ["status Succeeded", "status Succeeded"]
 
 
-async def test_a_status_that_stands_is_not_written() -> None:
+async def test_unchanged_status_is_not_written() -> None:
     around = Around(job=desired_state("one-job"))
     observed = around.observed
     assert observed is not None
@@ -284,7 +284,7 @@ class Odd(StrEnum):
 
 
 @pytest.mark.parametrize(("message", "reason"), [("Own", Odd.OWN), ("Other", JobReason.JOB_FAILED)])
-def test_a_reason_that_the_kind_does_not_know_is_none(message: str, reason: StrEnum) -> None:
+def test_reason_unknown_to_kind_becomes_job_failed(message: str, reason: StrEnum) -> None:
     found = verdict.failed(JobWords("Failed", final=True, reason=message), Odd)
     assert (found.phase, found.reason, found.stalled) == (JobPhase.FAILED, reason, True)
     assert found.message == "the job reported no reason"

@@ -37,7 +37,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_what_is_referred_to_is_found_by_kind_namespace_and_name(stage: Stage) -> None:
+def test_referenced_object_is_found_by_kind_namespace_and_name(stage: Stage) -> None:
     stage.cache.put(LLM_SERVICES, service("chat", 1))
     stage.cache.put(LLM_SERVICES, service("z", 2))
     stage.cache.put(LLM_SERVICES, service("chat", 3, "other"))
@@ -48,7 +48,7 @@ def test_what_is_referred_to_is_found_by_kind_namespace_and_name(stage: Stage) -
     assert stage.references.look(NIGHT, LLM_BATCHES, "chat").manifest is None
 
 
-def test_a_change_of_what_is_referred_to_is_looked_at(stage: Stage) -> None:
+def test_change_of_referenced_object_enqueues_referring_object(stage: Stage) -> None:
     stage.cache.put(LLM_SERVICES, service("chat", 1))
     stage.references.look(NIGHT, LLM_SERVICES, "chat")
     stage.cache.put(LLM_SERVICES, service("other", 2))
@@ -64,7 +64,7 @@ def test_a_change_of_what_is_referred_to_is_looked_at(stage: Stage) -> None:
     assert stage.enqueued == [NIGHT]
 
 
-def test_what_is_not_there_is_waited_for_and_what_else_there_is_is_known(stage: Stage) -> None:
+def test_object_with_missing_target_is_enqueued_when_objects_come_or_go(stage: Stage) -> None:
     stage.references.look(NIGHT, LLM_SERVICES, "chat")
     stage.cache.put(LLM_SERVICES, service("other", 1))
     assert stage.enqueued == [NIGHT], "the message names what there is"
@@ -77,7 +77,7 @@ def test_what_is_not_there_is_waited_for_and_what_else_there_is_is_known(stage: 
     assert stage.enqueued == [NIGHT]
 
 
-def test_who_refers_to_something_else_or_is_gone_is_left_alone(stage: Stage) -> None:
+def test_former_and_forgotten_referrers_are_not_enqueued(stage: Stage) -> None:
     stage.references.look(NIGHT, LLM_SERVICES, "chat")
     stage.references.look(Key("team", "day"), LLM_SERVICES, "chat")
     stage.references.look(NIGHT, LLM_BATCHES, "x")

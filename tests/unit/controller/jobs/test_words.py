@@ -10,15 +10,15 @@ from daybreak.api.llmbenchmark.status import BenchmarkConditionType, BenchmarkPh
 
 
 @pytest.mark.parametrize("phases", [BatchPhase, BenchmarkPhase])
-def test_phases(phases: type[StrEnum]) -> None:
+def test_phases_of_each_kind_equal_job_phases(phases: type[StrEnum]) -> None:
     assert list(phases) == list(JobPhase)
 
 
 @pytest.mark.parametrize("types", [BatchConditionType, BenchmarkConditionType])
-def test_conditions(types: type[StrEnum]) -> None:
+def test_condition_types_of_each_kind_start_with_job_condition_types(types: type[StrEnum]) -> None:
     assert list(map(str, types))[: len(JobConditionType)] == list(map(str, JobConditionType))
 
 
 @pytest.mark.parametrize("reasons", [BatchReason, BenchmarkReason])
-def test_reasons(reasons: type[StrEnum]) -> None:
+def test_reasons_of_each_kind_include_job_reasons(reasons: type[StrEnum]) -> None:
     assert set(map(str, JobReason)) <= set(map(str, reasons))

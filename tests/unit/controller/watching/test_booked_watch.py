@@ -45,7 +45,7 @@ def world() -> World:
     return World()
 
 
-def test_what_pods_hold_follows_them(world: World) -> None:
+def test_booked_resources_follow_changes_of_pods(world: World) -> None:
     one = world.put("one", "a", 2)
     world.put("two", "a", 1)
     world.put("three", "b", 4, owner="other")
@@ -59,13 +59,13 @@ def test_what_pods_hold_follows_them(world: World) -> None:
     assert world.gpus() == {"a": 1}, "it has ended"
 
 
-def test_pods_that_were_there_before_count(world: World) -> None:
+def test_pods_created_before_the_watch_are_counted(world: World) -> None:
     world.put("one", "a", 2)
     world.watch = BookedWatch(world.cache)
     assert world.gpus() == {"a": 2}
 
 
-def test_what_was_told_stays_as_it_was(world: World) -> None:
+def test_returned_resources_are_unchanged_after_later_changes(world: World) -> None:
     world.put("one", "a", 2)
     reported = world.watch.booked()
     world.put("one", "a", 3)
@@ -73,7 +73,7 @@ def test_what_was_told_stays_as_it_was(world: World) -> None:
     assert reported["a"]["nvidia.com/gpu"] == 2
 
 
-def test_only_what_has_changed_is_read_again(world: World) -> None:
+def test_only_changed_pods_are_read_again(world: World) -> None:
     for number in range(50):
         world.put(f"p{number}", "a", 1, owner=f"s{number}")
     assert world.gpus() == {"a": 50}

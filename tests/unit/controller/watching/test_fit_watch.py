@@ -40,11 +40,11 @@ def watch(nodes: tuple[Node, ...] | None) -> FitWatch:
         (HEAD, SMALL, node("third", cordoned=True)),
     ],
 )
-async def test_what_makes_no_difference_concerns_nobody(nodes: tuple[Node, ...]) -> None:
+async def test_node_change_without_effect_on_fit_concerns_no_service(nodes: tuple[Node, ...]) -> None:
     assert await watch((HEAD, SMALL)).concerned(nodes) == []
 
 
-async def test_who_fits_now_and_who_fits_no_more() -> None:
+async def test_node_change_concerns_services_whose_fit_result_changes() -> None:
     found = watch((HEAD, SMALL))
     assert await found.concerned((HEAD, SMALL, LARGE)) == [EIGHT]
     note(found, EIGHT, 8, (HEAD, SMALL, LARGE))
@@ -54,7 +54,7 @@ async def test_who_fits_now_and_who_fits_no_more() -> None:
     assert await found.concerned((HEAD,)) == [ONE, FOUR, EIGHT]
 
 
-async def test_who_is_not_looked_at_is_named_again_until_he_is() -> None:
+async def test_concerned_service_is_reported_again_until_reconciled() -> None:
     found = watch((HEAD, SMALL))
     for _ in range(2):
         assert await found.concerned((HEAD, LARGE)) == [EIGHT]
@@ -62,7 +62,7 @@ async def test_who_is_not_looked_at_is_named_again_until_he_is() -> None:
     assert await found.concerned((HEAD, SMALL)) == []
 
 
-async def test_nodes_that_may_be_read_for_the_first_time_or_no_more() -> None:
+async def test_all_services_are_concerned_when_nodes_become_known_or_unknown() -> None:
     found = watch(None)
     assert await found.concerned(None) == []
     assert await found.concerned((HEAD, SMALL)) == [ONE, FOUR, EIGHT]
@@ -70,7 +70,7 @@ async def test_nodes_that_may_be_read_for_the_first_time_or_no_more() -> None:
     assert await found.concerned(None) == [ONE, FOUR, EIGHT]
 
 
-async def test_who_is_not_checked_is_never_concerned() -> None:
+async def test_forgotten_service_is_not_concerned() -> None:
     found = watch((HEAD,))
     for key in (EIGHT, FOUR):
         found.forget(key)

@@ -37,7 +37,7 @@ class NoNodes:
 
 
 @pytest.mark.parametrize(("node_wait", "gives_way"), [(0, "default/asked"), (30, "default/asked"), (90, "")])
-def test_others_give_way_once_nodes_have_been_waited_for(node_wait: int, gives_way: str) -> None:
+def test_idle_model_yields_after_node_wait_has_passed(node_wait: int, gives_way: str) -> None:
     looked_at: list[OwnerKey] = []
     watch = TurnWatch(
         cast(NodeWatch, NoNodes()), lambda each, _: looked_at.append(each), timedelta(seconds=node_wait)
@@ -50,7 +50,7 @@ def test_others_give_way_once_nodes_have_been_waited_for(node_wait: int, gives_w
     assert (found["m"].gives_way_to if found else "") == gives_way
 
 
-def test_a_start_beside_many_that_wait_does_not_have_all_of_them_looked_at_before_it_goes_on() -> None:
+def test_only_affected_waiting_workload_is_requeued_at_once() -> None:
     """An additional holder changes the waiting models' status, and not their decisions."""
     looked_at: dict[str, float] = {}
     watch = TurnWatch(
@@ -70,7 +70,7 @@ def test_a_start_beside_many_that_wait_does_not_have_all_of_them_looked_at_befor
     assert all(0 < after <= TOLD_SECONDS for after in looked_at.values())
 
 
-def test_a_time_that_is_told_a_little_differently_is_no_reason_to_decide_anew(
+def test_small_change_of_yield_time_does_not_repeat_decision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     decided: list[int] = []
@@ -129,7 +129,7 @@ class OneNode:
 NODES = (node("a", gpus=1), node("b"), node("c"))
 
 
-def test_for_one_that_lacks_cores_it_is_asked_where_others_hold_some() -> None:
+def test_only_nodes_with_used_cpus_are_queried_before_model_yields_cpus() -> None:
     """The operator queries only nodes with other pods' CPUs.
 
     Until the answer no model leaves, since that might not help.
@@ -155,7 +155,7 @@ def test_for_one_that_lacks_cores_it_is_asked_where_others_hold_some() -> None:
     assert watch.turns(IDLE, [on_cores("idle", 60, b=some(2))], NOW)["m"].gives_way_to == "default/asked"
 
 
-def test_who_would_have_pods_deleted_waits_until_it_is_known_what_others_hold() -> None:
+def test_preemption_waits_until_resources_of_other_pods_are_known() -> None:
     looked_at: list[OwnerKey] = []
     others = PlayedOthers()
     pods = Pods(
@@ -177,7 +177,7 @@ def test_who_would_have_pods_deleted_waits_until_it_is_known_what_others_hold() 
     assert watch.turns(IDLE, [stands("idle", a=1)], NOW)["m"].preempted
 
 
-def test_how_long_room_was_waited_for_is_measured_by_the_resource() -> None:
+def test_accelerator_wait_is_measured_per_resource() -> None:
     def measured(resource: str) -> tuple[float, float]:
         labels = {"resource": resource}
         found = (
@@ -218,9 +218,7 @@ class Taken:
 
 
 @pytest.mark.parametrize(("foreign", "gives_way"), [(1, "default/asked"), (0, "")])
-def test_pods_without_a_claim_count_and_nodes_with_candidates_are_asked_first(
-    foreign: int, gives_way: str
-) -> None:
+def test_pods_without_claim_count_and_candidate_nodes_are_queried_first(foreign: int, gives_way: str) -> None:
     """More nodes than the operator may query at a time."""
     names = [f"n{number:02}" for number in range(40)]
     others = PlayedOthers()
@@ -237,7 +235,7 @@ def test_pods_without_a_claim_count_and_nodes_with_candidates_are_asked_first(
     assert found.gives_way_to == gives_way
 
 
-def test_a_model_of_another_kind_yields_the_cores_that_are_short() -> None:
+def test_cpu_model_yields_cpus_that_gpu_model_lacks() -> None:
     others = PlayedOthers()
     others.held = {"z": {}}
     pods = Pods(

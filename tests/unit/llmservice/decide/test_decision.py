@@ -25,7 +25,7 @@ from tests.unit.llmservice.decide.scenes.services import (
 )
 
 
-def test_at_first_nothing_is_known() -> None:
+def test_new_service_is_waking_and_ready_is_unknown() -> None:
     decision = World().step()
     assert decision.apply
     assert decision.ask == ()
@@ -87,7 +87,7 @@ def test_at_first_nothing_is_known() -> None:
         ),
     ],
 )
-def test_what_keeps_a_spec_from_being_applied(
+def test_blocked_spec_is_not_applied_and_stalls(
     llm: Manifest, observed: dict[str, Any], reason: str, report: str
 ) -> None:
     decision = World(llm).step(**observed)
@@ -110,7 +110,7 @@ def test_what_keeps_a_spec_from_being_applied(
         assert message(decision) == report
 
 
-def test_what_fits_on_no_node_is_told_with_the_nearest_fix_and_applied() -> None:
+def test_spec_that_fits_on_no_node_is_applied_and_stalls_with_hint() -> None:
     llm = manifest({**GPU_MODEL, "parallelism": {"tensor": 8}})
     decision = World(llm).step(nodes=(node(gpus=4), node("node-b", gpus=4)))
     assert decision.apply
@@ -126,7 +126,7 @@ def test_what_fits_on_no_node_is_told_with_the_nearest_fix_and_applied() -> None
     )
 
 
-def test_a_spec_that_turns_bad_leaves_what_runs() -> None:
+def test_invalid_edit_is_not_applied_and_keeps_probe_result() -> None:
     world = World()
     started(world)
     world.edit(manifest({**CPU_MODEL, "source": "ftp://nowhere"}))
@@ -142,21 +142,21 @@ def test_a_spec_that_turns_bad_leaves_what_runs() -> None:
     assert decision.status.models[0].probed_configuration == answered
 
 
-def test_an_answer_to_no_question_counts_for_nothing() -> None:
+def test_answer_without_probe_is_ignored() -> None:
     world = World(refusal="Service chat: no")
     decision = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
     assert decision.status.models[0].probed_configuration is None
     assert world.step(refusal="").ask == ("tiny",)
 
 
-def test_a_bad_spec_that_can_be_read_says_that_the_rest_stays() -> None:
+def test_invalid_spec_reports_that_applied_objects_stay_unchanged() -> None:
     world = World()
     started(world)
     world.edit(manifest({**CPU_MODEL, "engine": {"args": {"max_model_length": 1}}}))
     assert message(world.step()).endswith("; objects that were applied before stay unchanged")
 
 
-def test_nodes_may_be_unknown_or_not_asked_about() -> None:
+def test_schedulable_is_unknown_without_nodes_or_with_fit_check_off() -> None:
     large = manifest({**GPU_MODEL, "parallelism": {"tensor": 8}})
     decision = World(large).step(nodes=None)
     assert decision.apply
@@ -168,7 +168,7 @@ def test_nodes_may_be_unknown_or_not_asked_about() -> None:
     assert "daybreak.dev/fit-check" in message(decision, ConditionType.SCHEDULABLE)
 
 
-def test_what_exists_is_not_blocked_by_the_nodes() -> None:
+def test_serving_service_that_fits_on_no_node_stays_ready() -> None:
     world = World(manifest({**GPU_MODEL, "parallelism": {"tensor": 8}}))
     started(world)
     decision = world.step(nodes=(node(gpus=4),))
@@ -178,7 +178,7 @@ def test_what_exists_is_not_blocked_by_the_nodes() -> None:
     assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
-def test_what_exists_and_finds_no_node_is_stalled() -> None:
+def test_existing_service_stalls_if_its_pod_finds_no_node() -> None:
     world = World(manifest({**GPU_MODEL, "parallelism": {"tensor": 8}}))
     world.step()
     status = ray_status(pending="chat-aaaaa", app="DEPLOYING", models={"qwen": "UPDATING"})
@@ -194,7 +194,7 @@ def test_what_exists_and_finds_no_node_is_stalled() -> None:
     assert conditions(decision)["Stalled"] == "True/NoNodeFits"
 
 
-def test_a_service_that_is_deleted_is_left_alone() -> None:
+def test_deleted_service_is_not_applied_and_reports_terminating() -> None:
     world = World()
     started(world)
     leaving = {
@@ -208,7 +208,7 @@ def test_a_service_that_is_deleted_is_left_alone() -> None:
     assert conditions(decision)["Stalled"] == "False/Terminating"
 
 
-def test_devices_are_counted_where_pods_hold_them() -> None:
+def test_accelerators_count_only_pods_that_hold_devices() -> None:
     world = World(manifest({**GPU_MODEL, "parallelism": {"tensor": 2}, "replicas": {"max": 4}}))
     world.step()
     pods = (
@@ -232,13 +232,13 @@ def test_a_replica_is_ready_when_all_its_pods_are() -> None:
     assert world.step(pods=pods).status.replicas == 2
 
 
-def test_what_does_nothing_yet_is_said() -> None:
+def test_sleep_and_hold_without_gateway_are_reported_as_ineffective() -> None:
     decision = World(manifest(sleep={"afterIdle": "5m"}, hold={"maxRequests": 5})).step()
     report = message(decision, ConditionType.ACTIVE)
     assert "spec.sleep and spec.hold without effect" in report
 
 
-def test_a_condition_keeps_its_time_until_its_status_turns() -> None:
+def test_transition_time_changes_only_with_condition_status() -> None:
     world = World()
 
     def times() -> dict[str, str]:
@@ -256,7 +256,7 @@ def test_a_condition_keeps_its_time_until_its_status_turns() -> None:
     assert {kind for kind, time in times().items() if time.endswith("12:00:20Z")} == {"Ready", "Reconciling"}
 
 
-def test_a_status_of_another_shape_is_no_trouble() -> None:
+def test_malformed_status_is_ignored() -> None:
     llm = manifest()
     llm["status"] = {"conditions": "none", "models": [7, {"name": 3}], "observedGeneration": "x"}
     assert World(llm).step().apply
@@ -264,7 +264,7 @@ def test_a_status_of_another_shape_is_no_trouble() -> None:
     assert conditions(World(llm).step())["Stalled"] == "True/InvalidSpec"
 
 
-def test_decisions_do_not_touch_what_they_read() -> None:
+def test_decision_does_not_modify_its_input() -> None:
     world = World()
     started(world)
     observed = world.observed

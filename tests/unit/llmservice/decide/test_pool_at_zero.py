@@ -31,7 +31,7 @@ def starting(world: World) -> Manifest:
     return ray_service(world.observed.manifest, status=ray_status(pending="chat-aaaaa"))
 
 
-def test_its_objects_are_made_and_the_numbers_are_told() -> None:
+def test_service_that_fits_on_no_node_is_applied_and_reported() -> None:
     decision = World(manifest(MODEL), nodes=NO_GPU).step()
     assert decision.apply
     found = conditions(decision)
@@ -43,7 +43,7 @@ def test_its_objects_are_made_and_the_numbers_are_told() -> None:
     assert message(decision, ConditionType.SCHEDULABLE) == report == message(decision, ConditionType.STALLED)
 
 
-def test_when_a_node_comes_it_goes_on_by_itself() -> None:
+def test_service_recovers_when_fitting_node_is_added() -> None:
     world = World(manifest(MODEL), nodes=NO_GPU, gateway=view())
     world.step()
     waits = world.step(ray_service=starting(world), pods=(HEAD, WAITS))
@@ -61,7 +61,7 @@ def test_when_a_node_comes_it_goes_on_by_itself() -> None:
     assert gate(opened)[:2] == ("Awake", "Open")
 
 
-def test_a_head_without_a_node_is_told_too() -> None:
+def test_head_that_fits_on_no_node_is_reported() -> None:
     world = World(manifest(runtime={"head": {"resources": {"cpu": "1000"}}}), nodes=NO_GPU)
     decision = world.step()
     assert decision.apply

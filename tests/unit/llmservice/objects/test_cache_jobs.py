@@ -54,16 +54,16 @@ def test_a_job_and_a_claim_come_before_the_ray_service() -> None:
     assert kinds[-4:] == ["PersistentVolumeClaim", "Job", "Service", "RayService"]
 
 
-def test_a_claim_that_is_there_is_left_to_its_owner() -> None:
+def test_existing_pvc_is_not_created() -> None:
     assert made("PersistentVolumeClaim", model(cache={"claimName": "models"})) == []
 
 
-def test_without_need_there_is_no_job() -> None:
+def test_no_job_is_created_if_no_model_needs_a_copy() -> None:
     svc = service(model(cache={"size": "10Gi"}))
     assert "Job" not in [each["kind"] for each in desired(svc, PLATFORM, None)]
 
 
-def test_several_nodes_may_mount_the_claim_unless_it_is_said() -> None:
+def test_pvc_is_read_write_many_unless_access_mode_is_set() -> None:
     [claim] = made("PersistentVolumeClaim", model(cache={"size": "10Gi"}))
     assert claim["spec"] == {
         "accessModes": ["ReadWriteMany"],
@@ -75,7 +75,7 @@ def test_several_nodes_may_mount_the_claim_unless_it_is_said() -> None:
     assert claim["spec"]["storageClassName"] == "fast"
 
 
-def test_workers_read_what_the_job_writes() -> None:
+def test_workers_mount_weights_of_the_job_read_only() -> None:
     cached = model(source="s3://bucket/a", cache={"claimName": "models"})
     reported = order(job(cached))
     pod = worker(cached)
@@ -96,7 +96,7 @@ def test_the_token_goes_to_the_job_alone() -> None:
     assert "HF_TOKEN" not in json.dumps(made("RayService", cached))
 
 
-def test_a_job_tells_the_operator_how_far_it_is() -> None:
+def test_network_policy_admits_operator_to_progress_port_of_job() -> None:
     cached = model(cache={"size": "10Gi"})
     found = job(cached)
     [container] = found["spec"]["template"]["spec"]["containers"]
@@ -125,12 +125,12 @@ def test_every_source_and_revision_has_a_directory_of_its_own() -> None:
     assert len({order(job(each))["directory"] for each in cached}) == len(cached)
 
 
-def test_only_a_claim_of_its_own_is_tidied() -> None:
+def test_only_own_pvc_is_marked_as_sole() -> None:
     assert order(job(model(cache={"size": "1Gi"})))["sole"] is True
     assert order(job(model(cache={"claimName": "models"})))["sole"] is False
 
 
-def test_a_job_that_says_something_else_has_another_name() -> None:
+def test_job_with_different_content_has_different_name() -> None:
     cached = model(cache={"size": "1Gi"})
     names_ = {
         job(cached)["metadata"]["name"],
@@ -142,11 +142,11 @@ def test_a_job_that_says_something_else_has_another_name() -> None:
     assert job(cached) == job(cached)
 
 
-def test_the_longest_name_of_a_job_is_a_label_still() -> None:
+def test_longest_job_name_fits_into_a_label() -> None:
     assert len(job(model(cache={"size": "1Gi"}), name="a" * NAME_LIMIT)["metadata"]["name"]) <= 63
 
 
-def test_a_volume_of_one_node_is_filled_where_the_model_runs() -> None:
+def test_job_for_single_node_volume_is_placed_like_the_model() -> None:
     pool = {"nodeSelector": {"pool": "gpu"}, "tolerations": [{"operator": "Exists"}]}
     once = {"size": "1Gi", "accessMode": "ReadWriteOnce"}
     pod = job(model(accelerator=pool, cache=once))["spec"]["template"]["spec"]
@@ -160,19 +160,19 @@ def test_a_volume_of_one_node_is_filled_where_the_model_runs() -> None:
 
 
 @pytest.mark.parametrize("cache", [{"size": "1Gi"}, {"claimName": "models"}])
-def test_else_it_is_filled_anywhere(cache: dict[str, Any]) -> None:
+def test_job_for_shared_volume_has_no_placement_constraints(cache: dict[str, Any]) -> None:
     """The Job avoids accelerator nodes: an autoscaler would add one for a download."""
     pod = job(model(accelerator={"nodeSelector": {"pool": "gpu"}}, cache=cache))["spec"]["template"]["spec"]
     assert not {"nodeSelector", "tolerations", "affinity"} & set(pod)
 
 
-def test_a_job_asks_for_no_accelerator_and_sees_none() -> None:
+def test_job_requests_no_accelerator_and_sees_none() -> None:
     pod = job(model(cache={"size": "1Gi"}))["spec"]["template"]["spec"]
     assert set(pod["containers"][0]["resources"]["requests"]) == {"cpu", "memory"}
     assert variables(pod)["NVIDIA_VISIBLE_DEVICES"] == "void"
 
 
-def test_a_job_has_what_the_ray_pods_have() -> None:
+def test_job_inherits_image_secrets_account_and_env_of_ray_pods() -> None:
     runtime = {
         "image": "own:1",
         "imagePullSecrets": [{"name": "registry"}],
@@ -186,7 +186,7 @@ def test_a_job_has_what_the_ray_pods_have() -> None:
     assert variables(pod)["AWS_REGION"] == "x"
 
 
-def test_what_engines_compile_is_kept_by_model() -> None:
+def test_compile_cache_is_separate_for_each_model() -> None:
     pod = worker(
         model(name="Owner/M"),
         model(name="b", source="hf://a/b"),
@@ -214,7 +214,7 @@ def test_what_engines_compile_is_kept_by_model() -> None:
     assert variables(pod)["XDG_CACHE_HOME"] == "/var/cache/daybreak"
 
 
-def test_the_head_compiles_nothing() -> None:
+def test_head_has_no_compile_cache() -> None:
     [ray_service] = made("RayService", runtime={"compileCache": {"claimName": "c"}})
     head = ray_service["spec"]["rayClusterConfig"]["headGroupSpec"]["template"]
     assert "compiled" not in json.dumps(head)
@@ -231,7 +231,7 @@ def job_pod(*models: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("of_model", [False, True])
-def test_inputs_of_the_ray_pods_are_mounted(of_model: bool) -> None:
+def test_job_mounts_input_volumes_of_ray_pods(of_model: bool) -> None:
     """A private CA that the Ray pods read is needed to copy the weights as well."""
     inputs = {"volumes": [CA], "volumeMounts": [CA_MOUNT]}
     cached = model(cache={"size": "10Gi"}, **(inputs if of_model else {}))
@@ -240,7 +240,7 @@ def test_inputs_of_the_ray_pods_are_mounted(of_model: bool) -> None:
     assert CA_MOUNT in pod["containers"][0]["volumeMounts"]
 
 
-def test_claims_of_the_ray_pods_are_not_mounted() -> None:
+def test_job_does_not_mount_pvcs_of_ray_pods() -> None:
     """A PVC can be bound to the node of the pods that use it."""
     runtime = {
         "volumes": [{"name": "disk", "persistentVolumeClaim": {"claimName": "disk"}}, CA],
@@ -272,7 +272,7 @@ def test_pod_template_shapes_the_job() -> None:
     assert container["env"] == before["env"]
 
 
-def test_limit_below_the_request_of_the_job_lowers_it() -> None:
+def test_limit_below_request_lowers_request_of_job() -> None:
     containers = [{"name": "fill", "resources": {"limits": {"cpu": "100m", "memory": "512Mi"}}}]
     pod = job_pod(model(cache={"size": "10Gi", "podTemplate": {"spec": {"containers": containers}}}))
     assert pod["containers"][0]["resources"] == {
@@ -298,14 +298,14 @@ def test_limit_below_the_request_of_the_job_lowers_it() -> None:
         ({"containers": [{"name": "fill", "volumeMounts": [CA_MOUNT]}]}, "the pod has no volume ca"),
     ],
 )
-def test_owned_fields_of_the_job_are_refused(spec: dict[str, Any], message: str) -> None:
+def test_invalid_pod_template_of_job_is_rejected(spec: dict[str, Any], message: str) -> None:
     svc = service(model(cache={"size": "10Gi", "podTemplate": {"spec": spec}}))
     [problem] = problems(svc)
     assert problem.startswith("spec.models[0].cache.podTemplate.spec.")
     assert message in problem
 
 
-def test_template_of_the_job_is_no_wish_for_new_pods() -> None:
+def test_job_template_change_needs_no_new_ray_pods() -> None:
     containers = [{"name": "fill", "resources": {"limits": {"cpu": "2"}}}]
     plain = service(model(cache={"size": "10Gi"}))
     shaped = service(model(cache={"size": "10Gi", "podTemplate": {"spec": {"containers": containers}}}))

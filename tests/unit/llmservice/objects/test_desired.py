@@ -16,7 +16,7 @@ def by_kind(svc: Any, active_cluster: str | None = None, platform: Any = PLATFOR
     return {manifest["kind"]: manifest for manifest in desired(svc, platform, active_cluster)}
 
 
-def test_what_pods_need_comes_before_the_ray_service() -> None:
+def test_dependencies_of_pods_come_before_ray_service() -> None:
     assert list(by_kind(service())) == [
         "ServiceAccount",
         "NetworkPolicy",
@@ -42,15 +42,15 @@ def test_every_object_belongs_to_the_service() -> None:
         }
 
 
-def test_nothing_bears_a_label_by_which_kuberay_deletes() -> None:
+def test_objects_lack_label_that_kuberay_uses_for_deletion() -> None:
     assert "originated-from" not in str(desired(service(), PLATFORM, "llama-abcde"))
 
 
-def test_an_account_of_the_users_own_is_left_to_the_user() -> None:
+def test_no_service_account_is_created_if_spec_names_an_account() -> None:
     assert "ServiceAccount" not in by_kind(service(runtime={"serviceAccountName": "identity"}))
 
 
-def test_the_account_has_no_token_by_itself_and_a_name_that_kuberay_keeps() -> None:
+def test_service_account_mounts_no_token_and_fits_kuberay_name_limit() -> None:
     longest = "a" * NAME_LIMIT
     account = by_kind(service(name=longest))["ServiceAccount"]
     assert account["automountServiceAccountToken"] is False
@@ -73,12 +73,12 @@ def test_without_a_cluster_the_front_service_selects_no_pod() -> None:
     assert selector["ray.io/cluster"] == ""
 
 
-def test_only_the_front_service_hangs_on_the_active_cluster() -> None:
+def test_only_front_service_depends_on_active_cluster() -> None:
     one, other = by_kind(service(), "llama-aaaaa"), by_kind(service(), "llama-bbbbb")
     assert {kind for kind in one if one[kind] != other[kind]} == {"Service"}
 
 
-def test_ray_ports_are_for_the_services_own_pods() -> None:
+def test_ray_ports_are_open_only_to_own_pods_and_kuberay() -> None:
     spec = by_kind(service())["NetworkPolicy"]["spec"]
     own = {"matchLabels": {"daybreak.dev/owner-kind": "LLMService", "daybreak.dev/owner-name": "llama"}}
     assert spec["podSelector"] == own
@@ -90,7 +90,7 @@ def test_ray_ports_are_for_the_services_own_pods() -> None:
     assert "from" not in everybody
 
 
-def test_kuberay_is_known_by_namespace_and_labels() -> None:
+def test_network_policy_selects_kuberay_by_namespace_and_labels() -> None:
     def peers(platform: Any) -> Any:
         policy = by_kind(service(), platform=platform)["NetworkPolicy"]
         return policy["spec"]["ingress"][1]["from"]
@@ -104,7 +104,7 @@ def test_kuberay_is_known_by_namespace_and_labels() -> None:
     assert kuberay["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": "ray-system"}}
 
 
-def test_no_label_opens_ray_for_pods_of_another_namespace() -> None:
+def test_no_network_policy_peer_has_empty_namespace_selector() -> None:
     for gateway in ("", "gateway:1"):
         platform = dataclasses.replace(PLATFORM, gateway_image=gateway)
         for rule in by_kind(service(), platform=platform)["NetworkPolicy"]["spec"]["ingress"]:
@@ -114,7 +114,7 @@ def test_no_label_opens_ray_for_pods_of_another_namespace() -> None:
                 )
 
 
-def test_ray_pods_reach_everything_unless_the_installation_says() -> None:
+def test_ray_egress_is_unrestricted_unless_platform_sets_rules() -> None:
     spec = by_kind(service())["NetworkPolicy"]["spec"]
     assert (spec["policyTypes"], "egress" in spec) == (["Ingress"], False)
     rule = {"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}]}
@@ -139,7 +139,7 @@ def test_ray_pods_reach_everything_unless_the_installation_says() -> None:
     assert last == rule
 
 
-def test_network_policies_can_be_left_to_others() -> None:
+def test_network_policy_is_omitted_if_disabled() -> None:
     assert "NetworkPolicy" not in by_kind(
         service(), platform=dataclasses.replace(PLATFORM, network_policy=False)
     )
@@ -154,7 +154,7 @@ def test_network_policies_can_be_left_to_others() -> None:
         ([model(parallelism={"pipeline": 4}, replicas={"min": 2}), model(name="n")], 9),
     ],
 )
-def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: int) -> None:
+def test_disruption_budget_allows_one_missing_pod_of_minimum(models: list[Any], available: int) -> None:
     budget = by_kind(service(*models))["PodDisruptionBudget"]["spec"]
     assert budget == {
         "minAvailable": available,
@@ -165,7 +165,7 @@ def test_one_pod_of_the_smallest_set_may_be_away(models: list[Any], available: i
     }
 
 
-def test_every_pod_of_a_pipeline_becomes_ready() -> None:
+def test_pipeline_across_nodes_gets_own_readiness_probe() -> None:
     """KubeRay's own probe requires a Serve proxy, which runs only with the first stage."""
 
     def probe(found: Any) -> Any:
@@ -177,13 +177,13 @@ def test_every_pod_of_a_pipeline_becomes_ready() -> None:
     assert probe(model(parallelism={"pipeline": 2}))["httpGet"] == {"path": "/api/healthz", "port": 52365}
 
 
-def test_without_a_gateway_a_pipeline_is_reached_by_the_head() -> None:
+def test_front_service_selects_head_for_pipeline_without_gateway() -> None:
     """A ready pod without a Serve proxy would refuse requests."""
     front = by_kind(service(model(parallelism={"pipeline": 2})), "llama-abcde")["Service"]
     assert front["spec"]["selector"]["ray.io/node-type"] == "head"
 
 
-def test_bounds_are_those_of_the_worker_groups() -> None:
+def test_group_bounds_match_worker_groups() -> None:
     svc = service(
         model(name="a", replicas={"min": 0, "max": 4}),
         model(name="B", parallelism={"tensor": 2, "pipeline": 2}, replicas={"min": 1, "max": 3}),
@@ -195,7 +195,7 @@ def test_bounds_are_those_of_the_worker_groups() -> None:
     }
 
 
-def test_scaling_the_service_moves_every_group() -> None:
+def test_replicas_of_service_set_bounds_of_every_group() -> None:
     svc = service(model(name="a"), model(name="b", parallelism={"pipeline": 2}), replicas=3)
     assert group_bounds(svc) == {"a": (3, 3), "b": (6, 6)}
 
@@ -209,5 +209,5 @@ def test_a_model_that_sleeps_has_no_pod_and_the_others_keep_theirs() -> None:
     assert objects["PodDisruptionBudget"]["spec"]["minAvailable"] == 1
 
 
-def test_a_service_scaled_to_zero_has_a_replica_while_a_request_keeps_it_awake() -> None:
+def test_awake_service_scaled_to_zero_has_one_replica() -> None:
     assert group_bounds(service(replicas=0)) == {"m": (1, 1)}

@@ -71,7 +71,7 @@ async def prober(reporter: Reporter, called: list[Key]) -> AsyncIterator[Adapter
     await made.close()
 
 
-async def test_it_asks_until_the_adapters_are_there(
+async def test_prober_polls_until_adapters_are_loaded(
     prober: AdapterProber, reporter: Reporter, called: list[Key]
 ) -> None:
     assert prober.reports(KEY, [replica()]) == {}
@@ -88,9 +88,7 @@ async def test_it_asks_until_the_adapters_are_there(
     assert len(reporter.requested) == requested
 
 
-async def test_an_adapter_that_is_to_go_is_asked_for_until_it_is_gone(
-    prober: AdapterProber, reporter: Reporter
-) -> None:
+async def test_prober_polls_until_removed_adapter_is_gone(prober: AdapterProber, reporter: Reporter) -> None:
     reporter.message["ip-of-w-1"] = {"fr": LOADED, "old": LOADED}
     prober.reports(KEY, [replica()])
     await until(lambda: len(reporter.requested) > 2)
@@ -98,7 +96,7 @@ async def test_an_adapter_that_is_to_go_is_asked_for_until_it_is_gone(
     await until(lambda: prober.reports(KEY, [replica()]) == {"w-1": {"fr": LOADED}})
 
 
-async def test_a_change_is_asked_for_and_what_is_known_stays(
+async def test_new_replica_is_polled_and_known_reports_stay(
     prober: AdapterProber, reporter: Reporter
 ) -> None:
     reporter.message = {"ip-of-w-1": {"fr": LOADED}, "ip-of-w-2": {"fr": LOADED}}
@@ -113,7 +111,7 @@ async def test_a_change_is_asked_for_and_what_is_known_stays(
     assert prober.reports(KEY, []) == {}
 
 
-def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
+def test_only_ready_workers_of_models_with_adapters_are_polled() -> None:
     with_lora = {**CPU_MODEL, "lora": {"adapters": [ADAPTER]}}
     world = World(manifest(with_lora, {**CPU_MODEL, "name": "plain"}))
     assert world.observed.subject is not None
@@ -158,7 +156,7 @@ def test_the_ready_workers_of_models_with_adapters_are_asked() -> None:
         (200, b" " * (module.BODY_LIMIT + 1), None),
     ],
 )
-async def test_a_replica_s_answer_is_read_with_care(
+async def test_replica_answer_is_parsed_and_malformed_answer_is_ignored(
     status: int, body: bytes, found: tuple[str, str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
@@ -181,14 +179,14 @@ async def test_a_replica_s_answer_is_read_with_care(
     assert reported == ({} if found is None else {"fr": found})
 
 
-async def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_replica_gives_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DIRECT", 1)
     reporter = http_reporter()
     assert await reporter.report(HERE) is None
     await reporter.close()
 
 
-def test_strange_reports_are_cut() -> None:
+def test_long_report_fields_are_truncated() -> None:
     entry = b'{"id": "%s", "state": "Failed", "reason": "%s"}' % (b"1" * 100, b"x" * 5000)
     report = read(b'{"adapters": {"fr": %s}}' % entry)["fr"]
     assert (len(report.id), len(report.reason)) == (64, module.REASON_LIMIT)

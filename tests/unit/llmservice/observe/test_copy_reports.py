@@ -57,7 +57,9 @@ async def prober(reporter: Reporter, called: list[Key]) -> AsyncIterator[CopyPro
     await made.close()
 
 
-async def test_each_percent_is_told_once(prober: CopyProber, reporter: Reporter, called: list[Key]) -> None:
+async def test_each_copied_percent_is_reported_once(
+    prober: CopyProber, reporter: Reporter, called: list[Key]
+) -> None:
     assert prober.copies(KEY, [ONE]) == {}
     await until(lambda: reporter.requested > 2)
     assert called == []
@@ -68,7 +70,7 @@ async def test_each_percent_is_told_once(prober: CopyProber, reporter: Reporter,
     assert prober.copies(KEY, [ONE]) == {"tiny": CopyReport(1000, 1000)}
 
 
-async def test_another_pod_is_asked_anew_and_none_is_forgotten(
+async def test_report_is_discarded_if_pod_changes_or_disappears(
     prober: CopyProber, reporter: Reporter, called: list[Key]
 ) -> None:
     reporter.message = CopyReport(1, 2)
@@ -81,7 +83,7 @@ async def test_another_pod_is_asked_anew_and_none_is_forgotten(
     assert reporter.requested <= requested + 1
 
 
-def test_the_pods_that_copy_are_asked() -> None:
+def test_only_running_copy_pods_are_polled() -> None:
     cached = {**CPU_MODEL, "source": SOURCE, "cache": {"size": "1Gi"}}
     world = World(manifest(cached, {**CPU_MODEL, "name": "plain"}))
 
@@ -119,7 +121,7 @@ def test_the_pods_that_copy_are_asked() -> None:
         (200, " " * (module.BODY_LIMIT + 1), None),
     ],
 )
-async def test_a_job_s_answer_is_read_with_care(
+async def test_job_answer_is_parsed_and_malformed_answer_is_ignored(
     status: int, body: str, found: CopyReport | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(_: web.Request) -> web.Response:
@@ -141,7 +143,7 @@ async def test_a_job_s_answer_is_read_with_care(
         await runner.cleanup()
 
 
-async def test_nobody_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unreachable_job_gives_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FILL", 1)
     reporter = http_reporter()
     assert await reporter.report(ONE) is None

@@ -33,7 +33,7 @@ def _around(uid: str) -> tuple[Cache, Observer]:
     )
 
 
-def test_what_has_changed_is_seen() -> None:
+def test_second_observation_sees_new_objects_and_keeps_spec() -> None:
     cache, observer = _around("one")
     first = observer.observe(KEY)
     assert first is not None
@@ -46,7 +46,7 @@ def test_what_has_changed_is_seen() -> None:
     assert (second.manifest, second.subject) == (first.manifest, first.subject)
 
 
-def test_a_successors_objects_are_not_looked_at() -> None:
+def test_second_observation_is_unchanged_if_owner_is_replaced_or_deleted() -> None:
     cache, observer = _around("one")
     first = observer.observe(KEY)
     assert first is not None

@@ -111,11 +111,13 @@ FAILED = sleep_state(Phase.FAILED, GateState.FAILED, reason="no such weights")
         (FAILED, UNKNOWN, "True", BROKEN, ("False", Reason.MODEL_FAILED)),
     ],
 )
-def test_ready(now: SleepState, traffic: Traffic, before: str, models: ShortCondition, expected: Any) -> None:
+def test_ready_depends_on_gate_traffic_and_previous_status(
+    now: SleepState, traffic: Traffic, before: str, models: ShortCondition, expected: Any
+) -> None:
     assert ready(now, traffic, before, models)[:2] == expected
 
 
-def test_words_say_what_is_waited_for_and_who_decided() -> None:
+def test_ready_message_states_pending_step_or_forced_sleep() -> None:
     assert STARTING[2] in ready(WAKING, HEARD, "True", STARTING)[2]
     assert ready(FORCED, HEARD, "True", STARTING)[2] == FORCED_ASLEEP
 
@@ -131,7 +133,7 @@ def test_words_say_what_is_waited_for_and_who_decided() -> None:
         (WAKING, UNROUTED, None),
     ],
 )
-def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
+def test_recheck_is_due_when_gateways_should_have_found_backend(
     now: SleepState, traffic: Traffic, expected: timedelta | None
 ) -> None:
     moments = Moments(START)
@@ -146,7 +148,7 @@ def test_it_is_looked_at_again_when_the_gateways_should_have_found_it(
         (AWAKE, ("True", Reason.UPDATING)),
     ],
 )
-def test_reconciling(now: SleepState, expected: Any) -> None:
+def test_reconciling_reports_change_only_while_awake(now: SleepState, expected: Any) -> None:
     models: ShortCondition = ("True", Reason.UPDATING, "a change is in progress")
     found = view_of(observed("True", now, HEARD))
     assert conditions.reconciling(found, {"tiny": now}, UP, models)[:2] == expected

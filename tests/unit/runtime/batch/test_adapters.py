@@ -12,7 +12,7 @@ from tests.unit.runtime.batch.test_requests import FakeTokenizer
 ADAPTERS = {"poet", "clerk"}
 
 
-def test_rows_go_to_the_adapter_of_the_batch() -> None:
+def test_row_uses_the_adapter_of_the_batch() -> None:
     assert prepared(Request(prompt="a", adapter="poet"), FakeTokenizer(), {}, ADAPTERS)["model"] == "poet"
     assert "model" not in prepared(Request(prompt="a"), FakeTokenizer(), {}, ADAPTERS)
 
@@ -27,13 +27,15 @@ def test_rows_go_to_the_adapter_of_the_batch() -> None:
         ("clerk", 7, "clerk"),
     ],
 )
-def test_a_request_of_a_batch_file_may_name_another(own: str | None, named: Any, answers: str | None) -> None:
+def test_batch_file_row_uses_named_adapter_unless_missing(
+    own: str | None, named: Any, answers: str | None
+) -> None:
     """A batch file mostly names another provider's model: then the batch's adapter answers."""
     row = {"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "a", "model": named}}
     assert prepared(Request(adapter=own), FakeTokenizer(), row, ADAPTERS).get("model") == answers
 
 
-def test_rows_are_prepared_with_the_adapters_that_there_are() -> None:
+def test_prepare_rows_keeps_name_of_existing_adapter() -> None:
     row = '{"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "a", "model": "poet"}}'
     [found] = prepare_rows(Request(), FakeTokenizer(), [(0, row)], ADAPTERS)
     assert '"model": "poet"' in found["request"]

@@ -64,14 +64,14 @@ NOT_NEEDED: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.parametrize("template", NEEDED)
-def test_without_what_is_needed_the_template_fails(template: str) -> None:
+def test_template_fails_without_its_needed_columns(template: str) -> None:
     assert of_template(template) == NEEDED[template]
     with pytest.raises(RowError, match=r"is undefined|has no attribute"):
         render(template, {"q": "a"})
 
 
 @pytest.mark.parametrize("template", NOT_NEEDED)
-def test_what_does_not_fail_is_not_needed(template: str) -> None:
+def test_column_is_not_needed_if_template_renders_without_column(template: str) -> None:
     render(template, NOT_NEEDED[template])
     assert "x" not in of_template(template)
 
@@ -91,7 +91,7 @@ def read(*rows: Mapping[str, Any]) -> Iterator[Row]:
         (Request(prompt="a", images=("quesiton",)), "spec.images"),
     ],
 )  # fmt: skip
-def test_a_column_that_no_row_has_is_told_with_those_that_there_are(request_: Request, field: str) -> None:
+def test_column_missing_in_all_rows_is_reported_with_existing_columns(request_: Request, field: str) -> None:
     with pytest.raises(JobProblem) as found:
         check(request_, read({"n": 1}, {"n": 2, "question": "a"}))
     assert found.value.reason == "ColumnNotFound"
@@ -100,7 +100,7 @@ def test_a_column_that_no_row_has_is_told_with_those_that_there_are(request_: Re
     )
 
 
-def test_each_column_that_is_missing_is_told() -> None:
+def test_each_missing_column_is_reported() -> None:
     with pytest.raises(JobProblem) as found:
         check(Request(prompt="{{ a }}{{ n }}{{ zzz }}"), read({"n": 1}))
     assert found.value.message == (
@@ -108,12 +108,12 @@ def test_each_column_that_is_missing_is_told() -> None:
     )
 
 
-def test_of_many_columns_not_all_are_listed() -> None:
+def test_error_lists_only_some_of_many_columns() -> None:
     with pytest.raises(JobProblem, match="column_29 and 70 more"):
         check(Request(prompt="{{ other }}"), read({f"column_{n}": n for n in range(100)}))
 
 
-def test_one_row_that_has_it_is_enough_and_no_further_one_is_read() -> None:
+def test_check_stops_reading_when_needed_columns_are_found() -> None:
     def rows() -> Iterator[Row]:
         yield Row(0, {}, "broken")
         yield from (Row(n, {"n": n}) for n in range(1, 2000))
@@ -123,7 +123,7 @@ def test_one_row_that_has_it_is_enough_and_no_further_one_is_read() -> None:
     check(Request(prompt="{{ q }} {{ n }}"), rows())
 
 
-def test_a_template_without_columns_reads_nothing() -> None:
+def test_template_without_columns_reads_no_rows() -> None:
     def rows() -> Iterator[Row]:
         raise AssertionError("read")
         yield
@@ -132,9 +132,9 @@ def test_a_template_without_columns_reads_nothing() -> None:
 
 
 @pytest.mark.parametrize("rows", [[], [Row(0, {}, "broken")], [Row(0, {"custom_id": "a", "body": {}})]])
-def test_where_no_template_is_used_no_column_is_missing(rows: list[Row]) -> None:
+def test_no_column_is_missing_if_no_row_uses_the_template(rows: list[Row]) -> None:
     check(Request(prompt="{{ q }}"), rows)
 
 
-def test_the_reason_is_known_to_the_operator() -> None:
+def test_missing_column_reason_matches_the_operators_reason() -> None:
     assert BatchReason.COLUMN_NOT_FOUND == columns.COLUMN_MISSING

@@ -34,7 +34,7 @@ async def sizes(urls: list[str], load: Callable[[bytes], Any] = pillow, room: in
         return found
 
 
-def test_images_come_in_their_order() -> None:
+def test_decoded_images_keep_their_order() -> None:
     assert asyncio.run(sizes([url((4, 2)), url((3, 3))])) == [(4, 2), (3, 3)]
 
 
@@ -48,13 +48,13 @@ def test_images_come_in_their_order() -> None:
     ],
     ids=["cut", "cut early", "words", "bomb"],
 )
-def test_what_cannot_be_read_says_which_it_is_and_nothing_of_memory(urls: list[str], words: str) -> None:
+def test_unreadable_image_error_names_image_without_memory_address(urls: list[str], words: str) -> None:
     with pytest.raises(RowError, match=words) as caught:
         asyncio.run(sizes(urls))
     assert " at 0x" not in str(caught.value)
 
 
-def test_an_image_keeps_room_for_its_pixels_while_its_row_is_answered() -> None:
+def test_decoded_image_reserves_memory_until_its_row_is_answered() -> None:
     """The file of an image is a few KB, and states the size of the decoded image."""
     pixels = 1000 * 1000
 
@@ -76,7 +76,7 @@ def test_an_image_keeps_room_for_its_pixels_while_its_row_is_answered() -> None:
     assert asyncio.run(beside(11)) == (False, True)
 
 
-def test_what_is_larger_than_the_room_goes_alone_and_is_not_passed_for_ever() -> None:
+def test_reservation_larger_than_memory_is_served_in_order() -> None:
     order: list[str] = []
 
     async def hold(room: Room, name: str, need: int) -> None:
@@ -93,7 +93,7 @@ def test_what_is_larger_than_the_room_goes_alone_and_is_not_passed_for_ever() ->
     assert order == ["a", "huge", "b", "c"]
 
 
-def test_room_is_given_back_whatever_happens() -> None:
+def test_memory_is_released_after_error_and_cancellation() -> None:
     async def twice() -> Sequence[Any]:
         room = Room(100)
         with pytest.raises(RowError):
@@ -120,7 +120,7 @@ class Wrapped(Exception):
     """Error like vLLM's EngineGenerateError: without a text."""
 
 
-def test_an_error_without_words_says_what_it_came_from() -> None:
+def test_error_without_text_reports_its_root_cause() -> None:
     async def ask(row: str) -> str:
         if row == "good":
             return "answer"
@@ -138,7 +138,7 @@ def test_an_error_without_words_says_what_it_came_from() -> None:
 
 
 @pytest.mark.parametrize("name", ["memory.max", "memory/memory.limit_in_bytes"])
-def test_images_get_a_part_of_what_the_container_may_use(tmp_path: Path, name: str) -> None:
+def test_image_memory_is_a_share_of_the_container_limit(tmp_path: Path, name: str) -> None:
     machine = room_for_images(tmp_path)
     assert machine > 0
     (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -55,7 +55,7 @@ def encoded(kind: str = "PNG") -> str:
 
 
 @pytest.mark.parametrize("wrapped", [False, True], ids=["bytes", "as Hugging Face's tables have them"])
-def test_bytes_of_a_table_reach_the_engine_as_they_were(tmp_path: Path, wrapped: bool) -> None:
+def test_image_bytes_of_table_reach_engine_unchanged(tmp_path: Path, wrapped: bool) -> None:
     picture: Any = {"bytes": drawn(), "path": "a.png"} if wrapped else drawn()
     parquet.write_table(pyarrow.table({"photo": [picture], "name": ["a"]}), tmp_path / "in.parquet")
     place = Place(f"file://{tmp_path}/in.parquet", "Auto")
@@ -68,11 +68,11 @@ def test_bytes_of_a_table_reach_the_engine_as_they_were(tmp_path: Path, wrapped:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WebP", "GIF", "BMP", "TIFF"])
-def test_base64_becomes_a_url_of_its_kind(kind: str) -> None:
+def test_base64_image_becomes_data_url_of_its_type(kind: str) -> None:
     assert images.url(encoded(kind), "x", remote=False) == f"data:image/{kind.lower()};base64,{encoded(kind)}"
 
 
-def test_a_url_stays_what_it_is() -> None:
+def test_image_data_url_is_unchanged() -> None:
     whole = f"data:image/png;base64,{encoded()}"
     assert images.url(whole, "x", remote=False) == whole
 
@@ -92,12 +92,12 @@ def test_a_url_stays_what_it_is() -> None:
         ("file:///rows/a.png", "is not fetched"),
     ],
 )
-def test_what_is_no_image_is_the_rows_error(value: Any, words: str) -> None:
+def test_invalid_image_value_raises_row_error(value: Any, words: str) -> None:
     with pytest.raises(RowError, match=words):
         prepared(QUESTION, Parts(), {"photo": value, "name": "a"})
 
 
-def test_a_service_gets_urls_and_may_fetch_them() -> None:
+def test_service_receives_data_and_https_urls_and_no_bucket_urls() -> None:
     path, body = ask(SERVICE, QUESTION, {"photo": encoded(), "name": "a"})
     url = f"data:image/png;base64,{encoded()}"
     content = [
@@ -111,7 +111,7 @@ def test_a_service_gets_urls_and_may_fetch_them() -> None:
         ask(SERVICE, QUESTION, {"photo": "gs://bucket/a.png", "name": "a"})
 
 
-def test_a_service_is_shown_images_without_a_chat_template_and_for_embeddings_too() -> None:
+def test_service_receives_images_without_chat_template_and_for_embeddings() -> None:
     row = {"photo": encoded(), "name": "a"}
     bare = Request(prompt="{{ name }}", images=("photo",), use_chat_template=False)
     assert ask(SERVICE, bare, row)[0] == "/chat/completions"
@@ -120,7 +120,7 @@ def test_a_service_is_shown_images_without_a_chat_template_and_for_embeddings_to
     assert (path, "input" in body, len(body["messages"][0]["content"])) == ("/embeddings", False, 2)
 
 
-def test_images_lead_the_last_words_of_the_user() -> None:
+def test_images_precede_the_text_of_the_last_user_message() -> None:
     message = (
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "{{ name }}?"},
@@ -132,7 +132,7 @@ def test_images_lead_the_last_words_of_the_user() -> None:
     assert [each[:15] for each in found["images"]] == ["data:image/png;", "data:image/jpeg"]
 
 
-def test_messages_of_a_column_and_of_a_batch_file_bring_their_images() -> None:
+def test_images_in_messages_of_column_or_batch_file_reach_the_engine() -> None:
     url = f"data:image/png;base64,{encoded()}"
     content = [
         {"type": "text", "text": "Is "},
@@ -149,7 +149,7 @@ def test_messages_of_a_column_and_of_a_batch_file_bring_their_images() -> None:
         assert found["images"] == [url]
 
 
-def test_parts_that_are_texts_alone_are_one_text() -> None:
+def test_text_only_parts_are_joined_into_one_text() -> None:
     message = [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
     found = prepared(Request(messages_column="m"), FakeTokenizer(), {"m": message})
     assert prompt(found) == "<user>a\nb"
@@ -157,12 +157,12 @@ def test_parts_that_are_texts_alone_are_one_text() -> None:
 
 
 @pytest.mark.parametrize("part", [{"type": "input_audio"}, {"type": "text"}, "text", {}])
-def test_a_part_that_is_not_understood_is_the_rows_error(part: Any) -> None:
+def test_unsupported_message_part_raises_row_error(part: Any) -> None:
     with pytest.raises(RowError, match="a part of type"):
         prepared(Request(messages_column="m"), Parts(), {"m": [{"role": "user", "content": [part]}]})
 
 
-def test_a_prompt_as_it_is_says_itself_where_its_images_are() -> None:
+def test_prompt_without_chat_template_keeps_its_image_placeholder() -> None:
     request = Request(prompt="<image>{{ name }}", images=("photo",), use_chat_template=False)
     found = prepared(request, Parts(), {"photo": encoded(), "name": "a"})
     assert prompt(found) == "<image>a"
@@ -201,7 +201,7 @@ SEER = Engines("seer", {"tokenizer_revision": "r1"}, {}, "prepare")
     ("tokenizers", "processors", "template"),
     [("own", "other", "own"), (None, "processor's", "processor's"), (None, None, None)],
 )
-def test_a_chat_template_may_lie_with_the_processor(
+def test_chat_template_is_taken_from_processor_if_tokenizer_has_none(
     monkeypatch: pytest.MonkeyPatch, tokenizers: str | None, processors: str | None, template: str | None
 ) -> None:
     library = Transformers(tokenizers, processors)
@@ -224,7 +224,7 @@ def test_a_chat_template_may_lie_with_the_processor(
         (Request(prompt="a", chat_template="given"), True),
     ],
 )
-def test_nobody_asks_for_a_processor_where_no_chat_template_is_missing(
+def test_processor_is_not_loaded_if_no_chat_template_is_missing(
     monkeypatch: pytest.MonkeyPatch, request_: Request, desired: bool
 ) -> None:
     library = Transformers("own" if request_.messages_column else None, "processor's")

@@ -116,9 +116,7 @@ def run(
     return {found["custom_id"]: found for found in map(json.loads, lines)}
 
 
-def test_every_url_of_a_batch_file_passes_the_gateway_and_parses(
-    gate: tuple[Gate, str], tmp_path: Path
-) -> None:
+def test_answers_to_every_batch_url_parse_as_openai_types(gate: tuple[Gate, str], tmp_path: Path) -> None:
     _, url = gate
     chat = run(tmp_path / "chat", url, [send_request(CHAT, messages=MESSAGES)])
     text = run(tmp_path / "text", url, [send_request(TEXT, prompt="a")])
@@ -129,7 +127,9 @@ def test_every_url_of_a_batch_file_passes_the_gateway_and_parses(
     assert vector.data[0].embedding == [0.5, 0.25]
 
 
-def test_tool_calls_and_several_choices_of_a_service_parse(gate: tuple[Gate, str], tmp_path: Path) -> None:
+def test_tool_calls_and_multiple_choices_parse_as_openai_types(
+    gate: tuple[Gate, str], tmp_path: Path
+) -> None:
     _, url = gate
     tool = {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}}}
     rows = [
@@ -152,7 +152,7 @@ def test_tool_calls_and_several_choices_of_a_service_parse(gate: tuple[Gate, str
         (TEXT, {"prompt": ["a", "b"]}, "prompt"),
     ],
 )
-def test_what_a_table_has_no_column_for_is_the_rows_error(
+def test_request_for_output_without_a_column_fails_only_its_row(
     gate: tuple[Gate, str], tmp_path: Path, url: str, more: dict[str, Any], named: str
 ) -> None:
     play, address = gate
@@ -170,7 +170,7 @@ def test_what_a_table_has_no_column_for_is_the_rows_error(
 @pytest.mark.parametrize(
     "report", [{}, {"choices": []}, {"choices": [{}]}, [], "x", {"choices": 3}, b"[" * 5000]
 )
-def test_an_answer_without_a_completion_is_the_rows_error(
+def test_answer_without_completion_fails_only_its_row(
     gate: tuple[Gate, str], tmp_path: Path, report: Any
 ) -> None:
     play, url = gate
@@ -181,7 +181,7 @@ def test_an_answer_without_a_completion_is_the_rows_error(
     assert found["c1"]["response"] == "b"
 
 
-def test_half_a_surrogate_pair_in_an_answer_costs_nothing(gate: tuple[Gate, str], tmp_path: Path) -> None:
+def test_lone_surrogate_in_answer_is_replaced(gate: tuple[Gate, str], tmp_path: Path) -> None:
     play, url = gate
     whole = answered(TEXT, {})
     whole["choices"][0]["text"] = "cut \ud83d"
@@ -190,7 +190,7 @@ def test_half_a_surrogate_pair_in_an_answer_costs_nothing(gate: tuple[Gate, str]
     assert found["c0"]["response"]["body"]["choices"][0]["text"] == "cut \ufffd"
 
 
-def test_parameters_of_the_batch_reach_the_service_below_those_of_the_body() -> None:
+def test_body_parameters_override_batch_parameters_at_the_service() -> None:
     request = Request(sampling_params={"max_tokens": 8, "temperature": 0, "seed": 1})
     body = ask(SERVICE, request, send_request(CHAT, messages=MESSAGES, temperature=0.5, seed=None))[1]
     assert (body["max_tokens"], body["temperature"], body["seed"]) == (8, 0.5, 1)
@@ -204,7 +204,7 @@ def test_parameters_of_the_batch_reach_the_service_below_those_of_the_body() -> 
 @pytest.mark.parametrize(
     "own", [None, {"type": "text"}, {"type": "json_schema", "json_schema": {"schema": SCHEMA}}]
 )
-def test_guided_json_reaches_the_service_with_a_batch_file(url: str, own: Any) -> None:
+def test_guided_json_reaches_service_for_batch_file_rows(url: str, own: Any) -> None:
     message: dict[str, Any] = {"messages": MESSAGES} if url == CHAT else {"prompt": "a"}
     row = send_request(url, **message, response_format=own)
     body = ask(SERVICE, Request(guided_json=SCHEMA), row)[1]
@@ -221,12 +221,12 @@ def test_guided_json_reaches_the_service_with_a_batch_file(url: str, own: Any) -
         {"structured_outputs": {"regex": "a+"}},
     ],
 )
-def test_a_row_with_another_schema_than_guided_json_is_that_rows_error(own: dict[str, Any]) -> None:
+def test_row_format_that_conflicts_with_guided_json_raises_row_error(own: dict[str, Any]) -> None:
     with pytest.raises(RowError, match="guidedJson"):
         ask(SERVICE, Request(guided_json=SCHEMA), send_request(CHAT, messages=MESSAGES, **own))
 
 
-def test_a_template_of_the_batch_reaches_the_service() -> None:
+def test_chat_template_of_batch_reaches_service_for_chat_rows() -> None:
     request = Request(
         prompt="{{ q }}", chat_template="{{ messages }}", chat_template_kwargs={"enable_thinking": False}
     )
@@ -242,7 +242,7 @@ def test_a_template_of_the_batch_reaches_the_service() -> None:
         assert "chat_template_kwargs" not in ask(SERVICE, other, row)[1]
 
 
-def test_what_belongs_to_streams_is_left_out() -> None:
+def test_streaming_fields_of_rows_are_disabled_or_removed() -> None:
     more: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
     body = ask(SERVICE, Request(), send_request(CHAT, messages=MESSAGES, **more))[1]
     assert (body["stream"], "stream_options" in body) == (False, False)
@@ -250,19 +250,19 @@ def test_what_belongs_to_streams_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("name", ["model", "messages", "prompt", "input", "stream"])
-def test_a_sampling_parameter_that_is_none_is_the_rows_error(name: str) -> None:
+def test_reserved_field_as_sampling_parameter_raises_row_error(name: str) -> None:
     request = Request(prompt="{{ q }}", sampling_params_column="p")
     with pytest.raises(RowError, match=f"{name} is no sampling parameter"):
         ask(SERVICE, request, {"q": "a", "p": {name: "x"}})
 
 
 @pytest.mark.parametrize("method", ["GET", "post", 3])
-def test_a_method_that_is_not_post_is_the_rows_error(method: Any) -> None:
+def test_method_other_than_post_raises_row_error(method: Any) -> None:
     with pytest.raises(RowError, match="method"):
         ask(SERVICE, Request(), send_request(CHAT, messages=MESSAGES) | {"method": method})
 
 
-def test_a_refusal_of_a_row_is_that_rows_error_alone(gate: tuple[Gate, str], tmp_path: Path) -> None:
+def test_row_rejected_by_gateway_fails_only_that_row(gate: tuple[Gate, str], tmp_path: Path) -> None:
     _, url = gate
     rows = [
         send_request(CHAT, 0, messages=MESSAGES, allowed_token_ids=[1]),

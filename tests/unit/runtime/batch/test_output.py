@@ -44,7 +44,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
     ]
 
 
-def test_good_and_failed_rows_leave_together(tmp_path: Path) -> None:
+def test_successful_and_failed_rows_are_written_to_one_part(tmp_path: Path) -> None:
     output = begun(tmp_path)
     output.take([*good(0), Answer(1, {"n": 1}, error="too long")])
     output.finish()
@@ -55,7 +55,7 @@ def test_good_and_failed_rows_leave_together(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("part-*"))) == 1
 
 
-def test_who_begins_again_knows_what_is_done_and_writes_no_row_twice(tmp_path: Path) -> None:
+def test_restarted_output_keeps_written_rows_and_writes_no_row_twice(tmp_path: Path) -> None:
     first = begun(tmp_path)
     first.take(good(0, 1))
     first.flush()
@@ -69,7 +69,7 @@ def test_who_begins_again_knows_what_is_done_and_writes_no_row_twice(tmp_path: P
     assert sorted(row["row_id"] for row in written(tmp_path)) == [0, 1, 2, 3]
 
 
-def test_failed_rows_are_done_and_counted_after_a_new_beginning(tmp_path: Path) -> None:
+def test_failed_rows_are_counted_after_restart(tmp_path: Path) -> None:
     first = begun(tmp_path)
     first.take([Answer(0, {}, error="no")])
     first.flush()
@@ -77,7 +77,7 @@ def test_failed_rows_are_done_and_counted_after_a_new_beginning(tmp_path: Path) 
     assert (again.failed, again.first_errors) == (1, ["no"])
 
 
-def test_one_that_was_taken_over_from_writes_nothing_any_more(tmp_path: Path) -> None:
+def test_superseded_output_is_fenced_and_writes_no_rows(tmp_path: Path) -> None:
     old = begun(tmp_path)
     old.take(good(0))
     begun(tmp_path)
@@ -86,34 +86,34 @@ def test_one_that_was_taken_over_from_writes_nothing_any_more(tmp_path: Path) ->
     assert written(tmp_path) == []
 
 
-def test_half_a_part_is_no_part(tmp_path: Path) -> None:
+def test_temporary_part_file_is_ignored(tmp_path: Path) -> None:
     begun(tmp_path)
     (tmp_path / ".part-001-000000.jsonl.12345678.tmp").write_text('{"row_id": 0')
     assert begun(tmp_path).done == set()
 
 
-def test_an_output_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_output_folder_with_foreign_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "theirs.txt").write_text("x")
     with pytest.raises(JobProblem, match=r"theirs\.txt") as found:
         begun(tmp_path)
     assert found.value.reason == "OutputNotEmpty"
 
 
-def test_an_output_of_another_batch_is_left_alone(tmp_path: Path) -> None:
+def test_output_folder_of_another_batch_is_rejected(tmp_path: Path) -> None:
     begun(tmp_path, uid="other")
     with pytest.raises(JobProblem) as found:
         begun(tmp_path)
     assert found.value.reason == "OutputNotEmpty"
 
 
-def test_another_input_is_told(tmp_path: Path) -> None:
+def test_changed_input_is_rejected(tmp_path: Path) -> None:
     begun(tmp_path)
     with pytest.raises(JobProblem) as found:
         Output(order(tmp_path), LocalStorage(str(tmp_path))).begin([Entry("/in/a.jsonl", "a.jsonl", 11, "2")])
     assert found.value.reason == "InputChanged"
 
 
-def test_without_resume_it_begins_from_nothing(tmp_path: Path) -> None:
+def test_output_without_resume_deletes_earlier_rows(tmp_path: Path) -> None:
     first = begun(tmp_path)
     first.take(good(0))
     first.flush()
@@ -121,7 +121,7 @@ def test_without_resume_it_begins_from_nothing(tmp_path: Path) -> None:
     assert written(tmp_path) == []
 
 
-def test_a_column_of_the_input_named_answer_harms_nothing(tmp_path: Path) -> None:
+def test_input_columns_named_answer_and_error_do_not_fail_the_row(tmp_path: Path) -> None:
     first = begun(tmp_path)
     first.take([Answer(0, {"answer": "42", "error": "theirs"}, {"response": "a"})])
     first.flush()
@@ -130,7 +130,7 @@ def test_a_column_of_the_input_named_answer_harms_nothing(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("response", "kind"), [(0.5, "float"), ([0.5, 0.25], "list<element: float>")])
-def test_scores_and_vectors_have_their_own_types_in_parquet(tmp_path: Path, response: Any, kind: str) -> None:
+def test_parquet_keeps_types_of_scores_and_vectors(tmp_path: Path, response: Any, kind: str) -> None:
     output = begun(tmp_path, kind="Parquet")
     output.take([Answer(0, {"q": "a"}, {"response": response}), Answer(1, {"q": "b"}, error="no")])
     output.finish()
@@ -140,7 +140,7 @@ def test_scores_and_vectors_have_their_own_types_in_parquet(tmp_path: Path, resp
     assert found.column("response").to_pylist() == [response, None]
 
 
-def test_csv(tmp_path: Path) -> None:
+def test_csv_output_is_read_back_after_restart(tmp_path: Path) -> None:
     first = begun(tmp_path, kind="CSV")
     first.take([*good(0), Answer(1, {"other": [1]}, error="no")])
     first.flush()
@@ -151,7 +151,7 @@ def test_csv(tmp_path: Path) -> None:
     assert (again.done, again.failed) == ({0, 1}, 1)
 
 
-def test_openais_files(tmp_path: Path) -> None:
+def test_openai_results_and_errors_are_written_to_two_files(tmp_path: Path) -> None:
     requested = {"custom_id": "c0", "method": "POST", "url": "/v1/chat/completions", "body": {}}
     output = begun(tmp_path, kind="OpenAI")
     output.take([Answer(0, requested, {"response": "hello", "prompt_tokens": 1, "completion_tokens": 2})])
@@ -176,7 +176,7 @@ def test_openais_files(tmp_path: Path) -> None:
         ("/v1/embeddings", CreateEmbeddingResponse, {"response": [0.5, 0.25]}),
     ],
 )
-def test_bodies_of_an_own_model_are_of_openais_types(
+def test_openai_bodies_of_own_model_parse_as_openai_types(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, url: str, kind: Any, answer: dict[str, Any]
 ) -> None:
     monkeypatch.setattr("daybreak_runtime.batch.output.time.time", lambda: 1_700_000_000.75)
@@ -191,7 +191,7 @@ def test_bodies_of_an_own_model_are_of_openais_types(
         assert {each.created for each in found} == {1_700_000_000}
 
 
-def test_a_part_of_an_earlier_version_has_openais_type_too(tmp_path: Path) -> None:
+def test_part_of_earlier_version_without_created_parses_as_completion(tmp_path: Path) -> None:
     output = begun(tmp_path, kind="OpenAI")
     requested = {"custom_id": "c0", "url": "/v1/completions"}
     output.take([Answer(0, requested, {"response": "hello"})])
@@ -204,7 +204,7 @@ def test_a_part_of_an_earlier_version_has_openais_type_too(tmp_path: Path) -> No
     Completion.model_validate(json.loads((tmp_path / "output.jsonl").read_text())["response"]["body"])
 
 
-def test_the_two_files_of_openais_format_are_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+def test_openai_files_are_written_without_holding_them_in_memory(tmp_path: Path) -> None:
     output, text = begun(tmp_path, kind="OpenAI"), "x" * 100_000
     for part in range(10):
         rows = range(20 * part, 20 * part + 20)
@@ -238,7 +238,9 @@ def read_back(folder: Path, kind: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("kind", ["JSONL", "CSV", "Parquet"])
 @pytest.mark.parametrize("place", ["column", "name", "nested", "response", "error"])
-def test_half_a_surrogate_pair_costs_no_other_row(tmp_path: Path, kind: str, place: str) -> None:
+def test_lone_surrogate_in_a_row_is_replaced_and_affects_no_other_row(
+    tmp_path: Path, kind: str, place: str
+) -> None:
     odd = {
         "column": Answer(0, {"q": f"cut {HALF}"}, {"response": "a"}),
         "name": Answer(0, {f"q{HALF}": "b"}, {"response": "a"}),
@@ -258,14 +260,14 @@ def test_half_a_surrogate_pair_costs_no_other_row(tmp_path: Path, kind: str, pla
     assert again.done == {0, 1}
 
 
-def test_the_halves_of_one_emoji_that_meet_are_that_emoji(tmp_path: Path) -> None:
+def test_adjacent_surrogate_halves_are_joined_to_one_emoji(tmp_path: Path) -> None:
     output = begun(tmp_path)
     output.take([Answer(0, {"q": "\ud83d" + "\ude00"}, {"response": "a"})])
     output.finish()
     assert written(tmp_path)[0]["q"] == "\U0001f600"
 
 
-def test_openais_files_take_half_a_surrogate_pair(tmp_path: Path) -> None:
+def test_openai_files_replace_lone_surrogates(tmp_path: Path) -> None:
     requested = {"custom_id": f"c{HALF}", "method": "POST", "url": "/v1/chat/completions", "body": {}}
     output = begun(tmp_path, kind="OpenAI")
     output.take([Answer(0, requested, {"response": HALF}), Answer(1, {"custom_id": "c1"}, error=HALF)])
@@ -299,7 +301,7 @@ for _ in range(150):
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_a_column_that_parquet_cannot_hold_leaves_as_text(tmp_path: Path, value: Any) -> None:
+def test_column_unsupported_by_parquet_is_written_as_json_text(tmp_path: Path, value: Any) -> None:
     output = begun(tmp_path, kind="Parquet")
     output.take([Answer(0, {"odd": value, "q": "a"}, {"response": "x"}), Answer(1, {"q": "b"}, error="no")])
     output.finish()
@@ -310,7 +312,7 @@ def test_a_column_that_parquet_cannot_hold_leaves_as_text(tmp_path: Path, value:
     assert (again.done, again.failed) == ({0, 1}, 1)
 
 
-def test_a_column_that_parquet_can_hold_keeps_its_type(tmp_path: Path) -> None:
+def test_column_supported_by_parquet_keeps_its_value(tmp_path: Path) -> None:
     output = begun(tmp_path, kind="Parquet")
     columns = {"id": 2**63 - 1, "struct": {"a": [1, 2]}, "none": None, "empty": []}
     output.take([Answer(0, columns, {"response": "x"})])
@@ -321,7 +323,7 @@ def test_a_column_that_parquet_can_hold_keeps_its_type(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("tokens", ["many", 2**70, 1.5, [3], True])
 @pytest.mark.parametrize("kind", ["JSONL", "CSV", "Parquet", "OpenAI"])
-def test_tokens_that_are_no_count_are_not_counted(tmp_path: Path, tokens: Any, kind: str) -> None:
+def test_invalid_token_counts_are_ignored(tmp_path: Path, tokens: Any, kind: str) -> None:
     output = begun(tmp_path, kind=kind)
     message = {"response": "x", "body": {}, "prompt_tokens": tokens}  # as a service answers
     output.take([Answer(0, {"custom_id": "c"}, message), *good(1)])

@@ -35,7 +35,7 @@ def text(found: Mapping[str, Any]) -> str:
     return "".join(map(chr, found["tokenized_prompt"]))
 
 
-def test_columns_are_variables_and_row_is_all_of_them() -> None:
+def test_template_reads_columns_as_variables_and_via_row() -> None:
     assert render("{{ q }}-{{ row['odd name'] }}", {"q": "a", "odd name": 1}) == "a-1"
 
 
@@ -50,23 +50,23 @@ def test_columns_are_variables_and_row_is_all_of_them() -> None:
         "{{ row.update({'a': 1}) }}",
     ],
 )
-def test_a_template_that_fails_is_the_rows_error(template: str) -> None:
+def test_failing_template_raises_row_error(template: str) -> None:
     with pytest.raises(RowError):
         render(template, {"q": "a"})
 
 
-def test_text_without_an_end_is_cut_off() -> None:
+def test_rendered_text_above_limit_raises_row_error() -> None:
     with pytest.raises(RowError, match="makes more than"):
         render("{% for n in range(9999) %}{{ q }}{% endfor %}", {"q": "x" * 10_000})
 
 
-def test_what_is_no_template_ends_the_batch() -> None:
+def test_invalid_template_ends_the_batch() -> None:
     with pytest.raises(JobProblem, match=r"spec\.prompt: line 2") as found:
         requests.check(Request(prompt="a\n{{ q"))
     assert found.value.reason == "TemplateInvalid"
 
 
-def test_parameters_of_a_row_go_before_those_of_the_batch() -> None:
+def test_row_sampling_params_override_batch_sampling_params() -> None:
     request = Request(sampling_params={"max_tokens": 4, "seed": 1}, sampling_params_column="p")
     assert sampling_params(request, {"p": {"max_tokens": 8, "top_p": None}}) == {"max_tokens": 8, "seed": 1}
     assert sampling_params(request, {"p": '{"seed": 2}'}) == {"max_tokens": 4, "seed": 2}
@@ -75,7 +75,7 @@ def test_parameters_of_a_row_go_before_those_of_the_batch() -> None:
             sampling_params(request, wrong)
 
 
-def test_a_prompt_goes_through_the_chat_template_unless_that_is_off() -> None:
+def test_prompt_uses_chat_template_unless_disabled() -> None:
     found = prepared(Request(prompt="hi {{ q }}"), FakeTokenizer(), {"q": "you"})
     assert text(found) == "<user>hi you"
     found = prepared(Request(prompt="hi {{ q }}", use_chat_template=False), FakeTokenizer(), {"q": "you"})
@@ -84,7 +84,7 @@ def test_a_prompt_goes_through_the_chat_template_unless_that_is_off() -> None:
     assert found == {"prompt": "you", "sampling_params": {"max_tokens": None}}
 
 
-def test_messages_of_a_column_and_errors_of_the_chat_template() -> None:
+def test_messages_column_is_rendered_and_invalid_value_raises_row_error() -> None:
     request = Request(messages_column="m")
     assert text(prepared(request, FakeTokenizer(), {"m": '[{"role": "user", "content": "a"}]'})) == "<user>a"
     for wrong in ([{"role": "nobody", "content": "a"}], [], "x", [{"content": "a"}]):
@@ -92,12 +92,12 @@ def test_messages_of_a_column_and_errors_of_the_chat_template() -> None:
             prepared(request, FakeTokenizer(), {"m": wrong})
 
 
-def test_an_empty_prompt_is_the_rows_error() -> None:
+def test_empty_prompt_raises_row_error() -> None:
     with pytest.raises(RowError, match="empty"):
         prepared(Request(prompt="{{ q }}", use_chat_template=False), FakeTokenizer(), {"q": ""})
 
 
-def test_a_request_of_openais_batch_file() -> None:
+def test_openai_row_is_prepared_and_wrong_url_or_task_raises_row_error() -> None:
     body = {"messages": [{"role": "user", "content": "a"}], "max_completion_tokens": 5, "temperature": 0}
     row = {"custom_id": "c", "method": "POST", "url": "/v1/chat/completions", "body": body}
     found = prepared(Request(), FakeTokenizer(), row)
@@ -142,9 +142,7 @@ def of_batch_file(url: str, more: Mapping[str, Any]) -> dict[str, Any]:
         (EMBED, {"something_new": 1}, "something_new"),
     ],
 )
-def test_what_a_body_asks_for_and_would_not_get_is_the_rows_error(
-    url: str, more: Mapping[str, Any], named: str
-) -> None:
+def test_unsupported_body_field_raises_row_error(url: str, more: Mapping[str, Any], named: str) -> None:
     with pytest.raises(RowError, match=f"asks for {named}: ") as found:
         of_batch_file(url, more)
     assert "serviceRef" in str(found.value)
@@ -160,17 +158,17 @@ def test_what_a_body_asks_for_and_would_not_get_is_the_rows_error(
         (EMBED, {"encoding_format": "float", "dimensions": None, "user": "u"}),
     ],
 )
-def test_what_changes_nothing_in_an_answer_is_no_error(url: str, more: Mapping[str, Any]) -> None:
+def test_body_fields_without_effect_are_ignored(url: str, more: Mapping[str, Any]) -> None:
     assert of_batch_file(url, more) == of_batch_file(url, {})
 
 
-def test_a_service_gets_the_whole_body() -> None:
+def test_service_receives_n_and_logprobs_of_the_body() -> None:
     row = {"custom_id": "c", "url": CHAT, "body": {**ASKED[CHAT], "n": 2, "logprobs": True}}
     assert {"n": 2, "logprobs": True}.items() <= ask(SERVICE, Request(), row)[1].items()
 
 
 @pytest.mark.parametrize("name", ["n", "logprobs", "prompt_logprobs"])
-def test_parameters_whose_outcome_would_be_lost_are_the_rows_error(name: str) -> None:
+def test_sampling_params_with_unsupported_output_raise_row_error(name: str) -> None:
     request = Request(prompt="{{ q }}", sampling_params_column="p")
     with pytest.raises(RowError, match=f"asks for {name}: "):
         prepared(request, FakeTokenizer(), {"q": "a", "p": {name: 2}})
@@ -178,7 +176,7 @@ def test_parameters_whose_outcome_would_be_lost_are_the_rows_error(name: str) ->
     assert found["sampling_params"] == {"max_tokens": None, "n": 1}
 
 
-def test_requests_to_a_service() -> None:
+def test_service_path_and_body_follow_task_and_chat_template() -> None:
     path, body = ask(SERVICE, Request(prompt="{{ q }}", sampling_params={"max_tokens": 3}), {"q": "a"})
     assert (path, body["messages"], body["max_tokens"]) == (
         "/chat/completions",
@@ -192,7 +190,7 @@ def test_requests_to_a_service() -> None:
 SCHEMA = {"type": "object", "properties": {"score": {"type": "integer"}}, "required": ["score"]}
 
 
-def test_guided_json_leaves_for_the_engine() -> None:
+def test_guided_json_reaches_the_engine() -> None:
     request = Request(prompt="{{ q }}", guided_json=SCHEMA, sampling_params={"max_tokens": 8})
     [row] = prepare_rows(request, FakeTokenizer(), [(0, json.dumps({"q": "a"}))])
     requested = json.loads(row["request"])["sampling_params"]
@@ -207,7 +205,7 @@ def test_guided_json_leaves_for_the_engine() -> None:
         ({"type": "text"}, None),
     ],
 )
-def test_the_response_format_of_a_batch_file_leaves_for_the_engine(
+def test_response_format_of_batch_file_reaches_the_engine(
     desired: Mapping[str, Any], guided: Mapping[str, Any] | None
 ) -> None:
     found = of_batch_file(CHAT, {"response_format": desired})
@@ -215,7 +213,7 @@ def test_the_response_format_of_a_batch_file_leaves_for_the_engine(
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_guided_json_leaves_for_the_service(chat: bool) -> None:
+def test_guided_json_reaches_the_service(chat: bool) -> None:
     request = Request(prompt="{{ q }}", guided_json=SCHEMA, use_chat_template=chat)
     assert ask(SERVICE, request, {"q": "a"})[1]["response_format"] == {
         "type": "json_schema",
@@ -223,7 +221,7 @@ def test_guided_json_leaves_for_the_service(chat: bool) -> None:
     }
 
 
-def test_how_long_to_wait() -> None:
+def test_retry_after_parses_seconds_and_dates_up_to_a_limit() -> None:
     assert retry_after("7") == 7.0
     assert retry_after("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0
     assert retry_after("soon") is None
@@ -231,7 +229,7 @@ def test_how_long_to_wait() -> None:
     assert retry_after("1e9") == 600.0
 
 
-def test_whatever_a_row_holds_the_others_go_on() -> None:
+def test_invalid_rows_do_not_affect_other_rows() -> None:
     odd = {"custom_id": "c", "url": "/v1/completions", "body": {"prompt": "a", "response_format": "text"}}
     rows = [(0, json.dumps(odd)), (1, json.dumps({"q": "a"})), (2, json.dumps({}))]
     found = prepare_rows(Request(prompt="{{ q }}"), FakeTokenizer(), rows)
@@ -240,7 +238,7 @@ def test_whatever_a_row_holds_the_others_go_on() -> None:
     assert found[1]["request"]
 
 
-async def test_why_an_answer_ended() -> None:
+async def test_finish_reason_is_length_if_token_limit_is_reached() -> None:
     async def message() -> AsyncIterator[dict[str, Any]]:
         for index, tokens in enumerate((4, 3, 9)):
             yield {"i": index, "generated_text": "a", "num_input_tokens": 1, "num_generated_tokens": tokens}
@@ -249,7 +247,7 @@ async def test_why_an_answer_ended() -> None:
     assert [each["finish_reason"] for each in found] == ["length", "stop", "stop"]
 
 
-async def test_what_the_engine_has_read_does_not_go_back_to_the_head() -> None:
+async def test_engine_results_do_not_contain_the_request() -> None:
     async def message() -> Any:
         yield {"i": 0, "generated_text": "a", "num_input_tokens": 1}
         yield {"i": 1, "__inference_error__": "too long"}
@@ -257,7 +255,7 @@ async def test_what_the_engine_has_read_does_not_go_back_to_the_head() -> None:
     assert [each["request"] async for each in in_json(message(), "i", {})] == ["", ""]
 
 
-async def test_a_score_is_one_number_and_more_are_no_score() -> None:
+async def test_score_of_more_than_one_number_is_a_row_error() -> None:
     async def message() -> Any:
         yield {"i": 0, "embeddings": [0.25], "num_input_tokens": 3}
         yield {"i": 1, "embeddings": [0.25, 0.75], "num_input_tokens": 3}
@@ -272,7 +270,7 @@ async def test_a_score_is_one_number_and_more_are_no_score() -> None:
     assert json.loads(classes[1]["answer"])["response"] == [0.25, 0.75]
 
 
-def test_the_template_kwargs_of_a_body_reach_the_chat_template() -> None:
+def test_chat_template_kwargs_of_body_override_those_of_batch() -> None:
     observed: list[dict[str, Any]] = []
 
     class Noting(FakeTokenizer):
@@ -291,18 +289,18 @@ def test_the_template_kwargs_of_a_body_reach_the_chat_template() -> None:
             prepared(request, Noting(), row)
 
 
-def test_a_limit_that_is_null_leaves_the_other_name_of_it() -> None:
+def test_null_max_completion_tokens_falls_back_to_max_tokens() -> None:
     found = of_batch_file(CHAT, {"max_completion_tokens": None, "max_tokens": 5})
     assert found["sampling_params"]["max_tokens"] == 5
 
 
-def test_sampling_parameters_of_the_batch_hold_for_vectors_of_a_batch_file() -> None:
+def test_batch_sampling_params_apply_to_embeddings_of_batch_file() -> None:
     row = {"custom_id": "c", "url": EMBED, "body": ASKED[EMBED]}
     found = prepared(Request(task="embed", sampling_params={"dimensions": 8}), FakeTokenizer(), row)
     assert found["pooling_params"] == {"dimensions": 8}
 
 
-def test_guided_json_and_another_form_for_a_row_are_that_rows_error() -> None:
+def test_guided_json_with_conflicting_row_format_raises_row_error() -> None:
     request = Request(prompt="{{ q }}", guided_json=SCHEMA, sampling_params_column="p")
     with pytest.raises(RowError, match="guidedJson"):
         prepared(request, FakeTokenizer(), {"q": "a", "p": {"structured_outputs": {"regex": "a"}}})
@@ -317,7 +315,7 @@ def test_a_message_with_tool_calls_needs_no_content() -> None:
     assert text(prepared(Request(), FakeTokenizer(), row)) == "<user>a<assistant>None<user>a"
 
 
-def test_half_a_surrogate_pair_in_json_of_a_column_is_the_rows_error() -> None:
+def test_lone_surrogate_in_messages_column_raises_row_error() -> None:
     request = Request(messages_column="m")
     with pytest.raises(RowError, match="surrogate"):
         prepared(request, FakeTokenizer(), {"m": '[{"role": "user", "content": "\\ud83d"}]'})

@@ -21,27 +21,27 @@ def read(root: Path, kind: str = "Auto") -> list[Row]:
     return list(rows(place, input_files(place, storage), storage))
 
 
-def test_rows_are_numbered_through_the_files_in_the_order_of_their_names(tmp_path: Path) -> None:
+def test_rows_are_numbered_across_files_in_name_order(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text('{"n": 2}\n')
     (tmp_path / "a.jsonl").write_text('{"n": 0}\n\n{"n": 1}\n')
     assert [(row.id, row.columns["n"]) for row in read(tmp_path)] == [(0, 0), (1, 1), (2, 2)]
 
 
-def test_a_line_that_is_no_object_is_a_row_with_an_error(tmp_path: Path) -> None:
+def test_line_that_is_not_an_object_becomes_a_row_with_error(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 0}\n{broken\n[1]\n{"n": 3}\n')
     found = read(tmp_path)
     assert [bool(row.error) for row in found] == [False, True, True, False]
     assert found[3] == Row(3, {"n": 3})
 
 
-def test_csv_rows_with_another_number_of_fields_have_an_error(tmp_path: Path) -> None:
+def test_csv_row_with_wrong_number_of_fields_has_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('q,n\n"one, two",1\nshort\nlong,1,2\n')
     found = read(tmp_path)
     assert found[0].columns == {"q": "one, two", "n": "1"}
     assert [bool(row.error) for row in found] == [False, True, True]
 
 
-def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
+def test_hidden_files_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").write_text("")
     (tmp_path / ".a.jsonl.tmp").write_text("x")
     (tmp_path / "a.jsonl").write_text('{"n": 0}\n')
@@ -49,21 +49,21 @@ def test_hidden_files_are_passed_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent", "empty"])
-def test_an_input_that_is_not_there_is_a_problem_by_its_own_name(tmp_path: Path, name: str) -> None:
+def test_missing_or_empty_input_is_reported_with_its_own_uri(tmp_path: Path, name: str) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(JobProblem, match="pvc://rows/in is not there") as found:
         read(tmp_path / name)
     assert found.value.reason == "InputNotFound"
 
 
-def test_a_format_that_cannot_be_told_is_a_problem(tmp_path: Path) -> None:
+def test_unknown_file_format_is_rejected_unless_format_is_set(tmp_path: Path) -> None:
     (tmp_path / "rows.txt").write_text('{"n": 0}\n')
     with pytest.raises(JobProblem, match=r"set spec\.input\.format"):
         read(tmp_path)
     assert len(read(tmp_path, "JSONL")) == 1
 
 
-def test_bytes_that_are_no_text_are_a_problem_of_the_file(tmp_path: Path) -> None:
+def test_csv_file_with_invalid_utf8_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"q\n\xff\xfe\n")
     with pytest.raises(JobProblem) as found:
         read(tmp_path)
@@ -80,7 +80,7 @@ HALVES = [
 
 @pytest.mark.parametrize("line", HALVES)
 @pytest.mark.parametrize("kind", ["JSONL", "OpenAI"])
-def test_half_a_surrogate_pair_is_the_rows_error(tmp_path: Path, line: str, kind: str) -> None:
+def test_lone_surrogate_in_json_is_a_row_error(tmp_path: Path, line: str, kind: str) -> None:
     (tmp_path / "a.jsonl").write_text(f'{{"n": 0}}\n{line}\n{{"q": "whole \\ud83d\\ude00"}}\n')
     found = read(tmp_path, kind)
     assert [bool(row.error) for row in found] == [False, True, False]
@@ -89,13 +89,13 @@ def test_half_a_surrogate_pair_is_the_rows_error(tmp_path: Path, line: str, kind
     assert found[2].columns == {"q": "whole \U0001f600"}
 
 
-def test_half_a_surrogate_pair_in_raw_bytes_is_the_rows_error(tmp_path: Path) -> None:
+def test_lone_surrogate_or_invalid_utf8_bytes_are_a_row_error(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b'{"q": "\xed\xa0\xbd"}\n{"q": "\xff"}\n{"n": 2}\n')
     assert [bool(row.error) for row in read(tmp_path)] == [True, True, False]
 
 
 @pytest.mark.parametrize("depth", [300, 5000])
-def test_a_row_that_is_nested_too_deeply_costs_no_other_row(tmp_path: Path, depth: int) -> None:
+def test_too_deeply_nested_row_affects_no_other_row(tmp_path: Path, depth: int) -> None:
     deep = "[" * depth + "]" * depth
     (tmp_path / "a.jsonl").write_text(
         f'{{"n": 0}}\n{{"custom_id": "c", "q": {deep}}}\n{{"q": {"[" * 100}{"]" * 100}}}\n'
@@ -147,7 +147,7 @@ def test_compressed_tables_are_read(tmp_path: Path, end: str) -> None:
 
 @pytest.mark.parametrize("end", ["zip", "7z", "lz4", "br", "tar", "tgz", "tar.gz", "snappy"])
 @pytest.mark.parametrize("kind", ["Auto", "JSONL"])
-def test_a_compression_that_is_not_read_is_named(tmp_path: Path, end: str, kind: str) -> None:
+def test_unsupported_compression_is_rejected_with_its_name(tmp_path: Path, end: str, kind: str) -> None:
     (tmp_path / f"a.jsonl.{end}").write_bytes(b"whatever")
     with pytest.raises(
         JobProblem, match=rf"a\.jsonl\.{end} is compressed or an archive \(\.{end}\)"
@@ -156,7 +156,7 @@ def test_a_compression_that_is_not_read_is_named(tmp_path: Path, end: str, kind:
     assert found.value.reason == "InputInvalid"
 
 
-def test_an_archive_is_told_by_its_content_too(tmp_path: Path) -> None:
+def test_archive_is_detected_by_content_and_rejected(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(b"PK\x03\x04whatever")
     with pytest.raises(JobProblem, match=r"compressed or an archive \(zip\)"):
         read(tmp_path)
@@ -164,7 +164,7 @@ def test_an_archive_is_told_by_its_content_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("end", PACKED)
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
-def test_half_a_compressed_file_is_a_problem_of_the_file(tmp_path: Path, end: str, name: str) -> None:
+def test_truncated_compressed_file_is_rejected(tmp_path: Path, end: str, name: str) -> None:
     packed = PACKED[end](b'"n"\n' + b"".join(b'{"n": %d}\n' % (n * n) for n in range(9999)))
     (tmp_path / f"{name}.{end}").write_bytes(packed[: len(packed) // 2])
     with pytest.raises(JobProblem, match=rf"{name}\.{end}") as found:
@@ -172,7 +172,7 @@ def test_half_a_compressed_file_is_a_problem_of_the_file(tmp_path: Path, end: st
     assert found.value.reason == "InputInvalid"
 
 
-def test_a_compressed_file_without_a_format_is_a_problem_of_its_name(tmp_path: Path) -> None:
+def test_compressed_file_of_unknown_format_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "rows.gz").write_bytes(gzip.compress(LINES))
     with pytest.raises(JobProblem, match=r"set spec\.input\.format"):
         read(tmp_path)
@@ -181,7 +181,7 @@ def test_a_compressed_file_without_a_format_is_a_problem_of_its_name(tmp_path: P
 @pytest.mark.parametrize(
     "content", ['["a", "b"]\n["c", "d"]\n', '[{"n": 0}, {"n": 1}]', '"a"\n3\n', '[\n{\n"n": 0\n}\n]']
 )
-def test_a_file_whose_lines_are_no_objects_is_a_problem_of_the_file(tmp_path: Path, content: str) -> None:
+def test_file_of_json_without_object_lines_is_rejected(tmp_path: Path, content: str) -> None:
     (tmp_path / "a.jsonl").write_text('{"n": 0}\n')
     (tmp_path / "b.json").write_text(content)
     with pytest.raises(JobProblem, match=r"b\.json.*a JSON object in each line") as found:
@@ -189,6 +189,6 @@ def test_a_file_whose_lines_are_no_objects_is_a_problem_of_the_file(tmp_path: Pa
     assert found.value.reason == "InputInvalid"
 
 
-def test_a_file_of_broken_lines_has_an_error_in_each_row(tmp_path: Path) -> None:
+def test_file_of_invalid_lines_has_an_error_in_each_row(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text("{broken\n\n{broken\n[1]\n")
     assert [bool(row.error) for row in read(tmp_path)] == [True, True, True]

@@ -99,7 +99,7 @@ def test_every_row_is_answered_once(played: tuple[Played, Service], tmp_path: Pa
     assert play.most <= 8
 
 
-def test_what_is_refused_for_now_is_asked_again(played: tuple[Played, Service], tmp_path: Path) -> None:
+def test_temporarily_rejected_row_is_sent_again(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
     found = send_request(service, ["asleep 1", "fine"], tmp_path)
     assert [found[n].error for n in range(2)] == ["", ""]
@@ -107,7 +107,7 @@ def test_what_is_refused_for_now_is_asked_again(played: tuple[Played, Service], 
 
 
 @pytest.mark.parametrize(("message", "least"), [("7", 7.0), ("120", 120.0), ("0", 0.01), ("soon", 0.01)])
-def test_it_comes_again_when_it_is_told_to(
+def test_client_waits_for_retry_after_before_next_attempt(
     played: tuple[Played, Service],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -131,7 +131,7 @@ def test_it_comes_again_when_it_is_told_to(
     assert all(least <= each <= 2 * 1.3 * least for each in slept)
 
 
-def test_what_is_refused_for_good_is_the_rows_error(played: tuple[Played, Service], tmp_path: Path) -> None:
+def test_permanently_rejected_row_has_an_error(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
     found = send_request(service, ["bad", "fine"], tmp_path)
     assert found[0].error == "HTTP 400: too long"
@@ -146,18 +146,14 @@ def test_a_missing_key_ends_the_batch(played: tuple[Played, Service], tmp_path: 
     assert found.value.reason == "ServiceRejected"
 
 
-def test_a_model_that_comes_a_little_later_costs_no_row(
-    played: tuple[Played, Service], tmp_path: Path
-) -> None:
+def test_temporarily_unknown_model_fails_no_row(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
     play.unknown_for = 5
     found = send_request(service, ["a", "b"], tmp_path)
     assert [found[n].error for n in range(2)] == ["", ""]
 
 
-def test_a_model_that_is_not_there_ends_the_batch_and_fails_no_row(
-    played: tuple[Played, Service], tmp_path: Path
-) -> None:
+def test_permanently_unknown_model_ends_the_batch(played: tuple[Played, Service], tmp_path: Path) -> None:
     play, service = played
     play.unknown_for = 1_000_000
     with pytest.raises(JobProblem, match="The model tiny does not exist") as found:

@@ -44,17 +44,17 @@ def busy(engines: Engines, batches: int) -> float:
 
 @pytest.mark.parametrize("batch_size", [1, 8, 16, 32, 128])
 @pytest.mark.parametrize("slots", [32, 256])
-def test_every_slot_has_a_row(slots: int, batch_size: int) -> None:
+def test_engine_slots_are_over_95_percent_busy_for_each_batch_size(slots: int, batch_size: int) -> None:
     engines = Engines("model", {}, {}, "prepare", max_num_seqs=slots, batch_size=batch_size)
 
     assert busy(engines, concurrent_batches(engines)) > 0.95
 
 
-def test_batches_for_a_tenth_more_rows_than_slots_leave_most_slots_empty() -> None:
+def test_batches_for_a_tenth_more_rows_than_slots_leave_slots_idle() -> None:
     engines = Engines("model", {}, {}, "prepare", max_num_seqs=256, batch_size=16)
 
     assert busy(engines, 18) < 0.6
 
 
-def test_one_batch_is_answered_while_the_next_comes() -> None:
+def test_at_least_two_batches_are_concurrent() -> None:
     assert concurrent_batches(Engines("model", {}, {}, "prepare", max_num_seqs=1, batch_size=4096)) == 2

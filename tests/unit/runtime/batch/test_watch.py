@@ -6,7 +6,7 @@ import time
 from daybreak_runtime.batch.watch import Watch
 
 
-def test_it_ends_once_nothing_happens_any_more() -> None:
+def test_watch_calls_end_after_timeout_without_progress() -> None:
     ended = threading.Event()
     watch = Watch(0.2, ended.set)
     for _ in range(6):
@@ -17,7 +17,7 @@ def test_it_ends_once_nothing_happens_any_more() -> None:
     assert time.monotonic() - touched >= 0.2
 
 
-def test_it_does_not_end_what_is_over() -> None:
+def test_closed_watch_does_not_call_end() -> None:
     ended = threading.Event()
     Watch(0.1, ended.set).close()
     assert not ended.wait(0.4)

@@ -71,9 +71,7 @@ def written(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for part in parts for line in part.read_text().splitlines()]
 
 
-def test_every_row_leaves_once_with_an_answer_or_its_error(
-    rows: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_row_is_written_once_with_answer_or_error(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     progress = run(monkeypatch, order(rows), FakeEngines(bad=3), rows / "tmp")
     found = written(rows)
     assert sorted(row["row_id"] for row in found) == list(range(21))
@@ -82,7 +80,7 @@ def test_every_row_leaves_once_with_an_answer_or_its_error(
 
 
 @pytest.mark.parametrize("after", range(6))
-def test_one_that_dies_goes_on_where_it_stopped(
+def test_restarted_batch_continues_after_the_written_rows(
     rows: Path, monkeypatch: pytest.MonkeyPatch, after: int
 ) -> None:
     monkeypatch.setattr("daybreak_runtime.batch.output.PART_ROWS", 4)
@@ -98,7 +96,7 @@ def test_one_that_dies_goes_on_where_it_stopped(
     assert sorted(row["row_id"] for row in written(rows)) == list(range(21))
 
 
-def test_too_many_failures_end_it_and_what_was_done_is_kept(
+def test_too_many_failed_rows_end_batch_and_written_rows_are_kept(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(JobProblem) as found:
@@ -107,12 +105,14 @@ def test_too_many_failures_end_it_and_what_was_done_is_kept(
     assert len(written(rows)) >= 4
 
 
-def test_the_first_failure_ends_it_where_that_is_wanted(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_failed_row_ends_the_batch_with_fail_on_error(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(JobProblem, match="1 rows have failed, and 0 may"):
         run(monkeypatch, order(rows, fail_on_error=True), FakeEngines(), rows / "tmp")
 
 
-def test_a_column_that_no_row_has_ends_it_before_an_engine_starts_and_the_output_is_untouched(
+def test_missing_column_ends_batch_before_engine_start_and_output(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engines = FakeEngines()
@@ -124,7 +124,9 @@ def test_a_column_that_no_row_has_ends_it_before_an_engine_starts_and_the_output
     assert len(written(rows)) == 21
 
 
-def test_a_column_that_some_rows_have_ends_nothing(rows: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_column_present_in_some_rows_does_not_end_the_batch(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with (rows / "in" / "b.jsonl").open("w") as file:
         file.write(json.dumps({"question": "late"}))
     engines = FakeEngines()
@@ -132,7 +134,7 @@ def test_a_column_that_some_rows_have_ends_nothing(rows: Path, monkeypatch: pyte
     assert sorted(engines.requested) == [*range(20), 21]
 
 
-def test_the_last_word_waits_until_it_is_kept() -> None:
+def test_batch_end_waits_until_final_report_is_acknowledged() -> None:
     progress = Progress("u")
     port = progress.listen(0)
     kept: list[bool] = []
@@ -154,7 +156,7 @@ def test_the_last_word_waits_until_it_is_kept() -> None:
     assert kept == [True]
 
 
-def test_an_order_with_a_field_that_is_not_known_is_refused(tmp_path: Path) -> None:
+def test_order_with_unknown_field_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no field colour"):
         order(tmp_path, request={"prompt": "a", "colour": "red"})
 
@@ -166,7 +168,7 @@ def folder_with(tmp_path: Path, *lines: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["JSONL", "CSV", "Parquet", "OpenAI"])
-def test_a_row_that_no_output_can_hold_costs_one_row(
+def test_row_with_lone_surrogate_fails_only_itself_in_any_format(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     def line(text: str, number: int) -> str:
@@ -180,7 +182,7 @@ def test_a_row_that_no_output_can_hold_costs_one_row(
     assert "surrogate" in progress.report()["errors"][0]
 
 
-def test_a_batch_of_which_every_row_failed_has_not_succeeded(
+def test_batch_fails_if_every_row_failed_also_after_restart(
     rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(JobProblem, match="All 21 rows failed; first error: the row cannot be read") as found:
@@ -192,7 +194,9 @@ def test_a_batch_of_which_every_row_failed_has_not_succeeded(
         run(monkeypatch, order(rows), FakeEngines(), rows / "again")
 
 
-def test_an_empty_input_has_no_failed_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_of_empty_input_completes_with_zero_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = folder_with(tmp_path, "", "")
     assert run(monkeypatch, order(folder), FakeEngines(), folder / "tmp").report()["rows"]["total"] == 0
 
@@ -233,7 +237,7 @@ PLAIN = {
 }
 
 
-def test_the_own_error_of_a_batch_is_the_last_line_of_its_log(
+def test_batch_error_is_the_last_line_of_the_log(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     status, message, noise = ending(monkeypatch, capfd, OSError("the claim is full\n\ud83d" + "x" * 9999))
@@ -245,7 +249,7 @@ def test_the_own_error_of_a_batch_is_the_last_line_of_its_log(
 
 
 @pytest.mark.parametrize("received", [True, False])
-def test_a_problem_that_nobody_receives_is_the_last_line_of_the_log(
+def test_problem_is_logged_last_and_exit_status_is_1_if_not_received(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], received: bool
 ) -> None:
     status, message, _ = ending(monkeypatch, capfd, JobProblem("AccessDenied", "no right to it"), received)
@@ -255,7 +259,7 @@ def test_a_problem_that_nobody_receives_is_the_last_line_of_the_log(
     )
 
 
-def test_the_own_error_of_a_task_in_ray_is_its_cause(
+def test_ray_task_error_is_reported_as_its_cause(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     class RayTaskError(Exception):

@@ -45,7 +45,7 @@ def plays(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
     monkeypatch.setattr(engines, "command", lambda *_: [sys.executable, "-c", program])
 
 
-def test_an_engine_ends_with_all_that_it_started(
+def test_engine_ends_with_its_child_process(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pid = tmp_path / "pid"
@@ -58,7 +58,7 @@ def test_an_engine_ends_with_all_that_it_started(
     assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_why_an_engine_did_not_start_is_told_in_its_own_words(
+def test_engine_start_failure_reports_the_engines_error(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plays(monkeypatch, FAILING)
@@ -66,7 +66,7 @@ def test_why_an_engine_did_not_start_is_told_in_its_own_words(
         pass
 
 
-def test_another_engine_at_the_port_is_not_taken_for_ours(
+def test_engine_start_fails_if_port_is_taken(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     plays(monkeypatch, SERVER.format(pid=str(tmp_path / "pid"), port=engine.port))
@@ -74,14 +74,16 @@ def test_another_engine_at_the_port_is_not_taken_for_ours(
         pass
 
 
-def test_an_engine_that_never_answers_is_ended(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_start_fails_if_engine_does_not_answer_in_time(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plays(monkeypatch, "import time; time.sleep(600)")
     slow = Engine("m", "m", port=engine.port, start_seconds=0.5)
     with pytest.raises(EngineFailed, match="did not answer within"), started(slow, {}):
         pass
 
 
-def test_one_that_does_not_listen_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "_END_SECONDS", 0.5)
     program = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1); time.sleep(600)"
     process = subprocess.Popen(  # noqa: S603 -- our own program

@@ -9,7 +9,7 @@ from daybreak_runtime.benchmark.report.files import KEPT, KEPT_BYTES, files, kep
 from tests.unit.runtime.benchmark.test_run import SWEEP, Machine, order, run
 
 
-def test_a_whole_report_is_handed_over() -> None:
+def test_complete_report_is_kept_within_the_size_limit() -> None:
     desired = order(sweep=SWEEP)
     written = files(desired, run(desired, Machine()))
     found = kept(written)
@@ -29,13 +29,13 @@ def test_a_whole_report_is_handed_over() -> None:
         (7, []),
     ],
 )
-def test_what_there_is_no_room_for_is_left_out(most: int, names: list[str]) -> None:
+def test_report_files_above_the_size_limit_are_omitted(most: int, names: list[str]) -> None:
     # Twelve characters, eight as Base64, ten of two bytes each at most.
     written = {"report.html": b"<p>a page<p>", "curve.png": b"sixby", "results.json": "\u00e4".encode() * 5}
     assert [*kept(written, most)] == names
 
 
-def test_it_stands_in_the_last_word() -> None:
+def test_final_report_contains_the_kept_files() -> None:
     progress = Progress("u-1")
     progress.keep({"report.html": "<p>"})
     progress.end()

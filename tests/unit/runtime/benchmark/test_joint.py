@@ -43,7 +43,7 @@ def value(found: Trial) -> float | None:
 
 
 @pytest.mark.parametrize("arguments", [3, 4])
-def test_it_is_near_the_best_where_as_many_random_starts_are_not(arguments: int) -> None:
+def test_search_gets_near_the_optimum_and_beats_random_starts(arguments: int) -> None:
     """The optimum is that of a grid of 288 or 1,152 settings; the search needs about thirty starts."""
     sweep = SWEEP[:arguments]
     ours, random_ones, starts = [], [], []
@@ -61,14 +61,14 @@ def test_it_is_near_the_best_where_as_many_random_starts_are_not(arguments: int)
     assert fmean(ours) > fmean(random_ones) + 0.05
 
 
-def test_the_same_seed_and_measurements_ask_the_same_and_another_seed_does_not() -> None:
+def test_search_is_deterministic_for_a_seed_and_differs_between_seeds() -> None:
     measure = surface(3)
     first, _ = send_request(SWEEP, measure, seed=5)
     assert send_request(SWEEP, measure, seed=5)[0] == first
     assert send_request(SWEEP, measure, seed=6)[0] != first
 
 
-def test_who_is_told_what_was_measured_before_goes_on_from_there() -> None:
+def test_search_resumes_from_replayed_measurements() -> None:
     measure = surface(3)
     whole, _ = send_request(SWEEP, measure)
     plan = search(SWEEP, 1, NOISE.better, {}, 0)
@@ -79,25 +79,25 @@ def test_who_is_told_what_was_measured_before_goes_on_from_there() -> None:
     assert settings == whole[-1].settings
 
 
-def test_a_plateau_is_left_with_few_starts() -> None:
+def test_search_ends_after_few_starts_on_a_plateau() -> None:
     found, words = send_request(SWEEP, lambda _: 1.0)
     assert len(found) <= 1 + STARTUP + WAITS + 2 * len(SWEEP)
     assert words == "no neighbor of the best is better"
 
 
-def test_engines_that_do_not_start_do_not_end_it() -> None:
+def test_search_continues_if_engines_do_not_start() -> None:
     found, _ = send_request(SWEEP, lambda each: 5.0 if each.get("max_num_seqs", 0) >= 256 else None)
     assert any(each.best is not None for each in found)
     assert len({key(each.settings) for each in found}) == len(found)
 
 
-def test_it_ends_when_no_engine_starts() -> None:
+def test_search_ends_if_no_engine_starts() -> None:
     found, words = send_request(SWEEP, lambda _: None)
     assert len(found) <= 1 + STARTUP + WAITS
     assert words == "no setting that was tried starts and keeps the limits"
 
 
-def test_it_ends_when_each_setting_was_tried_and_the_baseline_is_one_of_them() -> None:
+def test_search_tries_no_setting_twice_and_counts_the_baseline() -> None:
     sweep = [Dimension(name, (False, True)) for name in ("a", "b", "c")]
     given = {"a": False, "b": False, "c": False}
     found, _ = send_request(sweep, lambda each: 1.0 + len(each), given=given)
@@ -106,7 +106,7 @@ def test_it_ends_when_each_setting_was_tried_and_the_baseline_is_one_of_them() -
     assert max(found, key=lambda each: value(each) or 0).settings == {"a": True, "b": True, "c": True}
 
 
-def test_values_of_any_kind() -> None:
+def test_search_finds_best_setting_for_values_of_any_type() -> None:
     sweep = [
         Dimension("kv_cache_dtype", ("auto", "fp8")),
         Dimension("enable_prefix_caching", (True, False)),

@@ -159,7 +159,7 @@ def desired_state(**more: Any) -> Load:
     return Load(**{"seconds": 0.5, "windows": 2, "ramp_seconds": 1.0, **lengths, **more})
 
 
-def test_a_closed_loop_keeps_so_many_under_way(
+def test_closed_loop_never_exceeds_one_open_request_per_client(
     played: tuple[Played, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play, base = played
@@ -211,7 +211,7 @@ def test_sample_of_a_load_test_runs_as_written(played: tuple[Played, str]) -> No
     assert course.best == best
 
 
-def test_an_open_loop_asks_at_its_rate_whether_it_is_answered_or_not(played: tuple[Played, str]) -> None:
+def test_open_loop_sends_at_its_rate_without_waiting_for_answers(played: tuple[Played, str]) -> None:
     play, base = played
     play.seconds = 0.4
     target = Target(f"{base}/v1", "m")
@@ -222,7 +222,9 @@ def test_an_open_loop_asks_at_its_rate_whether_it_is_answered_or_not(played: tup
     assert (found.rate, found.clients, found.engine) == (30.0, None, None)
 
 
-def test_processes_that_start_slowly_bear_the_whole_load(played: tuple[Played, str], tmp_path: Path) -> None:
+def test_load_processes_that_start_slowly_still_send_requests(
+    played: tuple[Played, str], tmp_path: Path
+) -> None:
     """If CPUs are scarce, a process takes longer to import its modules than this load lasts."""
     play, base = played
     library = tmp_path / "vllm" / "benchmarks" / "lib" / "endpoint_request_func.py"
@@ -232,7 +234,7 @@ def test_processes_that_start_slowly_bear_the_whole_load(played: tuple[Played, s
     assert found.requests_per_second > 0
 
 
-def test_who_is_refused_is_counted_and_waits(played: tuple[Played, str]) -> None:
+def test_rejected_requests_are_counted_and_exceed_the_error_limit(played: tuple[Played, str]) -> None:
     play, base = played
     play.refuse_every = 2
     found = measure(Target(f"{base}/v1", "m"), desired_state(clients=(2,)), Level(clients=2), Objective(), {})
@@ -241,7 +243,7 @@ def test_who_is_refused_is_counted_and_waits(played: tuple[Played, str]) -> None
     assert "of the requests failed" in found.exceeds
 
 
-def test_a_process_that_fails_makes_no_figures(played: tuple[Played, str]) -> None:
+def test_failing_load_process_raises_load_failed(played: tuple[Played, str]) -> None:
     _, base = played
     with pytest.raises(module.LoadFailed, match="KeyError"):
         measure(
@@ -253,7 +255,7 @@ def test_a_process_that_fails_makes_no_figures(played: tuple[Played, str]) -> No
         )
 
 
-def test_a_service_that_wakes_is_waited_for(
+def test_benchmark_waits_for_waking_service_and_fails_without_answer(
     played: tuple[Played, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     play, base = played
@@ -267,7 +269,7 @@ def test_a_service_that_wakes_is_waited_for(
     assert found.value.reason == "NoAnswer"
 
 
-def test_the_clients_are_spread_over_processes_and_each_asks_once() -> None:
+def test_clients_and_rate_are_split_across_processes() -> None:
     target = Target("u", "m")
     found = jobs(target, desired_state(clients=(40,)), Level(clients=40), 8, 0, 1)
     assert len(found) == 3
@@ -292,13 +294,13 @@ def test_lengths_follow_their_distribution_and_the_seed() -> None:
         next(requests(desired_state(prompt_tokens=Lengths("Zipf")), 0))
 
 
-def test_recorded_lengths_go_together() -> None:
+def test_recorded_prompt_and_output_lengths_stay_paired() -> None:
     one = requests(desired_state(recorded=((3, 30), (5, 50))), 0)
     drawn = [next(one) for _ in range(50)]
     assert {(len(each.prompt), each.output) for each in drawn} == {(3, 30), (5, 50)}
 
 
-def test_prompts_share_a_prefix_where_that_is_wanted_and_only_there() -> None:
+def test_prompts_share_a_prefix_only_if_prefixes_are_set() -> None:
     load = desired_state(prompt_tokens=Lengths("Fixed", 40), prefix_tokens=30, prefixes=2)
     drawn = [next(requests(load, client)).prompt for client in range(40)]
     assert len({tuple(prompt[:30]) for prompt in drawn}) == 2
@@ -311,14 +313,14 @@ def test_prompts_share_a_prefix_where_that_is_wanted_and_only_there() -> None:
     assert len({tuple(prompt[:8]) for prompt in alone}) == 9
 
 
-def test_arrivals_have_the_rate() -> None:
+def test_arrivals_match_the_requested_rate() -> None:
     found = arrivals(50.0, desired_state(), 0, begin=100.0)
     moments = [next(found) for _ in range(5000)]
     assert moments[0] == 100.0
     assert 46 < 4999 / (moments[-1] - moments[0]) < 54
 
 
-def test_the_engines_metrics_are_read_over_a_time() -> None:
+def test_engine_metrics_are_summarized_over_samples() -> None:
     first = read(METRICS.format(running=3.0, preempted=2, count=10, sum=1.0))
     last = read(METRICS.format(running=5.0, preempted=3, count=20, sum=3.0))
     found = summary([first, last])

@@ -31,13 +31,13 @@ def test_a_request_counts_in_the_window_in_which_it_ends() -> None:
     assert (found.requests, found.requests_per_second, found.tokens_per_second) == (4, 0.2, 1.8)
 
 
-def test_tokens_are_counted_where_they_are_the_objective() -> None:
+def test_windows_count_tokens_if_tokens_are_the_objective() -> None:
     found = step({}, (1, None), [observe(11, tokens=30), observe(12, tokens=10)], WINDOWS, Objective(TOKENS))
     assert found.windows == (4.0, 0.0)
     assert found.value == 2.0
 
 
-def test_times_are_those_of_vllms_own_benchmark() -> None:
+def test_ttft_tpot_and_latency_follow_vllm_definitions() -> None:
     requested = [observe(11, latency=1.0, ttft=0.2, tokens=9), observe(12, latency=0.5, ttft=0.5, tokens=1)]
     found = step({}, (1, None), requested, WINDOWS, Objective())
     assert (found.ttft_ms.p50, found.ttft_ms.p99) == (200, 500)
@@ -45,7 +45,7 @@ def test_times_are_those_of_vllms_own_benchmark() -> None:
     assert found.latency_ms.p95 == 1000
 
 
-def test_percentiles_are_values_that_occurred() -> None:
+def test_percentile_is_an_observed_value() -> None:
     values = [float(n) for n in range(1, 101)]
     assert [percentile(values, share) for share in (0.5, 0.95, 0.99)] == [50, 95, 99]
     assert percentile([3.0], 0.99) == 3.0
@@ -60,11 +60,11 @@ def test_percentiles_are_values_that_occurred() -> None:
         (Objective(ttft_p99_ms=200, tpot_p99_ms=100), ""),
     ],
 )
-def test_limits(objective: Objective, words: str) -> None:
+def test_step_states_the_exceeded_latency_limit(objective: Objective, words: str) -> None:
     assert step({}, (1, None), [observe(11)], WINDOWS, objective).exceeds == words
 
 
-def test_errors_are_counted_told_and_limited() -> None:
+def test_errors_are_counted_reported_and_limited() -> None:
     requested = [observe(11), *(observe(12, error="HTTP 503") for _ in range(3)), observe(13, error="cut")]
     found = step({}, (1, None), requested, WINDOWS, Objective())
     assert (found.requests, found.errors, found.first_error) == (1, 4, "HTTP 503")
@@ -72,11 +72,11 @@ def test_errors_are_counted_told_and_limited() -> None:
     assert step({}, (1, None), requested, WINDOWS, Objective(error_rate=0.8)).exceeds == ""
 
 
-def test_nothing_answered_is_no_measurement() -> None:
+def test_step_reports_that_no_request_was_answered() -> None:
     assert step({}, (1, None), [], WINDOWS, Objective()).exceeds == "no request was answered"
 
 
-def test_noise_is_pooled_over_steps_and_shrinks_with_windows() -> None:
+def test_noise_is_pooled_over_steps_and_scaled_by_window_count() -> None:
     steps = [made({}, 10, spread=0.1), made({}, 100, spread=0.1)]
     known = noise(steps, factor=2, least=0.0)
     assert math.isclose(known.relative, 0.1, rel_tol=1e-9)

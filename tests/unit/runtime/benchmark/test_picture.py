@@ -22,7 +22,7 @@ def image(content: bytes) -> Image.Image:
     return found
 
 
-def test_what_is_higher_is_drawn_higher() -> None:
+def test_higher_values_are_drawn_higher() -> None:
     found = image(png(CURVES)).convert("RGB")
     colour = (0x1F, 0x6F, 0x8B)
     for place, value in CURVES.curves[0][1]:
@@ -31,18 +31,18 @@ def test_what_is_higher_is_drawn_higher() -> None:
     assert CURVES.up(9.0) < CURVES.up(3.0)
 
 
-def test_both_pictures_have_one_shape() -> None:
+def test_png_has_twice_the_size_of_the_svg() -> None:
     drawn = ElementTree.fromstring(svg(CURVES))  # noqa: S314 -- our own
     _, _, width, height = map(int, drawn.attrib["viewBox"].split())
     assert image(png(CURVES)).size == (2 * width, 2 * height)
 
 
 @pytest.mark.parametrize("curves", [EMPTY, Curves(["one"], [("a", [(0, 0.0)])], "tokens/s")])
-def test_of_next_to_nothing_there_is_a_picture_too(curves: Curves) -> None:
+def test_empty_or_zero_curves_still_produce_a_png(curves: Curves) -> None:
     assert image(png(curves)).format == "PNG"
 
 
-def test_it_lies_beside_the_report(tmp_path: Path) -> None:
+def test_curve_png_is_saved_in_the_report_folder(tmp_path: Path) -> None:
     desired = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
     save(desired, files(desired, run(desired, Machine())))
     assert image((tmp_path / "report" / "curve.png").read_bytes()).format == "PNG"

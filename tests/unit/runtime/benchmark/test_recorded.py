@@ -40,7 +40,7 @@ def write(folder: Path, kind: str) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
-def test_lengths_are_those_of_the_table(tmp_path: Path, kind: str) -> None:
+def test_recorded_lengths_match_the_table(tmp_path: Path, kind: str) -> None:
     found = with_recorded(load(write(tmp_path, kind)))
     assert (found.recorded, found.recorded_from) == (PAIRS, None)
     requested = requests(found, 0)
@@ -48,14 +48,14 @@ def test_lengths_are_those_of_the_table(tmp_path: Path, kind: str) -> None:
     assert drawn == set(PAIRS)
 
 
-def test_columns_may_have_other_names_and_a_folder_is_read_whole(tmp_path: Path) -> None:
+def test_custom_column_names_and_whole_folder_are_read(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("in,out\n1,2\n")
     (tmp_path / "b.csv").write_text("out,in\n4,3\n")
     (tmp_path / "_SUCCESS").write_text("")
     assert with_recorded(load(tmp_path, prompt_column="in", output_column="out")).recorded == ((1, 2), (3, 4))
 
 
-def test_of_a_long_table_rows_are_drawn_by_the_seed_each_as_likely(tmp_path: Path) -> None:
+def test_rows_of_long_table_are_sampled_evenly_by_seed(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("prompt,output\n" + "".join(f"{n},{n}\n" for n in range(1, 101)))
     one, same, other = (with_recorded(load(file, seed=seed), 10).recorded for seed in (1, 1, 2))
@@ -91,7 +91,9 @@ def test_of_a_long_table_rows_are_drawn_by_the_seed_each_as_likely(tmp_path: Pat
         ("prompt,output\n1\n", "InputInvalid", "row 1 of a.csv: the row cannot be read"),
     ],
 )
-def test_a_bad_table_is_told(tmp_path: Path, text: str | None, reason: str, words: str) -> None:
+def test_invalid_table_is_rejected_with_reason_and_message(
+    tmp_path: Path, text: str | None, reason: str, words: str
+) -> None:
     if text is not None:
         (tmp_path / "a.csv").write_text(text)
     with pytest.raises(JobProblem) as found:
@@ -101,21 +103,21 @@ def test_a_bad_table_is_told(tmp_path: Path, text: str | None, reason: str, word
     assert words in found.value.message
 
 
-def test_values_of_json_are_numbers_and_nothing_like_them(tmp_path: Path) -> None:
+def test_json_value_that_is_not_a_number_is_rejected(tmp_path: Path) -> None:
     for value in (True, None, [1], {"a": 1}):
         (tmp_path / "a.jsonl").write_text(json.dumps({"prompt": 1, "output": value}) + "\n")
         with pytest.raises(JobProblem, match="column output holds"):
             with_recorded(load(tmp_path / "a.jsonl"))
 
 
-def test_no_table_of_a_format_that_cannot_be_told(tmp_path: Path) -> None:
+def test_table_of_unknown_format_is_rejected_unless_format_is_set(tmp_path: Path) -> None:
     (tmp_path / "lengths").write_text("prompt,output\n1,2\n")
     with pytest.raises(JobProblem, match=r"set spec\.load\.traceFrom\.format"):
         with_recorded(load(tmp_path / "lengths"))
     assert with_recorded(load(tmp_path / "lengths", format="CSV")).recorded == ((1, 2),)
 
 
-def test_an_order_names_its_table_and_one_without_stays_as_it_is() -> None:
+def test_order_reads_its_table_and_load_without_table_is_unchanged() -> None:
     plain = {"engine": {"source": "m", "model": "m"}, "load": {"clients": [1]}}
     order = Order.read(plain | {"load": {"clients": [1], "recorded_from": {"uri": "s3://b/x"}}})
     assert order.load.recorded_from == RecordedFrom("s3://b/x")

@@ -71,7 +71,7 @@ def run(desired: Order, machine: Machine, reported: list[str] | None = None) -> 
     return one
 
 
-def test_every_load_is_put_on_one_start_of_the_engine() -> None:
+def test_all_load_levels_run_on_one_engine_start() -> None:
     machine = Machine()
     reported: list[str] = []
     found = run(order(), machine, reported)
@@ -81,7 +81,7 @@ def test_every_load_is_put_on_one_start_of_the_engine() -> None:
     assert "the baseline: 8 clients" in reported
 
 
-def test_a_sweep_ends_by_its_rule_with_the_best_measured_step_and_its_gain() -> None:
+def test_sweep_ends_with_best_measured_step_and_its_gain() -> None:
     machine = Machine()
     found = run(order(sweep=SWEEP), machine)
     best = found.course.best
@@ -94,7 +94,7 @@ def test_a_sweep_ends_by_its_rule_with_the_best_measured_step_and_its_gain() -> 
     assert found.course.stopped
 
 
-def test_higher_loads_are_left_out_once_they_are_worse() -> None:
+def test_higher_loads_are_skipped_after_a_worse_result() -> None:
     machine = Machine()
     desired = order(sweep=SWEEP, load={"clients": [1, 2, 4, 8]}, objective={"maximize": "RequestsPerSecond"})
     machine.put = lambda target, level, settings: Step(  # type: ignore[method-assign]
@@ -104,7 +104,7 @@ def test_higher_loads_are_left_out_once_they_are_worse() -> None:
     assert [each.clients for each in found.course.trials[0].steps] == [1, 2]
 
 
-def test_an_engine_that_does_not_start_is_a_step_without_a_figure() -> None:
+def test_engine_that_does_not_start_is_reported_as_failed_step() -> None:
     found = run(order(sweep=SWEEP), Machine(fails=(16,)))
     failed = [each for each in found.course.trials if each.failure]
     assert [each.settings for each in failed] == [{"max_num_seqs": 16}]
@@ -112,7 +112,7 @@ def test_an_engine_that_does_not_start_is_a_step_without_a_figure() -> None:
     assert {"settings": {"max_num_seqs": 16}, "failure": "CUDA out of memory"} in message["steps"]
 
 
-def test_nothing_that_could_be_measured_is_a_problem() -> None:
+def test_benchmark_fails_if_no_step_can_be_measured() -> None:
     machine = Machine()
     machine.start = _never  # type: ignore[method-assign]
     with pytest.raises(JobProblem, match="no such argument") as found:
@@ -136,7 +136,7 @@ def _never(settings: Settings) -> Iterator[Target]:
         ({"gpu_seconds": 450}, 3, "budget.acceleratorSeconds"),
     ],
 )
-def test_a_budget_ends_it_before_the_step_that_would_exceed_it(
+def test_budget_ends_benchmark_before_a_step_would_exceed_the_budget(
     budget: dict[str, Any], starts: int, words: str
 ) -> None:
     engine = {"source": "m", "model": "m", "gpus": 2}
@@ -148,7 +148,7 @@ def test_a_budget_ends_it_before_the_step_that_would_exceed_it(
     assert found.course.best is not None
 
 
-def test_the_report_needs_nothing_but_itself(tmp_path: Path) -> None:
+def test_report_is_self_contained_and_shows_the_results(tmp_path: Path) -> None:
     desired = order(sweep=SWEEP, output=f"file://{tmp_path}/report")
     found = run(desired, Machine(fails=(16,)))
     save(desired, files(desired, found))
@@ -163,7 +163,7 @@ def test_the_report_needs_nothing_but_itself(tmp_path: Path) -> None:
     assert "times the baseline, beyond noise" in table(kept)
 
 
-def test_loads_are_put_on_from_the_lowest() -> None:
+def test_load_levels_are_sorted_and_deduplicated() -> None:
     assert [each.clients for each in levels(order(load={"clients": [8, 1, 8, 4]}).load)] == [1, 4, 8]
     rates = order(load={"clients": [], "rates": [4.5, 2]}).load
     assert [str(each) for each in levels(rates)] == ["2 requests/s", "4.5 requests/s"]
@@ -178,6 +178,6 @@ def test_loads_are_put_on_from_the_lowest() -> None:
         ({"engine": {"source": "m", "model": "m", "colour": 1}, "load": {"clients": [1]}}, "no field colour"),
     ],
 )
-def test_orders_that_are_refused(plain_order: dict[str, Any], words: str) -> None:
+def test_invalid_order_is_rejected(plain_order: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Order.read(plain_order)

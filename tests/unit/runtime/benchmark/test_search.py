@@ -47,7 +47,7 @@ def test_without_a_sweep_only_the_baseline_is_measured() -> None:
     assert (tried, best) == ([{}], {})
 
 
-def test_it_goes_up_while_that_is_better_and_fills_the_gaps_beside_the_best() -> None:
+def test_search_climbs_while_better_and_fills_gaps_beside_the_best() -> None:
     curve = {1: 1.0, 2: 2.0, 4: 4.0, 8: 7.0, 16: 9.0, 32: 8.0, 64: 6.0}
     tried, best, words = found(seqs(*curve), lambda each: curve[each["max_num_seqs"]] if each else 0.5)
     assert [each.get("max_num_seqs") for each in tried] == [None, 1, 4, 16, 64, 8, 32]
@@ -55,26 +55,26 @@ def test_it_goes_up_while_that_is_better_and_fills_the_gaps_beside_the_best() ->
     assert words == "max_num_seqs: 64 is worse than 16, beyond noise"
 
 
-def test_it_finds_the_best_of_a_real_curve_unaided() -> None:
+def test_search_reaches_plateau_of_a_real_curve_within_eight_starts() -> None:
     tried, best, words = found(seqs(*H200), lambda each: H200[each["max_num_seqs"]] if each else 30.0)
     assert best["max_num_seqs"] >= 128
     assert len(tried) <= 8, "each start of an engine costs a minute"
     assert "no better" in words
 
 
-def test_a_plateau_is_left_soon() -> None:
+def test_search_ends_early_on_a_plateau() -> None:
     tried, _, _ = found(seqs(1, 2, 4, 8, 16), lambda each: 1.0)
     assert [each.get("max_num_seqs") for each in tried] == [None, 1, 4, 2]
 
 
-def test_a_peak_between_two_jumps_that_are_as_good_as_each_other_is_found() -> None:
+def test_search_finds_a_peak_between_two_equal_jumps() -> None:
     curve = {1: 1.0, 2: 2.0, 4: 1.0}
     assert found(seqs(*curve), lambda each: curve[each["max_num_seqs"]] if each else 0.1)[1] == {
         "max_num_seqs": 2
     }
 
 
-def test_a_value_that_ends_it_is_compared_with_the_best_before_it() -> None:
+def test_last_value_is_compared_with_the_best_earlier_value() -> None:
     curve = {64: 58.9, 256: 65.6, 512: 66.3}
     _, best, words = found(
         seqs(64, 128, 256, 512), lambda each: curve[each["max_num_seqs"]] if each else 60.0
@@ -83,14 +83,14 @@ def test_a_value_that_ends_it_is_compared_with_the_best_before_it() -> None:
     assert words == "max_num_seqs: 512 is no better than 256, beyond noise"
 
 
-def test_patience_goes_over_a_dip() -> None:
+def test_search_crosses_a_dip_with_more_patience() -> None:
     curve = {1: 1.0, 2: 1.0, 4: 0.9, 8: 2.0, 16: 9.0}
     measure: Callable[[Settings], float] = lambda each: curve[each["max_num_seqs"]] if each else 0.1  # noqa: E731
     assert found(seqs(*curve), measure)[1] == {"max_num_seqs": 1}
     assert found(seqs(*curve), measure, patience=2)[1] == {"max_num_seqs": 16}
 
 
-def test_an_engine_that_does_not_start_ends_the_way_up() -> None:
+def test_climb_ends_at_engine_that_does_not_start() -> None:
     tried, best, words = found(
         seqs(1, 2, 4, 8, 16, 32, 64),
         lambda each: None if each.get("max_num_seqs", 0) > 8 else 1.0 + each.get("max_num_seqs", 0),
@@ -100,13 +100,13 @@ def test_an_engine_that_does_not_start_ends_the_way_up() -> None:
     assert words == "max_num_seqs: 16 does not start"
 
 
-def test_engines_that_do_not_start_at_first_do_not_end_it() -> None:
+def test_search_continues_if_first_engines_do_not_start() -> None:
     tried, best, _ = found(seqs(1, 2, 4), lambda each: 5.0 if each.get("max_num_seqs") == 4 else None)
     assert best == {"max_num_seqs": 4}
     assert {} in tried
 
 
-def test_no_setting_is_tried_twice_and_the_baseline_is_one_of_them() -> None:
+def test_search_tries_no_setting_twice_and_counts_the_baseline() -> None:
     curve = {2: 1.0, 4: 2.0, 8: 3.0}
     tried, best, _ = found(
         seqs(*curve), lambda each: curve[each.get("max_num_seqs", 8)], given={"max_num_seqs": 8}
@@ -115,7 +115,7 @@ def test_no_setting_is_tried_twice_and_the_baseline_is_one_of_them() -> None:
     assert best == {}
 
 
-def test_two_arguments_one_after_the_other_and_round_again() -> None:
+def test_search_alternates_between_two_dependent_arguments() -> None:
     """The best of one hangs on the other: 16 slots pay only with many tokens."""
 
     def measure(settings: Settings) -> float:
@@ -130,6 +130,6 @@ def test_two_arguments_one_after_the_other_and_round_again() -> None:
 
 
 @pytest.mark.parametrize("values", [(True, False), ("auto", "fp8"), (0.5, 0.9)])
-def test_values_of_any_kind(values: tuple[Any, ...]) -> None:
+def test_search_finds_best_value_of_any_type(values: tuple[Any, ...]) -> None:
     _, best, _ = found([Dimension("x", values)], lambda each: 2.0 if each.get("x") == values[1] else 1.0)
     assert best == {"x": values[1]}

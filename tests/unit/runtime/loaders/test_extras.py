@@ -23,7 +23,7 @@ PROJECT = paths.REPOSITORY / "runtime" / "pyproject.toml"
         ("ScikitLearn", ["sklearn"], "scikit-learn"),
     ],
 )
-def test_a_loader_says_which_extra_it_needs(
+def test_loader_names_required_extra_if_library_is_missing(
     monkeypatch: pytest.MonkeyPatch, loader: str, gone: Sequence[str], extra: str
 ) -> None:
     for name in gone:

@@ -50,7 +50,7 @@ def loaded(**settings: Any) -> HuggingFace:
 @pytest.mark.parametrize(
     "task", ["summarization", "translation", "text2text-generation", "question-answering"]
 )
-def test_a_task_that_transformers_has_no_more_is_told_with_those_that_it_has(task: str) -> None:
+def test_removed_task_is_rejected_with_list_of_supported_tasks(task: str) -> None:
     with pytest.raises(ValueError, match=rf"settings\.task: .* no pipeline for {task}; there are ") as found:
         loaded(task=task)
     assert ", ".join(sorted(TASKS)) in str(found.value)
@@ -65,7 +65,7 @@ def test_a_classifier_gives_label_and_score(task: str) -> None:
     assert found.predict([]) == {"label": [], "score": []}
 
 
-def test_text_is_text_and_anything_else_json() -> None:
+def test_text_output_is_returned_as_text_and_other_output_as_json() -> None:
     assert loaded(task="text-generation").predict(["a"]) == ["a b c"]
     [message] = loaded(task="token-classification").predict(["a"])
     assert message == '[{"entity": "PER", "start": 0}, {"entity": "LOC", "start": 5}]'

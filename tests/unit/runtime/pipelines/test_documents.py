@@ -42,7 +42,7 @@ def fails(error: Exception) -> Played:
 
 
 @pytest.mark.parametrize("error", [OSError("no weights"), Problem("summary: asleep", 503)])
-async def test_without_a_summary_there_is_an_answer_all_the_same(
+async def test_failed_summary_is_reported_and_sentiment_is_returned(
     documents: ModuleType, error: Exception
 ) -> None:
     model = documents.Documents()
@@ -51,14 +51,14 @@ async def test_without_a_summary_there_is_an_answer_all_the_same(
     assert found == {"sentiment": "POSITIVE", "summary": "", "failed": ["summary"]}
 
 
-async def test_both_are_joined(documents: ModuleType) -> None:
+async def test_sentiment_and_summary_are_joined(documents: ModuleType) -> None:
     model = documents.Documents()
     model.settings, model.uses = {}, {"sentiment": gives("POSITIVE"), "summary": gives("Fast.")}
     found = await model.predict("Fast. It rained.")
     assert found == {"sentiment": "POSITIVE", "summary": "Fast.", "failed": []}
 
 
-async def test_without_a_sentiment_there_is_none(documents: ModuleType) -> None:
+async def test_failed_sentiment_fails_whole_prediction(documents: ModuleType) -> None:
     model = documents.Documents()
     model.settings, model.uses = {}, {"sentiment": fails(Problem("asleep", 503)), "summary": gives("")}
     with pytest.raises(Problem) as caught:

@@ -87,7 +87,9 @@ def refused(status: int, message: str = "no", **headers: str) -> Answer:
     )
 
 
-async def test_a_chat_is_asked_as_openai_has_it(played: Played, ask: Callable[..., Gateway]) -> None:
+async def test_chat_sends_openai_request_and_returns_text(
+    played: Played, ask: Callable[..., Gateway]
+) -> None:
     played.answers = [chat("Hi"), chat(None)]
     one = ask()
     assert await one.chat("m", MESSAGES, temperature=0.5) == "Hi"
@@ -98,7 +100,7 @@ async def test_a_chat_is_asked_as_openai_has_it(played: Played, ask: Callable[..
 
 
 @pytest.mark.parametrize("where", ["argument", "environment"])
-async def test_the_key_goes_with_each_request(
+async def test_api_key_is_sent_with_each_request(
     played: Played, ask: Callable[..., Gateway], monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     monkeypatch.setenv(gateway.KEY, "of-the-pod")
@@ -110,7 +112,9 @@ async def test_the_key_goes_with_each_request(
     assert [headers["Authorization"] for _, headers, _ in played.requested] == [desired] * 2
 
 
-async def test_the_address_is_that_of_the_pod(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_gateway_address_is_read_from_environment(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert Gateway().url == gateway.DEFAULT
     monkeypatch.setenv(gateway.ADDRESS, f"{played.url}/")
     played.answers = [(200, {"a": 1}, {})]
@@ -121,7 +125,7 @@ async def test_the_address_is_that_of_the_pod(played: Played, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("status", gateway.NOT_BEGUN)
-async def test_what_nobody_has_begun_is_sent_again(
+async def test_request_that_was_not_started_is_retried(
     played: Played, ask: Callable[..., Gateway], pauses: list[float], status: int
 ) -> None:
     played.answers = [refused(status), refused(status, Retry_After="7"), chat("Hi")]
@@ -133,7 +137,7 @@ async def test_what_nobody_has_begun_is_sent_again(
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 500, 502, 504])
-async def test_any_other_answer_is_told_and_not_sent_again(
+async def test_other_error_status_is_raised_without_retry(
     played: Played, ask: Callable[..., Gateway], pauses: list[float], status: int
 ) -> None:
     played.answers = [refused(status, "the reason"), chat("never")]
@@ -144,7 +148,7 @@ async def test_any_other_answer_is_told_and_not_sent_again(
     assert not pauses
 
 
-async def test_its_time_ends_what_is_sent_again(
+async def test_request_is_not_retried_if_pause_exceeds_time_limit(
     played: Played, ask: Callable[..., Gateway], pauses: list[float]
 ) -> None:
     played.answers = [refused(503, "asleep", Retry_After="1000"), chat("never")]
@@ -154,7 +158,7 @@ async def test_its_time_ends_what_is_sent_again(
     assert not pauses
 
 
-async def test_a_server_that_takes_too_long_or_is_not_there_is_told() -> None:
+async def test_slow_server_raises_504_and_missing_server_raises_502() -> None:
     over = asyncio.Event()
 
     async def never(request: web.Request) -> web.Response:
@@ -182,7 +186,7 @@ def outputs(*tensors: dict[str, Any]) -> Answer:
     return 200, {"outputs": list(tensors)}, {}
 
 
-async def test_a_v2_model_takes_arrays_and_lists_and_gives_arrays(
+async def test_infer_sends_arrays_and_lists_and_returns_arrays(
     played: Played, ask: Callable[..., Gateway]
 ) -> None:
     label = {"name": "label", "datatype": "BYTES", "shape": [1], "data": ["good"]}
@@ -209,7 +213,7 @@ def piece(text: str) -> str:
     return json.dumps({"choices": [{"delta": {"content": text}}]})
 
 
-async def test_a_stream_comes_piece_by_piece(played: Played, ask: Callable[..., Gateway]) -> None:
+async def test_chat_stream_yields_text_pieces_until_done(played: Played, ask: Callable[..., Gateway]) -> None:
     played.answers = [
         events(piece("Good "), json.dumps({"choices": []}), piece("day"), "[DONE]", piece("no"))
     ]
@@ -224,7 +228,7 @@ async def test_a_stream_comes_piece_by_piece(played: Played, ask: Callable[..., 
         ([piece("Good ")], "m: the stream ended in the middle"),
     ],
 )
-async def test_a_stream_that_ends_in_the_middle_is_told(
+async def test_stream_that_ends_early_raises_502_after_received_pieces(
     played: Played, ask: Callable[..., Gateway], report: list[str], words: str
 ) -> None:
     played.answers = [events(*report)]

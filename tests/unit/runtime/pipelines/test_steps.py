@@ -28,7 +28,7 @@ async def optional(failing: Exception | None) -> Joined:
     )
 
 
-async def test_what_did_not_fail_is_there_in_the_order_of_the_steps() -> None:
+async def test_results_are_joined_in_order_of_steps() -> None:
     joined = await together({"b": gives(1), "a": gives(2)})
     assert list(joined.items()) == [("b", 1), ("a", 2)]
     assert joined.get("a") == 2
@@ -44,7 +44,7 @@ async def test_what_did_not_fail_is_there_in_the_order_of_the_steps() -> None:
         (Problem("summary: asleep", 503), 503, "summary: asleep"),
     ],
 )
-async def test_a_step_that_may_fail_is_not_among_them(
+async def test_failed_optional_step_is_missing_and_raises_problem_on_access(
     failing: Exception | None, status: int, words: str
 ) -> None:
     joined = await optional(failing)
@@ -58,7 +58,7 @@ async def test_a_step_that_may_fail_is_not_among_them(
     assert (caught.value.status, caught.value.message) == (status, words)
 
 
-async def test_a_name_that_is_no_step_is_a_key_error() -> None:
+async def test_unknown_step_name_raises_key_error() -> None:
     joined = await optional(OSError())
     assert "other" not in joined
     with pytest.raises(KeyError):
@@ -68,7 +68,7 @@ async def test_a_name_that_is_no_step_is_a_key_error() -> None:
 @pytest.mark.parametrize(
     ("failing", "status"), [(OSError("no weights"), 502), (BadInput("wrong"), 400), (Problem("x", 503), 503)]
 )
-async def test_what_is_needed_ends_the_rest(failing: Exception, status: int) -> None:
+async def test_failed_required_step_cancels_other_steps(failing: Exception, status: int) -> None:
     ended = asyncio.Event()
 
     async def other() -> None:
@@ -83,6 +83,6 @@ async def test_what_is_needed_ends_the_rest(failing: Exception, status: int) -> 
     assert ended.is_set()
 
 
-async def test_names_that_are_no_steps_are_refused() -> None:
+async def test_unknown_step_names_in_options_are_rejected() -> None:
     with pytest.raises(ValueError, match="there is no step b, c"):
         await together({"a": gives(1)}, needed=["b"], within={"c": 1.0})

@@ -31,7 +31,7 @@ def example(datatype: str) -> Any:
 
 
 @pytest.mark.parametrize("datatype", DTYPES)
-def test_every_datatype_comes_back_as_bytes_and_as_json(datatype: str) -> None:
+def test_every_datatype_survives_bytes_and_json_round_trip(datatype: str) -> None:
     array = example(datatype)
     assert datatype_of(array) == datatype
     for found in (
@@ -69,7 +69,7 @@ def body(tensor: dict[str, Any], rest: bytes = b"") -> tuple[bytes, str]:
         ({"name": ""}, b"", "no name"),
     ],
 )
-def test_what_is_no_tensor_is_refused(tensor: dict[str, Any], rest: bytes, message: str) -> None:
+def test_invalid_tensor_is_rejected_with_reason(tensor: dict[str, Any], rest: bytes, message: str) -> None:
     written, length = body(tensor, rest)
     with pytest.raises(BadInput) as caught:
         wire.read(written, length)
@@ -77,12 +77,12 @@ def test_what_is_no_tensor_is_refused(tensor: dict[str, Any], rest: bytes, messa
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "99999"])
-def test_the_length_of_the_header_is_checked(length: str) -> None:
+def test_invalid_header_length_is_rejected(length: str) -> None:
     with pytest.raises(BadInput):
         wire.read(body({"data": [1, 2]})[0], length)
 
 
-def test_an_answer_has_what_was_asked_for_as_it_was_asked_for() -> None:
+def test_response_has_requested_outputs_in_requested_order_and_form() -> None:
     requested = wire.read(
         json.dumps(
             {
@@ -111,7 +111,7 @@ def hook(text: list[str], count: int, request: Request, x: float = 1.0) -> Two:
     return {"label": text, "score": np.array([1.0, 2.0])}
 
 
-def test_hints_are_tensors() -> None:
+def test_type_hints_define_tensors_of_inputs_and_outputs() -> None:
     found = signature(hook)
     assert [(each.name, str(each.tensor), each.required) for each in found.inputs] == [
         ("text", "BYTES[-1]", True),
@@ -134,7 +134,7 @@ def test_hints_are_tensors() -> None:
         wire.values(found.inputs, {"text": texts(["a"])})
 
 
-def test_a_hook_without_hints_is_refused() -> None:
+def test_hook_without_type_hints_is_rejected() -> None:
     def bare(x) -> list[str]:  # type: ignore[no-untyped-def]
         return []
 
@@ -142,7 +142,7 @@ def test_a_hook_without_hints_is_refused() -> None:
         signature(bare)
 
 
-def test_paths() -> None:
+def test_valid_paths_are_parsed_and_invalid_paths_are_rejected() -> None:
     assert find("POST", "/v2/models/a%2Fb/versions/1/infer") == Path("infer", "a/b", "1")
     assert find("HEAD", "/v2/models/m/ready") == Path("ready", "m", None)
     with pytest.raises(NotFound):

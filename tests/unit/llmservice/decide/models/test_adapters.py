@@ -71,11 +71,11 @@ def edit(world: World, written: Manifest) -> None:
     world.edit(manifest(written, sleep={"afterIdle": "10m"}))
 
 
-def test_a_model_without_lora_says_nothing_of_it() -> None:
+def test_model_without_lora_has_no_adapter_status() -> None:
     assert up().step().status.models[0].lora is None
 
 
-def test_they_are_listed_from_the_beginning_and_ready_when_replicas_say_so() -> None:
+def test_initial_adapters_are_listed_before_load_and_ready_after_load() -> None:
     world = up(model(*TWO))
     waiting = world.step()
     assert (states(waiting), listed(waiting)) == (["Pending"] * 2, ["tiny", *TWO])
@@ -86,7 +86,7 @@ def test_they_are_listed_from_the_beginning_and_ready_when_replicas_say_so() -> 
     assert conditions(ready)["Reconciling"] == "False/Reconciled"
 
 
-def test_a_new_one_is_listed_when_it_is_loaded_and_restarts_no_model() -> None:
+def test_new_adapter_is_listed_after_load_and_model_stays_ready() -> None:
     world = up(model("fr"))
     world.step(reports=says(model("fr")))
     edit(world, model(*TWO))
@@ -98,14 +98,14 @@ def test_a_new_one_is_listed_when_it_is_loaded_and_restarts_no_model() -> None:
     assert (states(loaded), listed(loaded)) == (["Ready"] * 2, ["tiny", *TWO])
 
 
-def test_one_that_is_taken_away_is_listed_no_more_at_once() -> None:
+def test_removed_adapter_is_immediately_no_longer_listed() -> None:
     world = up(model(*TWO))
     world.step(reports=says(model(*TWO)))
     edit(world, model("de"))
     assert listed(world.step()) == ["tiny", "de"]
 
 
-def test_one_that_is_refused_is_told_and_the_base_stays_ready() -> None:
+def test_rejected_adapter_is_reported_and_base_model_stays_ready() -> None:
     world = up(model(*TWO))
     refused = world.step(reports=says(model(*TWO), de=("Rejected", "its rank is 64")))
     assert adapters(refused)["de"] == (AdapterState.REJECTED, "its rank is 64")
@@ -121,7 +121,7 @@ def test_one_that_is_refused_is_told_and_the_base_stays_ready() -> None:
     assert listed(world.step(reports=says(other))) == ["tiny", "de"]
 
 
-def test_one_that_cannot_be_fetched_stays_listed_and_is_told() -> None:
+def test_failed_adapter_stays_listed_and_is_reported() -> None:
     """A replica with an unavailable adapter retries, and reports the cause to clients."""
     world = up(model("fr"))
     failed = world.step(reports=says(model("fr"), fr=("Failed", "no network")))
@@ -129,7 +129,7 @@ def test_one_that_cannot_be_fetched_stays_listed_and_is_told() -> None:
     assert message(failed).endswith("; adapter fr of model tiny is failed: no network")
 
 
-def test_every_replica_must_have_it() -> None:
+def test_adapter_is_ready_when_loaded_by_every_replica() -> None:
     world = up(model("fr"))
     pods = (HEAD, WORKER, pod("w-2"))
     some = {**says(model("fr")), "w-2": says(model("fr"), fr="Loading")["w-1"]}
@@ -138,7 +138,7 @@ def test_every_replica_must_have_it() -> None:
     assert states(world.step(reports=says(model("fr"), "w-1", "w-2"))) == ["Ready"]
 
 
-def test_what_is_said_of_another_adapter_or_cluster_does_not_count() -> None:
+def test_report_of_another_adapter_or_cluster_is_ignored() -> None:
     world = up(model("fr"))
     stale = says(model("fr", root="/other"))
     assert states(world.step(reports=stale)) == ["Pending"]
@@ -146,14 +146,14 @@ def test_what_is_said_of_another_adapter_or_cluster_does_not_count() -> None:
     assert states(world.step(pods=elsewhere, reports=says(model("fr"), "w-9"))) == ["Pending"]
 
 
-def test_what_was_known_stays_known_to_a_new_operator() -> None:
+def test_adapter_states_are_kept_without_new_reports() -> None:
     world = up(model(*TWO))
     world.step(reports=says(model(*TWO), de=("Rejected", "too wide")))
     again = world.step(reports={})
     assert (states(again), listed(again)) == (["Ready", "Rejected"], ["tiny", "fr"])
 
 
-def test_asleep_they_are_listed_and_the_refused_one_is_not() -> None:
+def test_adapters_of_sleeping_model_are_listed_unless_rejected() -> None:
     world = asleep(model(*TWO))
     slept = world.step(reports={}, pods=(HEAD,))
     assert (states(slept), listed(slept)) == (["Asleep"] * 2, ["tiny", *TWO])
@@ -165,7 +165,7 @@ def test_asleep_they_are_listed_and_the_refused_one_is_not() -> None:
     assert (states(slept), listed(slept)) == (["Asleep", "Rejected"], ["tiny", "fr"])
 
 
-def test_who_has_woken_the_base_by_an_adapter_is_not_told_that_there_is_none() -> None:
+def test_adapter_stays_listed_when_gate_opens_before_its_report() -> None:
     """The gate opens when the base answers, possibly before the operator receives a report about adapters."""
     world = asleep(model("fr"))
     world.step(pods=(HEAD,))
@@ -176,7 +176,7 @@ def test_who_has_woken_the_base_by_an_adapter_is_not_told_that_there_is_none() -
     assert (states(opened), listed(opened)) == (["Pending"], ["tiny", "fr"])
 
 
-def test_while_a_second_cluster_comes_up_the_names_of_the_first_stay() -> None:
+def test_names_of_first_cluster_stay_listed_while_second_starts() -> None:
     world = up(model("fr"))
     world.step(reports=says(model("fr")))
     edit(world, {**model("fr"), "name": "small"})
@@ -184,14 +184,14 @@ def test_while_a_second_cluster_comes_up_the_names_of_the_first_stay() -> None:
 
 
 @pytest.mark.parametrize("written", [{"state": "Strange", "id": 3}, {"state": "Ready"}, {}])
-def test_a_status_that_somebody_has_spoilt_reads_as_unknown(written: dict[str, Any]) -> None:
+def test_malformed_adapter_status_is_read_as_pending(written: dict[str, Any]) -> None:
     world = up(model("fr"))
     status = world.observed.manifest["status"]
     status["models"][0]["lora"] = [{"name": "fr", **written}]
     assert states(world.step()) == ["Pending"]
 
 
-def test_a_spec_that_cannot_be_read_leaves_them_as_they_were() -> None:
+def test_adapter_states_are_unchanged_if_spec_is_invalid() -> None:
     world = up(model("fr"))
     world.step(reports=says(model("fr")))
     world.edit(manifest({**model("fr"), "accelerator": {"kind": "abacus"}}))

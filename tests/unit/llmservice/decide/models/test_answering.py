@@ -28,7 +28,7 @@ from tests.unit.llmservice.decide.scenes.services import (
 )
 
 
-def test_the_life_of_a_service() -> None:
+def test_new_service_becomes_ready_after_model_answers() -> None:
     """A service goes from no objects to an answer, in the steps that KubeRay and Ray Serve report."""
     world = World()
     assert "RayService is being created" in message(world.step())
@@ -88,7 +88,7 @@ def test_the_life_of_a_service() -> None:
     assert again.status == decision.status
 
 
-def test_a_model_that_stays_silent_is_asked_ever_more_seldom() -> None:
+def test_probe_interval_grows_while_model_does_not_answer() -> None:
     world = World()
     world.step()
     world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": "no"})
@@ -101,7 +101,7 @@ def test_a_model_that_stays_silent_is_asked_ever_more_seldom() -> None:
     assert pauses[-1] == timedelta(minutes=2)
 
 
-def test_a_change_of_numbers_does_not_unsettle_a_service() -> None:
+def test_service_stays_ready_when_replica_count_changes() -> None:
     world = World()
     started(world)
     world.edit(manifest(replicas=2))
@@ -128,7 +128,7 @@ def test_a_change_of_numbers_does_not_unsettle_a_service() -> None:
     assert decision.status.replicas == 2
 
 
-def test_a_second_replica_without_a_place_is_told() -> None:
+def test_unschedulable_second_replica_is_reported() -> None:
     world = World()
     started(world)
     world.edit(manifest(replicas=2))
@@ -147,7 +147,7 @@ def test_a_second_replica_without_a_place_is_told() -> None:
     assert conditions(decision)["Stalled"] == "False/Reconciled"
 
 
-def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
+def test_status_replicas_count_per_model_if_spec_sets_replicas() -> None:
     """`kubectl scale` compares spec and status: the spec counts per model, so the status does too."""
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     world.step(pods=(HEAD, pod("a"), pod("b"), pod("c", model="other")), ray_service=running(world))
@@ -156,7 +156,7 @@ def test_scaled_by_hand_the_status_counts_as_the_spec_does() -> None:
     assert world.step().status.replicas == 1, "of the model that has the fewest"
 
 
-def test_a_model_that_answers_has_a_replica_before_the_kubelet_says_so() -> None:
+def test_answering_model_counts_a_replica_before_pod_is_ready() -> None:
     """The gateway probes the replica directly; the kubelet's probe of the pod follows some seconds later."""
     world = World()
     started(world)
@@ -168,7 +168,7 @@ def test_a_model_that_answers_has_a_replica_before_the_kubelet_says_so() -> None
     assert world.step(pods=nowhere).status.replicas == 0, "what has no node answers nobody"
 
 
-def test_of_a_replica_with_two_pods_both_must_stand() -> None:
+def test_replica_with_two_pods_counts_only_if_both_exist() -> None:
     world = World(manifest({**GPU_MODEL, "parallelism": {"pipeline": 2}}))
     both = (pod("w-1", model="qwen", ready=False), pod("w-2", model="qwen", ready=False))
     world.step(pods=(HEAD, *both), ray_service=running(world), answers={"qwen": True})
@@ -176,7 +176,7 @@ def test_of_a_replica_with_two_pods_both_must_stand() -> None:
     assert world.step(pods=(HEAD, both[0])).status.replicas == 0
 
 
-def test_a_model_that_answers_is_ready_while_serve_waits_for_another_one() -> None:
+def test_answering_model_is_ready_while_serve_waits_for_another_model() -> None:
     """The other model may wait for the accelerators of this one, which can yield only while it is awake."""
     world = World(manifest(CPU_MODEL, OTHER_MODEL))
     world.step(pods=(HEAD, pod("a"), pod("b", model="other")), ray_service=running(world))
@@ -193,7 +193,7 @@ def unplaced_pod() -> Manifest:
     return pod("b", model="other", ready=False, placed=False, status=words)
 
 
-def test_a_change_of_configuration_is_asked_about() -> None:
+def test_model_is_probed_again_after_configuration_change() -> None:
     world = World()
     started(world)
     asked_before = world.observed.manifest["status"]["models"][0]["probedConfiguration"]
@@ -225,7 +225,7 @@ def test_a_change_of_configuration_is_asked_about() -> None:
     assert decision.status.models[0].probed_configuration != asked_before
 
 
-def test_an_answer_from_before_the_change_is_taken_back() -> None:
+def test_answer_from_before_configuration_change_is_revoked() -> None:
     """With a slow KubeRay, the operator probed the model before the change was applied."""
     world = World()
     started(world)
@@ -240,7 +240,7 @@ def test_an_answer_from_before_the_change_is_taken_back() -> None:
     assert decision.ask == ("tiny",)
 
 
-def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
+def test_service_stays_ready_until_second_cluster_becomes_active() -> None:
     world = World()
     started(world)
     world.edit(manifest(runtime={"image": "ray:2"}))
@@ -288,7 +288,7 @@ def test_an_update_with_a_second_cluster_keeps_the_service_ready() -> None:
     assert decision.status.replicas == 1
 
 
-def test_without_a_gateway_a_model_with_no_fewest_replicas_keeps_one_and_is_told_so() -> None:
+def test_zero_min_replicas_means_one_without_gateway() -> None:
     world = World(manifest({**CPU_MODEL, "replicas": {"min": 0, "initial": 0}}))
     started(world)
     decision = world.step()
@@ -296,7 +296,7 @@ def test_without_a_gateway_a_model_with_no_fewest_replicas_keeps_one_and_is_told
     assert "replicas.min: 0 means 1" in message(decision, ConditionType.ACTIVE)
 
 
-def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
+def test_service_scales_to_zero_and_back_without_gateway() -> None:
     """Without a gateway no request can wake the service: it stays down until a user scales it up."""
     world = World()
     started(world)
@@ -332,7 +332,7 @@ def test_scaled_to_zero_and_back_by_hand_without_a_gateway() -> None:
     ],
     ids=["no endpoints", "no word of Serve", "unhealthy", "deployment gone", "another cluster"],
 )
-def test_a_model_that_was_lost_is_asked_on_its_return(lost: dict[str, Any]) -> None:
+def test_lost_model_is_probed_again_after_its_return(lost: dict[str, Any]) -> None:
     world = World()
     started(world)
     decision = world.step(ray_service=running(world, **lost))
@@ -345,7 +345,7 @@ def test_a_model_that_was_lost_is_asked_on_its_return(lost: dict[str, Any]) -> N
     assert conditions(world.step(answers={"tiny": True}))["Ready"] == "True/Serving"
 
 
-def test_a_ray_service_on_its_way_out_takes_no_requests() -> None:
+def test_service_is_not_ready_while_ray_service_is_being_deleted() -> None:
     world = World()
     started(world)
     leaving = running(world)

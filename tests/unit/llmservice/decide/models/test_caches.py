@@ -84,7 +84,7 @@ def complete(world: World, model: Manifest = CACHED) -> Decision:
     return world.step(jobs=(done,), pods=(job_pod(done, terminated=ended(0, TOLD)),), claims=(CLAIM,))
 
 
-def test_until_the_weights_are_there_it_is_told() -> None:
+def test_cache_fill_is_reported_until_weights_are_available() -> None:
     world = World(manifest(CACHED))
     first = world.step()
     assert conditions(first)["Ready"] == "Unknown/FillingCache"
@@ -106,7 +106,7 @@ def filled(copied: int, total: int | None) -> Mapping[str, CopyReport]:
     return {"tiny": CopyReport(copied, total)}
 
 
-def test_while_it_is_copied_its_bytes_are_told() -> None:
+def test_copied_bytes_are_reported_during_copy() -> None:
     world = World(manifest(CACHED))
     world.step()
     there: Any = {"claims": (CLAIM,), "jobs": (job(),), "pods": (job_pod(job(), running={}),)}
@@ -128,7 +128,7 @@ def test_while_it_is_copied_its_bytes_are_told() -> None:
     assert (cache(done).copied, cache(done).percent, cache(done).bytes) == (None, None, 42)
 
 
-def test_the_bytes_of_another_copy_are_forgotten() -> None:
+def test_copied_percent_is_reset_when_source_changes() -> None:
     world = World(manifest(CACHED))
     there: Any = {"claims": (CLAIM,), "jobs": (job(),), "pods": (job_pod(job(), running={}),)}
     world.step(**there, copies=filled(1, 4))
@@ -136,7 +136,7 @@ def test_the_bytes_of_another_copy_are_forgotten() -> None:
     assert cache(world.step(jobs=(), pods=(), copies={})).percent is None
 
 
-def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
+def test_complete_copy_is_recorded_and_needs_no_job() -> None:
     world = World(manifest(CACHED))
     world.step()
     done = complete(world)
@@ -159,7 +159,7 @@ def test_a_complete_copy_is_noted_and_needs_no_job_any_more() -> None:
     assert unfilled(caches(world.observed, world.observed.subject)) == ()
 
 
-def test_the_end_of_a_job_is_believed_when_its_pod_has_ended_too() -> None:
+def test_copy_is_complete_only_after_job_pod_has_ended() -> None:
     """Jobs and pods have separate watches, and the copied amount is in the pod."""
     world = World(manifest(CACHED))
     done = job(complete=True)
@@ -176,14 +176,14 @@ def test_the_end_of_a_job_is_believed_when_its_pod_has_ended_too() -> None:
         ("revision", {**CACHED, "source": "hf://a/b", "revision": "1"}),
     ],
 )
-def test_what_was_noted_of_another_copy_does_not_count(change: str, model: Manifest) -> None:
+def test_recorded_copy_is_ignored_if_source_or_claim_changes(change: str, model: Manifest) -> None:
     world = World(manifest(CACHED))
     complete(world)
     world.edit(manifest(model))
     assert cache(world.step(jobs=(), pods=())).phase is CachePhase.PENDING, change
 
 
-def test_another_claim_of_the_same_name_is_filled_anew() -> None:
+def test_recreated_claim_of_same_name_is_filled_again() -> None:
     world = World(manifest(CACHED))
     complete(world)
     other = {**CLAIM, "metadata": {**CLAIM["metadata"], "uid": "claim-2"}}
@@ -193,7 +193,7 @@ def test_another_claim_of_the_same_name_is_filled_anew() -> None:
 @pytest.mark.parametrize(
     ("status", "restarts", "stalled"), [(2, 0, True), (1, 0, False), (1, 4, False), (1, 5, True)]
 )
-def test_a_failed_try_is_told_with_the_reason(status: int, restarts: int, stalled: bool) -> None:
+def test_failed_copy_is_reported_with_reason(status: int, restarts: int, stalled: bool) -> None:
     world = World(manifest(CACHED))
     last = ended(status, "hf://a/b is gated: accept its terms")
     backing_off = job_pod(job(), restarts=restarts, last=last, waiting={"reason": "CrashLoopBackOff"})
@@ -207,7 +207,7 @@ def test_a_failed_try_is_told_with_the_reason(status: int, restarts: int, stalle
     assert conditions(complete(world))["Stalled"] == "False/Reconciled"
 
 
-def test_words_of_the_kubelet_are_told_as_of_any_pod() -> None:
+def test_container_config_error_of_job_pod_is_reported() -> None:
     world = World(manifest(CACHED))
     missing = job_pod(
         job(), waiting={"reason": "CreateContainerConfigError", "message": 'secret "hub" not found'}
@@ -231,14 +231,14 @@ def test_a_running_service_goes_on_while_new_weights_are_copied() -> None:
     assert not changed.ask
 
 
-def test_another_model_of_the_service_waits_too_and_says_for_what() -> None:
+def test_other_model_reports_wait_for_weights() -> None:
     world = World(manifest(CACHED, OTHER_MODEL))
     report = world.step().status.models[1]
     assert report.message == "it waits until the weights of tiny are available"
     assert report.cache is None
 
 
-def test_who_is_not_complete_is_not_asked_when_it_wakes() -> None:
+def test_waking_model_is_not_probed_before_copy_is_complete() -> None:
     world = asleep()
     world.edit(manifest(CACHED, sleep={"afterIdle": "10m"}))
     world.step(claims=(CLAIM,))
@@ -250,7 +250,7 @@ def test_who_is_not_complete_is_not_asked_when_it_wakes() -> None:
     assert "is being made" in message(waiting, ConditionType.RECONCILING)
 
 
-def test_a_failed_copy_is_told_to_clients_that_wake_it() -> None:
+def test_failed_copy_is_reported_to_clients_that_wake_model() -> None:
     world = asleep()
     world.edit(manifest(CACHED, sleep={"afterIdle": "10m"}))
     failed = job_pod(
@@ -266,14 +266,14 @@ def test_a_failed_copy_is_told_to_clients_that_wake_it() -> None:
     assert "the bucket is gone" in (refused.status.gate.models[0].reason or "")
 
 
-def test_a_spec_that_cannot_be_read_keeps_what_was_noted() -> None:
+def test_cache_status_is_unchanged_if_spec_is_invalid() -> None:
     world = World(manifest(CACHED))
     done = complete(world)
     world.edit(manifest(CACHED, nonsense=True))
     assert cache(world.step()) == cache(done)
 
 
-def test_a_complete_service_comes_up_as_any_other() -> None:
+def test_service_with_complete_cache_becomes_ready() -> None:
     world = World(manifest(CACHED))
     complete(world)
     up = world.step(ray_service=running(world), pods=(pod("head", model=None), pod()), jobs=())
@@ -283,7 +283,7 @@ def test_a_complete_service_comes_up_as_any_other() -> None:
     assert conditions(ready)["Reconciling"] == "False/Reconciled"
 
 
-def test_a_job_of_another_model_with_the_same_weights_is_not_taken_for_its_own() -> None:
+def test_job_of_another_model_with_same_weights_is_ignored() -> None:
     world = World(manifest(SHARED, {**SHARED, "name": "other"}))
     done = job(SHARED, complete=True)
     decision = world.step(jobs=(done,), pods=(job_pod(done, terminated=ended(0, TOLD)),))
@@ -291,7 +291,7 @@ def test_a_job_of_another_model_with_the_same_weights_is_not_taken_for_its_own()
     assert states == {"tiny": CachePhase.COMPLETE, "other": CachePhase.PENDING}
 
 
-def test_a_job_that_is_being_deleted_counts_no_more() -> None:
+def test_job_with_deletion_timestamp_is_ignored() -> None:
     leaving = job(complete=True)
     leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": "2026-11-21T12:06:00Z"}
     world = World(manifest(CACHED))
@@ -319,7 +319,7 @@ def test_rejected_pod_of_the_job_is_quoted_with_the_field() -> None:
     assert cache(decision).phase is CachePhase.PENDING
 
 
-def test_rejection_that_ends_by_itself_does_not_stall() -> None:
+def test_temporary_rejection_does_not_stall_service() -> None:
     world = World(manifest(CACHED))
     world.step()
     decision = world.step(claims=(CLAIM,), jobs=(job(),), rejections=rejected("context deadline exceeded"))
@@ -327,7 +327,7 @@ def test_rejection_that_ends_by_itself_does_not_stall() -> None:
     assert conditions(decision)["Stalled"].startswith("False")
 
 
-def test_pod_of_the_job_ends_the_rejection() -> None:
+def test_rejection_is_cleared_when_job_pod_exists() -> None:
     world = World(manifest(CACHED))
     world.step()
     world.step(claims=(CLAIM,), jobs=(job(),), rejections=rejected(QUOTA))

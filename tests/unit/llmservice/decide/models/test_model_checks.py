@@ -76,19 +76,19 @@ def case(
         ("changing", case(deployment="UPDATING"), ModelState.STARTING),
     ],
 )
-def test_a_check_that_has_an_answer(check: str, found: Case, state: ModelState) -> None:
+def test_first_matching_check_returns_expected_state(check: str, found: Case, state: ModelState) -> None:
     judged = getattr(model_checks, check)(found)
     assert judged is not None
     assert judged.state is state
     assert model_checks.check(found) == judged, "none of those before it has one"
 
 
-def test_each_check_but_the_last_leaves_the_others_alone() -> None:
+def test_only_last_check_applies_to_updating_model() -> None:
     plain = case(deployment="UPDATING")
     assert [each.__name__ for each in CHECKS if each(plain) is not None] == ["changing"]
 
 
-def test_a_model_that_wakes_is_asked_once_all_pods_of_a_replica_have_nodes() -> None:
+def test_waking_model_is_probed_when_all_pods_of_replica_have_nodes() -> None:
     one = case(sleep_state=WAKING, pods=(PLACED,))
     model = one.model.model_copy(update={"parallelism": Parallelism(tensor=1, pipeline=2)})
     half = replace(one, model=model)
@@ -96,7 +96,7 @@ def test_a_model_that_wakes_is_asked_once_all_pods_of_a_replica_have_nodes() -> 
     assert model_checks.check(replace(half, pods=(PLACED, PLACED))).ask
 
 
-def test_without_a_deployment_the_model_is_not_there_yet() -> None:
+def test_model_without_deployment_is_starting() -> None:
     found = case()
     empty = replace(found.ray, application=Application("DEPLOYING", "", {}))
     found = replace(found, snapshot=replace(found.snapshot, ray=empty))
@@ -104,7 +104,7 @@ def test_without_a_deployment_the_model_is_not_there_yet() -> None:
     assert model_checks.not_deployed(case()) is None
 
 
-def test_a_change_of_numbers_keeps_what_has_answered() -> None:
+def test_answering_model_stays_ready_when_numbers_change() -> None:
     found = case(proven=True, deployment="UPDATING")
     later = replace(found.ray, generation=found.ray.generation + 1)
     found = replace(found, snapshot=replace(found.snapshot, ray=later))
@@ -114,7 +114,7 @@ def test_a_change_of_numbers_keeps_what_has_answered() -> None:
     assert model_checks.numbers_changed(case(proven=True)) is None
 
 
-def test_a_model_that_wakes_is_asked_as_soon_as_a_pod_has_a_node() -> None:
+def test_waking_model_is_probed_when_its_pod_has_node() -> None:
     def requested(*pods: Any) -> bool:
         judged = model_checks.asked_while_waking(case(sleep_state=WAKING, pods=pods))
         assert judged is not None

@@ -31,21 +31,21 @@ def edited(world: World) -> None:
     world.observed = replace(world.observed, ray_service=both, ray_clusters=CLUSTERS)
 
 
-def test_awake_both_clusters_have_their_pods() -> None:
+def test_both_clusters_have_pods_while_service_is_awake() -> None:
     world = up()
     edited(world)
     world.step()
     assert cluster_bounds(world.observed) == {OLD: ONE, NEW: ONE}
 
 
-def test_asleep_neither_has() -> None:
+def test_neither_cluster_has_pods_while_service_is_asleep() -> None:
     world = asleep()
     edited(world)
     world.step(pods=(HEAD,))
     assert cluster_bounds(world.observed) == {OLD: NONE, NEW: NONE}
 
 
-def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
+def test_service_changed_while_asleep_wakes_only_in_second_cluster() -> None:
     """With exactly enough accelerators, the first cluster's pod would take those that the second needs."""
     world = asleep()
     edited(world)
@@ -54,7 +54,7 @@ def test_changed_in_its_sleep_it_wakes_in_the_second_cluster_alone() -> None:
     assert cluster_bounds(world.observed) == {OLD: NONE, NEW: ONE}
 
 
-def test_changed_as_it_wakes_the_first_cluster_gives_back_what_it_has() -> None:
+def test_first_cluster_releases_pods_if_service_is_changed_while_waking() -> None:
     world = asleep()
     world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
     world.step(gateway=view(held=1))
@@ -64,7 +64,7 @@ def test_changed_as_it_wakes_the_first_cluster_gives_back_what_it_has() -> None:
     assert cluster_bounds(world.observed) == {OLD: NONE, NEW: ONE}
 
 
-def test_a_cluster_that_has_been_replaced_gets_no_pods_and_gives_back_what_it_has_in_sleep() -> None:
+def test_replaced_cluster_releases_pods_in_sleep_and_gets_none_at_wake() -> None:
     """The old cluster remains until its last requests end; its pods would take the new one's accelerators."""
     world = asleep()
     world.step(pods=(HEAD,), ray_clusters=CLUSTERS, ray_service=running(world, active=NEW))
@@ -73,7 +73,7 @@ def test_a_cluster_that_has_been_replaced_gets_no_pods_and_gives_back_what_it_ha
     assert cluster_bounds(world.observed) == {NEW: ONE}
 
 
-def test_without_a_change_it_wakes_in_the_cluster_that_is_there() -> None:
+def test_unchanged_service_wakes_in_existing_cluster() -> None:
     world = asleep()
     world.step(pods=(HEAD,), ray_clusters=CLUSTERS[:1])
     world.step(gateway=view(held=1))
@@ -86,7 +86,7 @@ def test_without_a_gateway_every_cluster_has_its_pods() -> None:
     assert cluster_bounds(world.observed) == {OLD: ONE, NEW: ONE}
 
 
-def test_fewer_replicas_leave_the_pods_until_they_are_idle() -> None:
+def test_maximum_covers_running_pods_if_fewer_replicas_are_desired() -> None:
     """Above `maxReplicas` Ray's autoscaler stops a pod at once, also one in which requests are in progress.
 
     Serve ends replicas when their requests have ended; then the pod is idle, and goes after `idleTimeout`.
@@ -103,7 +103,7 @@ def test_fewer_replicas_leave_the_pods_until_they_are_idle() -> None:
     assert cluster_bounds(world.observed) == {OLD: ONE}
 
 
-def test_asleep_no_pod_is_left_however_many_there_are() -> None:
+def test_sleeping_service_keeps_no_pods_although_several_run() -> None:
     world = asleep()
     world.step(pods=(HEAD, pod("w-1"), pod("w-2")), ray_clusters=CLUSTERS[:1])
     assert cluster_bounds(world.observed) == {OLD: NONE}
@@ -123,7 +123,7 @@ def made(name: str, at: str, **runtime: str) -> Manifest:
     return {"metadata": metadata, "spec": GROUPS}
 
 
-def test_a_second_cluster_for_a_change_that_was_taken_back_is_needless() -> None:
+def test_second_cluster_is_redundant_if_change_is_reverted() -> None:
     world = up()
     older, younger = "2026-11-21T12:00:00Z", "2026-11-21T12:05:00Z"
     first, second = made(OLD, older), made(NEW, younger, image="ray:2")

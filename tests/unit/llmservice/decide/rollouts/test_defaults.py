@@ -73,18 +73,18 @@ def up() -> World:
     return world
 
 
-def test_the_same_operator_builds_the_same() -> None:
+def test_unchanged_operator_builds_identical_ray_service() -> None:
     live = built(manifest())
     choice = chosen(up(), live, PLATFORM)
     assert choice.desired == live
     assert not choice.replaced
 
 
-def test_what_is_not_there_is_built_with_new_defaults() -> None:
+def test_missing_ray_service_is_built_with_new_defaults() -> None:
     assert image(chosen(up(), None).desired) == "ray-cpu:2"
 
 
-def test_what_runs_stays_as_it_was_built() -> None:
+def test_running_ray_service_keeps_defaults_after_operator_upgrade() -> None:
     live = built(manifest())
     assert chosen(up(), live).desired == live, "to the last byte: so nothing is written"
     edited = copy.deepcopy(live)
@@ -103,7 +103,7 @@ def test_what_runs_stays_as_it_was_built() -> None:
         pytest.param({"models": [{**CPU_MODEL, "serve": {"maxOngoingRequests": 7}}]}, id="Serve's settings"),
     ],
 )
-def test_a_change_in_place_stays_in_place(spec: Manifest) -> None:
+def test_change_in_place_keeps_previous_defaults(spec: Manifest) -> None:
     world, live = up(), built(manifest())
     world.edit(manifest(*spec.get("models", ()), **{k: v for k, v in spec.items() if k != "models"}))
     desired = chosen(world, live).desired
@@ -121,13 +121,13 @@ def test_a_change_in_place_stays_in_place(spec: Manifest) -> None:
         pytest.param({**CPU_MODEL, "source": "hf://a/b", "lora": {}}, id="LoRA"),
     ],
 )
-def test_a_change_that_needs_new_replicas_takes_them(model: Manifest) -> None:
+def test_change_that_needs_new_replicas_adopts_new_defaults(model: Manifest) -> None:
     world = up()
     world.edit(manifest(model))
     assert image(chosen(world, built(manifest())).desired) == "ray-cpu:2"
 
 
-def test_at_once_where_it_is_asked_for() -> None:
+def test_follow_defaults_adopts_new_defaults_at_once() -> None:
     world, live = up(), built(manifest())
     world.edit(manifest(runtime={"followDefaults": True}))
     assert chosen(world, live, PLATFORM).desired == live, "which alone changes nothing"
@@ -153,7 +153,7 @@ def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
     assert kept["spec"] == without_record["spec"], "of an operator that did not know of them"
 
 
-def test_asleep_the_ray_service_is_replaced() -> None:
+def test_sleeping_ray_service_is_replaced_if_defaults_changed() -> None:
     """A sleeping RayService's head also has the old image. A second head would serve no purpose."""
     world = sleeping.asleep()
     svc = world.observed.subject
@@ -171,7 +171,7 @@ def test_asleep_the_ray_service_is_replaced() -> None:
     assert made["spec"]["rayClusterConfig"]["workerGroupSpecs"][0]["replicas"] == 0
 
 
-def test_a_wake_that_is_under_way_ends_as_it_began() -> None:
+def test_wake_in_progress_keeps_previous_defaults() -> None:
     world = sleeping.asleep()
     live = built(world.observed.manifest)
     world.step(gateway=sleeping.view(held=1))
@@ -181,7 +181,7 @@ def test_a_wake_that_is_under_way_ends_as_it_began() -> None:
 FAILING: Manifest = {"app": "DEPLOY_FAILED", "message": "no such module", "ready": False}
 
 
-def test_what_cannot_start_takes_them() -> None:
+def test_ray_service_that_fails_to_start_adopts_new_defaults() -> None:
     world = up()
     live = world.observed.ray_service
     assert chosen(world, live).desired is not None
@@ -190,7 +190,7 @@ def test_what_cannot_start_takes_them() -> None:
     assert image(chosen(world, world.observed.ray_service).desired) == "ray-cpu:2"
 
 
-def test_what_has_never_served_and_cannot_start_is_replaced() -> None:
+def test_failing_ray_service_that_never_served_is_replaced_if_pods_change() -> None:
     """KubeRay would keep the previous pods for minutes, which use accelerators or add nodes."""
     world = World()
     world.step()
@@ -206,7 +206,7 @@ def test_what_has_never_served_and_cannot_start_is_replaced() -> None:
     assert not chosen(world, live, PLATFORM).replaced
 
 
-def test_with_a_model_that_runs_beside_it_nothing_is_moved() -> None:
+def test_failed_model_keeps_defaults_while_another_model_serves() -> None:
     other = {**CPU_MODEL, "name": "other"}
     world = World(manifest(CPU_MODEL, other))
     started(world)
@@ -248,7 +248,7 @@ def test_pods_that_this_operator_cannot_build_are_left_as_they_are(monkeypatch: 
     assert again is None, "and then it is as it is to be"
 
 
-def test_what_an_operator_without_records_built_is_adopted() -> None:
+def test_ray_service_without_record_is_adopted_with_same_spec() -> None:
     world, live = up(), built(manifest())
     del live["metadata"]["annotations"][names.BUILT_WITH_ANNOTATION]
     adopted = chosen(world, live).desired
@@ -264,7 +264,7 @@ def test_what_an_operator_without_records_built_is_adopted() -> None:
     assert image(chosen(world, live).desired) == "ray-cpu:2"
 
 
-def test_an_image_of_ones_own_keeps_its_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_custom_image_keeps_ray_version_until_image_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     pinned = manifest(runtime={"image": "mine:1"})
     world, live = World(pinned), built(pinned)
     started(world)
@@ -294,13 +294,11 @@ def test_an_image_of_ones_own_keeps_its_ray(monkeypatch: pytest.MonkeyPatch) -> 
         ({"image": "rayproject/ray:2.58.0-py311", "rayVersion": "2.59.1"}, "2.59.1"),
     ],
 )
-def test_the_version_of_ray_is_that_of_the_image_as_far_as_it_is_known(
-    runtime: Manifest, message: str
-) -> None:
+def test_ray_version_is_explicit_or_from_official_image_or_default(runtime: Manifest, message: str) -> None:
     assert built(manifest(runtime=runtime))["spec"]["rayClusterConfig"]["rayVersion"] == message
 
 
-def test_an_image_with_a_ray_that_is_too_old_is_told() -> None:
+def test_image_with_too_old_ray_is_reported() -> None:
     world = World(manifest(runtime={"image": "rayproject/ray-llm:2.49.0-py311"}))
     assert "spec.runtime.image: Ray 2.49.0 is older" in message(world.step())
 
@@ -313,7 +311,7 @@ def read_report(world: World, live: Manifest) -> Any:
     return world.step(own=chosen(world, live).own)
 
 
-def test_the_status_says_whose_defaults_they_are() -> None:
+def test_status_states_current_and_next_defaults() -> None:
     world = up()
     decision = read_report(world, built(manifest()))
     found = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)["defaults"]
@@ -333,7 +331,7 @@ def test_the_status_says_whose_defaults_they_are() -> None:
     assert "followDefaults" not in message(decision, ConditionType.ACTIVE)
 
 
-def test_a_spec_that_cannot_be_read_keeps_what_was_said() -> None:
+def test_invalid_spec_keeps_reported_defaults() -> None:
     world = up()
     before = read_report(world, built(manifest())).status.defaults
     world.edit(manifest(CPU_MODEL, replicas=-1))

@@ -42,32 +42,32 @@ def names(world: World, clusters: frozenset[str] | None, **changes: Any) -> list
     return [found["metadata"]["name"] for found in finished_clusters(observed)]
 
 
-def test_what_gateways_have_left(world: World) -> None:
+def test_replaced_cluster_is_finished_if_unused_by_gateways(world: World) -> None:
     assert names(world, frozenset({NEW})) == [OLDEST, OLD]
     assert names(world, frozenset({NEW, OLD})) == [OLDEST]
     assert names(world, frozenset({NEW, OLD, OLDEST})) == []
 
 
-def test_where_nobody_knows_what_is_left_nothing_goes(world: World) -> None:
+def test_no_cluster_is_finished_if_gateways_or_ray_service_are_unknown(world: World) -> None:
     assert names(world, None) == []
     assert names(world, frozenset(), gateway=None) == []
     assert names(world, frozenset(), gateway=GatewayView(20001, clusters=frozenset(), past=True)) == []
     assert names(world, frozenset(), ray_service=None) == []
 
 
-def test_one_that_is_being_deleted_is_left_alone(world: World) -> None:
+def test_cluster_in_deletion_is_not_finished(world: World) -> None:
     clusters = (cluster(OLD, 1, deletionTimestamp="2026-11-21T12:30:00Z"), cluster(NEW, 2))
     assert names(world, frozenset({NEW}), ray_clusters=clusters) == []
 
 
-def test_one_that_kuberay_has_just_made_is_not_known_to_its_status_yet(world: World) -> None:
+def test_new_cluster_missing_in_kuberay_status_is_not_finished(world: World) -> None:
     fresh = "chat-ccccc"
     for minute in (2, 3):
         clusters = (cluster(NEW, 2), cluster(fresh, minute))
         assert names(world, frozenset({NEW}), ray_clusters=clusters) == []
 
 
-def test_one_that_was_replaced_before_it_served(world: World) -> None:
+def test_cluster_that_never_served_is_finished_after_replacement(world: World) -> None:
     pending = "chat-ccccc"
     clusters = (cluster(OLD, 1), cluster(NEW, 2), cluster(pending, 3))
     ray_service = running(world, active=OLD, pending=pending)
@@ -77,7 +77,7 @@ def test_one_that_was_replaced_before_it_served(world: World) -> None:
     assert names(world, frozenset({OLD}), **changes) == [NEW]
 
 
-def test_the_one_that_the_status_still_names_stays(world: World) -> None:
+def test_cluster_named_in_gate_status_is_not_finished(world: World) -> None:
     """Gateways follow the status: a new gateway would begin to use the cluster."""
     status = {**world.observed.status, "gate": {"backends": [{"cluster": OLD}]}}
     assert names(world, frozenset({NEW}), manifest={**world.observed.manifest, "status": status}) == [OLDEST]

@@ -35,14 +35,14 @@ def vacate(world: Rolling) -> Decision:
     return gone
 
 
-def test_a_service_that_has_answered_has_rolled_out() -> None:
+def test_rollout_is_complete_after_service_has_answered() -> None:
     world = Rolling().up()
     assert world.phase == ("Complete", "Awake", 1)
     assert world.rollout["lastSuccessfulRevision"] == world.rollout["currentRevision"]
     assert "deadlineTime" not in world.rollout
 
 
-def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
+def test_change_without_capacity_replaces_cluster_and_holds_requests() -> None:
     world = Rolling().up()
     before = world.rollout["currentRevision"]
     world.edit_spec(**IMAGE)
@@ -67,7 +67,7 @@ def test_without_room_it_is_replaced_and_nobody_is_refused() -> None:
     assert conditions(up)["Stalled"] == "False/Reconciled"
 
 
-def test_with_room_a_second_cluster_comes_beside_it() -> None:
+def test_change_with_capacity_is_rolled_out_by_blue_green() -> None:
     world = Rolling(nodes=(node(),)).up()
     world.edit_spec(**IMAGE)
     assert gate(world.step())[1] == "Open"
@@ -81,7 +81,7 @@ def test_an_engine_argument_is_changed_in_place() -> None:
     assert (world.phase[2], world.rollout["strategy"]) == (2, "InPlace")
 
 
-def test_a_change_in_place_is_not_ready_from_its_first_status_on() -> None:
+def test_ready_is_unknown_from_first_status_of_change_in_place() -> None:
     """`kubectl wait --for=condition=Ready` right after an apply waits for the new engine, not the old one."""
     world = Rolling().up()
     world.edit_spec(ARGUMENT)
@@ -90,13 +90,13 @@ def test_a_change_in_place_is_not_ready_from_its_first_status_on() -> None:
     assert conditions(begun)["Reconciling"] == "True/Updating"
 
 
-def test_numbers_leave_a_service_ready() -> None:
+def test_service_stays_ready_if_max_replicas_changes() -> None:
     world = Rolling().up()
     world.edit_spec({**CPU_MODEL, "replicas": {"max": 3}})
     assert conditions(world.step())["Ready"] == "True/Serving"
 
 
-def test_numbers_restart_nothing_whatever_the_strategy() -> None:
+def test_max_replicas_change_in_place_despite_strategy_replace() -> None:
     world = Rolling(**REPLACE).up()
     world.edit_spec({**CPU_MODEL, "replicas": {"max": 3}}, **REPLACE)
     assert gate(world.step())[1] == "Open"
@@ -105,7 +105,7 @@ def test_numbers_restart_nothing_whatever_the_strategy() -> None:
     assert world.phase[0] == "Complete"
 
 
-def test_in_place_that_needs_pods_is_told_and_disturbs_nothing() -> None:
+def test_in_place_rollout_is_blocked_if_change_needs_new_pods() -> None:
     world = Rolling(rollout={"strategy": "InPlace"}).up()
     world.edit_spec(**IMAGE, rollout={"strategy": "InPlace"})
     reported = world.step()
@@ -115,7 +115,7 @@ def test_in_place_that_needs_pods_is_told_and_disturbs_nothing() -> None:
     assert gate(reported) == ("Awake", "Open", None)
 
 
-def test_what_fits_nowhere_is_not_begun() -> None:
+def test_rollout_is_blocked_if_new_revision_fits_on_no_node() -> None:
     world = Rolling().up()
     world.edit_spec({**CPU_MODEL, "resources": {"cpu": "64"}})
     reported = world.step()
@@ -135,7 +135,7 @@ def broken(world: Rolling) -> Decision:
     )
 
 
-def test_what_cannot_start_goes_back_and_who_is_held_stays_held() -> None:
+def test_failed_replacement_rolls_back_and_keeps_requests_held() -> None:
     world = Rolling().up()
     world.edit_spec(**IMAGE)
     world.step()
@@ -170,7 +170,7 @@ def test_what_cannot_start_goes_back_and_who_is_held_stays_held() -> None:
     assert "failedRevision" not in world.rollout
 
 
-def test_what_the_api_server_refuses_goes_back() -> None:
+def test_revision_rejected_by_api_server_is_rolled_back() -> None:
     world = Rolling().up()
     world.edit_spec(**IMAGE)
     world.step()
@@ -182,7 +182,7 @@ def test_what_the_api_server_refuses_goes_back() -> None:
     assert gate(reported) == ("Waking", "Closed", None), "who is held stays held"
 
 
-def test_pause_on_failure_refuses_with_the_reason() -> None:
+def test_failed_revision_with_on_failure_pause_fails_gate() -> None:
     paused = {"rollout": {"onFailure": "Pause"}}
     world = Rolling(**paused).up()
     world.edit_spec(**IMAGE, **paused)
@@ -195,7 +195,7 @@ def test_pause_on_failure_refuses_with_the_reason() -> None:
     assert conditions(reported)["Stalled"] == "True/ModelFailed"
 
 
-def test_a_deadline_is_told_and_kept() -> None:
+def test_rollout_rolls_back_after_its_deadline() -> None:
     quick = {"rollout": {"deadline": "5m"}}
     world = Rolling(**quick).up()
     world.edit_spec(**IMAGE, **quick)
@@ -213,7 +213,7 @@ def test_a_deadline_is_told_and_kept() -> None:
     assert "has not answered within 300 s" in message(reported, ConditionType.STALLED)
 
 
-def test_a_sleeping_one_is_changed_in_its_sleep() -> None:
+def test_sleeping_service_adopts_revision_and_completes_after_wake() -> None:
     world = Rolling(sleep={"afterIdle": "10m"}).up()
     world.step(after=10_000, gateway=IDLE)
     assert world.step().status.sleep_depth is not None
@@ -228,7 +228,7 @@ def test_a_sleeping_one_is_changed_in_its_sleep() -> None:
     assert (gate(up)[0], world.phase[0]) == ("Awake", "Complete")
 
 
-def test_a_second_cluster_without_room_after_all_is_a_replacement() -> None:
+def test_rollout_switches_to_replace_if_second_cluster_is_unschedulable() -> None:
     world = Rolling(nodes=(node(),)).up()
     world.edit_spec(**IMAGE)
     world.step()
@@ -265,7 +265,7 @@ def test_an_earlier_revision_is_run_by_its_number(how: str) -> None:
     assert (world.rollout["currentRevisionNumber"], world.rollout["strategy"]) == (1, "InPlace")
 
 
-def test_a_number_that_is_not_there_is_told() -> None:
+def test_missing_revision_number_blocks_rollout() -> None:
     world = Rolling().up()
     world.edit_spec(**IMAGE, rollout={"revision": 7})
     reported = world.step()
@@ -275,7 +275,7 @@ def test_a_number_that_is_not_there_is_told() -> None:
 
 
 @pytest.mark.parametrize("how", ["field", "annotation"])
-def test_paused_begins_nothing(how: str) -> None:
+def test_paused_rollout_does_not_start(how: str) -> None:
     world = Rolling().up()
     if how == "field":
         world.edit_spec(**IMAGE, rollout={"paused": True})
@@ -291,7 +291,7 @@ def test_paused_begins_nothing(how: str) -> None:
     assert (world.phase, gate(reported)) == (("Paused", "Awake", 1), ("Awake", "Open", None))
 
 
-def test_a_spec_that_cannot_be_read_keeps_what_was_said() -> None:
+def test_invalid_spec_keeps_reported_rollout() -> None:
     world = Rolling().up()
     before = world.rollout
     world.observed = replace(world.observed, subject=None, written=None, problems=("spec.models: broken",))

@@ -70,7 +70,7 @@ def edit(world: World, *models: Manifest, **spec: Any) -> bool:
     return write(world)
 
 
-def test_a_second_cluster_starts_with_what_runs() -> None:
+def test_second_cluster_starts_with_running_number_of_replicas() -> None:
     world = grown(5)
     assert edit(world, runtime=OTHER)
     assert numbers(world) == (5, 5)
@@ -81,19 +81,19 @@ def test_a_second_cluster_starts_with_what_runs() -> None:
     assert not write(world)
 
 
-def test_no_more_than_the_spec_allows() -> None:
+def test_second_cluster_starts_with_at_most_max_replicas() -> None:
     world = grown(5)
     assert edit(world, {**MODEL, "replicas": {"max": 3}}, runtime=OTHER)
     assert numbers(world) == (3, 3)
 
 
-def test_a_fixed_number_is_what_it_is() -> None:
+def test_second_cluster_starts_with_fixed_replicas_of_spec() -> None:
     world = grown(5)
     assert edit(world, replicas=2, runtime=OTHER)
     assert numbers(world)[0] == 2
 
 
-def test_a_change_in_place_leaves_it_to_serve() -> None:
+def test_change_in_place_leaves_number_of_replicas_to_serve() -> None:
     world = grown(5)
     assert edit(world, {**MODEL, "serve": {"maxOngoingRequests": 7}})
     assert numbers(world) == (1, None)
@@ -103,7 +103,7 @@ def test_a_change_in_place_leaves_it_to_serve() -> None:
     assert numbers(world) == (1, None), "the second cluster serves: what it has come to since is its own"
 
 
-def test_while_the_second_cluster_starts_it_stays_as_large() -> None:
+def test_initial_replicas_are_unchanged_while_second_cluster_starts() -> None:
     world = grown(5)
     assert edit(world, runtime=OTHER)
     both = ray_status(active="chat-aaaaa", pending="chat-bbbbb", ready=True, app="DEPLOYING")
@@ -113,7 +113,7 @@ def test_while_the_second_cluster_starts_it_stays_as_large() -> None:
     assert numbers(world) == (5, 5)
 
 
-def test_new_defaults_that_are_taken_at_once_start_with_what_runs() -> None:
+def test_new_defaults_start_with_running_number_of_replicas() -> None:
     world = grown(5, runtime={"followDefaults": True})
     new = replace(PLATFORM, ray_image="ray:2")
     assert write(world, new)
@@ -121,7 +121,7 @@ def test_new_defaults_that_are_taken_at_once_start_with_what_runs() -> None:
     assert not write(world, new)
 
 
-def test_pipelines_are_counted_by_replicas() -> None:
+def test_initial_replicas_of_pipeline_count_replicas_not_pods() -> None:
     world = World(manifest({**MODEL, "parallelism": {"pipeline": 2}}))
     world.step()
     write(world)
@@ -130,7 +130,7 @@ def test_pipelines_are_counted_by_replicas() -> None:
     assert numbers(world) == (6, 3), "pods, and replicas"
 
 
-def test_it_wakes_with_what_the_spec_says() -> None:
+def test_service_wakes_with_replicas_of_spec() -> None:
     world = sleeping.up(MODEL)
     write(world)
     world.step(pods=pods(5))
@@ -143,7 +143,7 @@ def test_it_wakes_with_what_the_spec_says() -> None:
     assert numbers(world) == (1, None)
 
 
-def test_what_ran_once_is_forgotten_in_sleep() -> None:
+def test_initial_replicas_are_reset_by_sleep() -> None:
     world = sleeping.up(MODEL)
     write(world)
     world.step(pods=pods(5))
@@ -159,7 +159,7 @@ def test_what_ran_once_is_forgotten_in_sleep() -> None:
     assert numbers(world) == (1, None)
 
 
-def test_an_operator_that_builds_other_pods_leaves_the_number_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_upgraded_operator_keeps_ray_service_until_spec_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     world = grown(5)
     assert edit(world, runtime=OTHER)
     monkeypatch.setattr(head, "ROUTER_TIMEOUT_SECONDS", 7)

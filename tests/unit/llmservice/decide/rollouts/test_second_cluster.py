@@ -81,7 +81,7 @@ def switched(*models: Manifest, to: Sequence[Manifest] = (), **spec: Any) -> tup
     return world, world.step(after=60, ray_service=world.built(active=SECOND))
 
 
-def test_requests_stay_at_the_first_one_until_the_second_has_answered() -> None:
+def test_requests_stay_at_first_cluster_until_second_has_answered() -> None:
     world, requested = switched()
     assert requested.ask == ("tiny",)
     assert backends(requested) == [FIRST]
@@ -104,7 +104,7 @@ def test_requests_stay_at_the_first_one_until_the_second_has_answered() -> None:
     assert backends(world.step()) == [SECOND], "there is no way back without a change"
 
 
-def test_every_model_of_it_has_to_answer() -> None:
+def test_requests_move_after_every_model_of_second_cluster_has_answered() -> None:
     world, _ = switched(CPU_MODEL, OTHER_MODEL)
     one = world.step(answers={"tiny": True, "other": NONSENSE})
     assert (backends(one), one.ask) == ([FIRST], ("other",))
@@ -117,7 +117,7 @@ def test_every_model_of_it_has_to_answer() -> None:
     assert backends(back) == [SECOND]
 
 
-def test_a_renamed_model_is_open_under_its_old_name_until_then() -> None:
+def test_renamed_model_is_open_under_old_name_until_new_name_answers() -> None:
     world, requested = switched(CPU_MODEL, to=(RENAMED,))
     assert gates(requested) == {"small": "Closed", "tiny": "Open"}
     assert backends(requested) == [FIRST]
@@ -127,7 +127,7 @@ def test_a_renamed_model_is_open_under_its_old_name_until_then() -> None:
     assert (backends(up), gates(up)) == ([SECOND], {"small": "Open"})
 
 
-def test_who_is_held_for_a_new_model_stays_held_until_the_others_have_answered() -> None:
+def test_new_model_stays_closed_until_other_models_have_answered() -> None:
     world, requested = switched(CPU_MODEL, to=(CPU_MODEL, OTHER_MODEL))
     assert gates(requested) == {"tiny": "Open", "other": "Closed"}
     one = world.step(answers={"other": True, "tiny": NONSENSE})
@@ -136,13 +136,13 @@ def test_who_is_held_for_a_new_model_stays_held_until_the_others_have_answered()
     assert (backends(up), gates(up)) == ([SECOND], {"tiny": "Open", "other": "Open"})
 
 
-def test_where_the_first_one_has_gone_requests_go_to_the_second() -> None:
+def test_requests_go_to_second_cluster_if_first_is_being_deleted() -> None:
     world, _ = switched()
     leaving = clusters(FIRST, deletionTimestamp="2026-11-21T13:00:00Z")
     assert backends(world.step(ray_clusters=(*leaving, *clusters(SECOND)))) == [SECOND]
 
 
-def test_one_that_sleeps_has_nothing_to_wait_for() -> None:
+def test_backend_moves_to_second_cluster_when_service_falls_asleep() -> None:
     world, _ = switched(sleep={"afterIdle": "10m"})
     world.edit_spec(CPU_MODEL, **IMAGE, sleep={"afterIdle": "10m"}, state="Asleep")
     assert gate(world.step()) == ("Draining", "Failed", None)
@@ -159,7 +159,7 @@ def going_back(world: Rolling) -> None:
     assert world.phase[0] == "RollingBack"
 
 
-def test_the_way_back_is_a_third_cluster_in_the_room_of_the_second() -> None:
+def test_rollback_uses_third_cluster_and_capacity_of_second() -> None:
     world, _ = switched()
     going_back(world)
     assert world.rollout["strategy"] == "BlueGreen"
@@ -193,7 +193,7 @@ def without_room(cluster: str) -> Manifest:
     return lost
 
 
-def test_pods_of_the_second_one_that_are_going_are_waited_for() -> None:
+def test_rollback_becomes_replace_if_no_capacity_after_second_is_gone() -> None:
     world, _ = switched()
     going_back(world)
     third = world.built(active=SECOND, pending=THIRD, app="DEPLOYING", models={"tiny": "UPDATING"})
@@ -216,7 +216,7 @@ def test_pods_of_the_second_one_that_are_going_are_waited_for() -> None:
     assert world.phase == ("RolledBack", "Awake", 1)
 
 
-def test_what_found_no_room_and_is_given_up_tells_nothing_of_the_way_back() -> None:
+def test_unschedulable_abandoned_cluster_keeps_rollback_strategy() -> None:
     slow = {"rollout": {"strategy": "BlueGreen", "deadline": "60s"}}
     world = Rolling(nodes=ROOM, **slow)
     world.step()
@@ -244,7 +244,7 @@ def test_what_found_no_room_and_is_given_up_tells_nothing_of_the_way_back() -> N
     assert world.phase == ("RolledBack", "Awake", 1)
 
 
-def test_a_further_edit_takes_the_room_of_the_second_one() -> None:
+def test_further_edit_uses_capacity_of_second_cluster() -> None:
     world, _ = switched()
     world.observed = replace(world.observed, nodes=(node(cpu="10"),))
     world.edit_spec(CPU_MODEL, runtime={"image": "ray:3"})
@@ -254,7 +254,7 @@ def test_a_further_edit_takes_the_room_of_the_second_one() -> None:
     assert backends(edited) == [FIRST]
 
 
-def test_a_further_edit_without_room_for_a_third_is_a_replacement() -> None:
+def test_further_edit_without_capacity_for_third_cluster_uses_replace() -> None:
     world, _ = switched()
     world.observed = replace(world.observed, nodes=(node(cpu="10"),))
     world.edit_spec({**CPU_MODEL, "resources": {"cpu": "8"}}, runtime={"image": "ray:3"})
@@ -264,7 +264,7 @@ def test_a_further_edit_without_room_for_a_third_is_a_replacement() -> None:
     assert gate(edited)[1] == "Closed"
 
 
-def test_what_only_errs_is_given_up_after_a_minute() -> None:
+def test_rollout_rolls_back_after_a_minute_of_errors() -> None:
     world, _ = switched()
     reported = world.step(answers={"tiny": NONSENSE})
     assert reported.requeue_after is not None
@@ -282,7 +282,7 @@ def test_what_only_errs_is_given_up_after_a_minute() -> None:
     assert (gate(back)[1], backends(back)) == ("Open", [FIRST])
 
 
-def test_silence_and_an_answer_are_no_errors() -> None:
+def test_timeout_and_answer_reset_start_of_errors() -> None:
     world, _ = switched()
     world.step(answers={"tiny": NONSENSE})
     world.step(after=50, answers={"tiny": "it does not answer: timeout"})
@@ -295,7 +295,7 @@ def test_silence_and_an_answer_are_no_errors() -> None:
     assert world.phase[0] == "Complete"
 
 
-def test_with_pause_it_stays_and_the_first_one_answers() -> None:
+def test_failed_rollout_with_pause_keeps_requests_at_first_cluster() -> None:
     world, _ = switched(rollout={"onFailure": "Pause"})
     world.step(answers={"tiny": NONSENSE})
     failed = world.step(after=61)
@@ -306,7 +306,7 @@ def test_with_pause_it_stays_and_the_first_one_answers() -> None:
     assert (world.phase[0], backends(up)) == ("Complete", [SECOND])
 
 
-def test_what_is_replaced_and_only_errs_goes_back_while_clients_are_held() -> None:
+def test_erring_replacement_rolls_back_while_requests_are_held() -> None:
     world = Rolling(rollout={"strategy": "Replace"}).up()
     world.edit_spec(**IMAGE, rollout={"strategy": "Replace"})
     world.step()

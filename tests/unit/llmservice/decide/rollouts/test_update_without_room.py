@@ -45,7 +45,7 @@ def updating() -> World:
     return world
 
 
-def test_it_falls_asleep_when_nobody_asks_and_wakes_as_what_it_is_to_be() -> None:
+def test_idle_service_sleeps_during_blocked_update_and_wakes_updated() -> None:
     world = updating()
     assert gate(world.step(after=60, gateway=IDLE)) == ("Updating", "Open", None), "it has a while"
     assert gate(world.step(after=LONG)) == ("Draining", "Closed", None)
@@ -58,12 +58,12 @@ def test_it_falls_asleep_when_nobody_asks_and_wakes_as_what_it_is_to_be() -> Non
     assert gate(world.step(ray_service=after, pods=(NEW_HEAD, worker), answers={"tiny": True}))[0] == "Awake"
 
 
-def test_while_somebody_asks_it_stays() -> None:
+def test_service_with_recent_requests_stays_awake_during_blocked_update() -> None:
     world = updating()
     assert gate(world.step(after=LONG, gateway=view())) == ("Updating", "Open", None)
 
 
-def test_an_update_that_gets_on_is_waited_for() -> None:
+def test_sleep_waits_for_update_in_progress_for_limited_time() -> None:
     world = updating()
     starting = pod("w-new", cluster=NEW, ready=False)
     decision = world.step(after=660, gateway=IDLE, pods=(HEAD, WORKER, NEW_HEAD, starting))
@@ -72,14 +72,14 @@ def test_an_update_that_gets_on_is_waited_for() -> None:
     assert gate(world.step(after=decision.requeue_after.total_seconds())) == ("Draining", "Closed", None)
 
 
-def test_a_new_head_without_room_keeps_nobody_awake() -> None:
+def test_unschedulable_new_head_does_not_prevent_sleep() -> None:
     world = updating()
     lost = pod("head-new", cluster=NEW, model=None, placed=False, ready=False, status=unplaced("0/1 nodes"))
     world.step(pods=(HEAD, WORKER, lost))
     assert gate(world.step(after=LONG, gateway=IDLE))[0] == "Draining"
 
 
-def test_what_is_in_the_way_is_told() -> None:
+def test_reconciling_reports_unschedulable_pod_of_second_cluster() -> None:
     world = updating()
     assert "Insufficient gpu" in message(world.step(), ConditionType.RECONCILING)
     world.observed = replace(world.observed, pods=(HEAD, WORKER, NEW_HEAD))

@@ -21,7 +21,7 @@ from tests.unit.llmservice.decide.scenes.taking_turns import (
 from tests.unit.llmservice.decision import Decision
 
 
-def test_its_place_is_by_its_oldest_request_and_reports_that_take_long_write_no_status() -> None:
+def test_oldest_request_time_is_unchanged_by_report_jitter() -> None:
     world = waking()
 
     def held(seconds: float) -> Decision:
@@ -49,7 +49,7 @@ def in_the_queue(**sleep: str) -> World:
     return world
 
 
-def test_who_waits_and_has_no_clients_any_more_leaves_the_queue() -> None:
+def test_queued_service_without_held_requests_leaves_queue() -> None:
     world = in_the_queue()
     [claim] = claims(world.observed)
     assert (claim.waits, claim.abandoned) == (True, False)
@@ -71,13 +71,13 @@ def test_who_waits_and_has_no_clients_any_more_leaves_the_queue() -> None:
     assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
 
 
-def test_one_that_comes_again_keeps_it_in_the_queue() -> None:
+def test_new_request_returns_draining_service_to_waking() -> None:
     world = in_the_queue()
     assert gate(idle(2, world)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=view(held=1))) == ("Waking", "Closed", None)
 
 
-def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
+def test_service_stays_in_queue_if_forced_awake_or_in_first_start() -> None:
     world = in_the_queue()
     world.observed.manifest["metadata"]["annotations"] = {"daybreak.dev/state": "Awake"}
     assert gate(idle(60, world)) == ("Waking", "Closed", None)
@@ -88,7 +88,7 @@ def test_who_is_wanted_for_another_reason_stays_in_the_queue() -> None:
     assert not claims(first.observed)[0].abandoned
 
 
-def test_a_service_whose_turn_it_is_not_has_no_pods_and_says_who_comes_first() -> None:
+def test_queued_service_has_no_pods_and_reports_services_ahead() -> None:
     world = waking()
     decision = world.step(turns=COMES_AFTER)
     assert cluster_bounds(world.observed) == {"chat-aaaaa": {"qwen": (0, 0)}}
@@ -106,7 +106,7 @@ HOLDERS = tuple(f"default/h{number}" for number in range(5))
 COMES_FIRST = {"qwen": Turn(place=1, held_by=HOLDERS)}
 
 
-def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_anything() -> None:
+def test_first_in_queue_reports_holders_until_its_pod_is_scheduled() -> None:
     world = up()
     idle(66, world, after=60, turns=GIVES_WAY)
     idle(67, world, turns={})
@@ -132,7 +132,7 @@ def test_the_first_in_line_says_that_it_waits_for_whom_and_no_pod_of_it_holds_an
     assert decision.status.gate.models[0].accelerator_queue.held_by is None
 
 
-def test_when_its_turn_comes_it_makes_its_pods() -> None:
+def test_service_creates_pods_when_no_service_is_ahead_in_queue() -> None:
     world = waking()
     world.step(turns=COMES_AFTER, pods=(HEAD,))
     decision = world.step(turns={}, pods=(HEAD,))

@@ -41,7 +41,7 @@ def beside(world: World, *listed: Any) -> Any:
     return ray_service(manifest(*listed), generation=2, status=status)
 
 
-def test_a_renamed_model_keeps_its_name_until_the_new_cluster_has_taken_over() -> None:
+def test_renamed_model_keeps_old_name_until_new_cluster_takes_over() -> None:
     world = up()
     edit(world, RENAMED)
     assert models(world.step()) == ["small Closed", "tiny Open"]
@@ -59,7 +59,7 @@ def test_a_renamed_model_keeps_its_name_until_the_new_cluster_has_taken_over() -
     assert models(world.step()) == ["small Open"]
 
 
-def test_it_keeps_its_name_where_nothing_fits_of_the_change() -> None:
+def test_renamed_model_keeps_old_name_if_change_fits_on_no_node() -> None:
     world = up()
     edit(world, {**GPU_MODEL, "name": "small", "parallelism": {"tensor": 16}})
     for _ in range(3):
@@ -67,7 +67,7 @@ def test_it_keeps_its_name_where_nothing_fits_of_the_change() -> None:
         assert (decision.status.phase, models(decision)) == ("Failed", ["small Failed", "tiny Open"])
 
 
-def test_it_keeps_its_name_where_the_change_cannot_be_read() -> None:
+def test_renamed_model_keeps_old_name_if_spec_is_invalid() -> None:
     world = up()
     edit(world, {**RENAMED, "accelerator": {"kind": "abacus"}})
     for _ in range(3):
@@ -87,7 +87,7 @@ def test_requests_to_an_appended_model_are_held_until_it_answers() -> None:
     assert (gate(decision)[0], models(decision)) == ("Awake", ["tiny Open", "other Open"])
 
 
-def test_a_sleeping_service_has_the_models_of_its_spec_and_they_sleep() -> None:
+def test_sleeping_service_lists_only_models_of_new_spec() -> None:
     world = asleep()
     edit(world, RENAMED)
     decision = world.step(after=LONG, gateway=IDLE)
@@ -95,14 +95,14 @@ def test_a_sleeping_service_has_the_models_of_its_spec_and_they_sleep() -> None:
 
 
 @pytest.mark.parametrize("listed", [None, "tiny", [], [7], ["old"], [{"name": "old", "state": "Open"}]])
-def test_gates_that_somebody_else_has_written(listed: Any) -> None:
+def test_malformed_or_foreign_gates_in_status_are_ignored(listed: Any) -> None:
     world = up()
     world.observed.manifest["status"]["gate"]["models"] = listed
     edit(world, RENAMED)
     assert models(world.step()) == ["small Closed"]
 
 
-def test_no_more_gates_than_a_status_takes() -> None:
+def test_number_of_gates_is_limited_to_maximum_of_status() -> None:
     world = up()
     gates = world.observed.manifest["status"]["gate"]["models"]
     world.observed.manifest["status"]["gate"]["models"] = [

@@ -27,7 +27,7 @@ def test_a_service_that_has_never_answered_is_not_ready() -> None:
     assert wake(decision) is None
 
 
-def test_asleep_it_is_ready_and_nothing_is_asked() -> None:
+def test_sleeping_service_is_ready_and_not_probed() -> None:
     world = asleep()
     decision = world.step(pods=(HEAD,))
     assert gate(decision) == ("Asleep", "Closed", "Workers")
@@ -40,7 +40,7 @@ def test_asleep_it_is_ready_and_nothing_is_asked() -> None:
     assert world.step().status == decision.status, "nothing changes by itself"
 
 
-def test_no_gateway_heard() -> None:
+def test_service_is_not_ready_without_gateway_reports() -> None:
     world = up()
     decision = world.step(after=LONG, gateway=GatewayView(20001))
     assert gate(decision) == ("Awake", "Open", None)
@@ -57,7 +57,7 @@ def test_rejected_pods_of_the_gateway_are_quoted() -> None:
     assert message(decision).endswith("its pods are rejected: pods are forbidden: quota")
 
 
-def test_forced_asleep_it_is_not_ready() -> None:
+def test_service_forced_asleep_is_not_ready() -> None:
     world = up()
     llm = manifest(sleep={"afterIdle": "10m"}, state="Asleep")
     world.edit(llm)
@@ -68,7 +68,7 @@ def test_forced_asleep_it_is_not_ready() -> None:
     assert "state Asleep" in message(decision)
 
 
-def test_a_sleeping_service_need_not_fit_anywhere() -> None:
+def test_sleeping_service_that_fits_on_no_node_is_not_stalled() -> None:
     world = asleep(sleep={"afterIdle": "10m", "depth": "Cluster"})
     decision = world.step(ray_service=None, pods=(), nodes=(node(cpu="1", memory="1Gi"),))
     assert decision.apply
@@ -79,7 +79,7 @@ def test_a_sleeping_service_need_not_fit_anywhere() -> None:
     assert conditions(decision)["Schedulable"] == "False/NoNodeFits", "it is said all the same"
 
 
-def test_what_never_ran_is_refused_with_the_numbers() -> None:
+def test_first_start_that_fits_on_no_node_fails_gate_with_cause() -> None:
     world = World(manifest(BIG_MODEL), gateway=view(held=1), nodes=NO_GPU)
     decision = world.step()
     assert decision.apply, "a pod that waits is what brings nodes"
@@ -88,7 +88,7 @@ def test_what_never_ran_is_refused_with_the_numbers() -> None:
     assert "needs 1 nvidia.com/gpu" in (decision.status.gate.models[0].reason or "")
 
 
-def test_ready_says_that_the_gateways_reach_it() -> None:
+def test_ready_requires_that_gateways_reach_backend() -> None:
     world = World(manifest(sleep={"afterIdle": "10m"}), gateway=view(routed=False))
     world.step()
     opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
@@ -123,7 +123,7 @@ def test_first_start_that_no_gateway_reaches_is_reported() -> None:
     assert "NetworkPolicy" in message(late)
 
 
-def test_a_model_that_cannot_start_fails_the_gate_with_its_words() -> None:
+def test_model_that_cannot_start_fails_gate_with_its_error() -> None:
     world = World(gateway=view(held=2))
     world.step()
     failed = running(world, ready=False, app="DEPLOY_FAILED", message="no such weights", models={})
@@ -133,7 +133,7 @@ def test_a_model_that_cannot_start_fails_the_gate_with_its_words() -> None:
     assert "no such weights" in (decision.status.gate.models[0].reason or "")
 
 
-def test_a_deleted_service_and_an_unreadable_one_keep_gate_and_depth() -> None:
+def test_invalid_spec_keeps_gate_and_sleep_depth() -> None:
     world = asleep()
     before = world.step(pods=(HEAD,)).status
     broken = {**manifest(), "spec": {"models": "none"}}
@@ -144,7 +144,7 @@ def test_a_deleted_service_and_an_unreadable_one_keep_gate_and_depth() -> None:
     assert not decision.apply
 
 
-def test_without_a_gateway_nothing_of_it_is_said() -> None:
+def test_status_has_no_gate_and_no_sleep_depth_without_gateway() -> None:
     world = World(manifest(sleep={"afterIdle": "10m"}))
     decision = world.step()
     assert decision.sleep_states == {}
@@ -153,7 +153,7 @@ def test_without_a_gateway_nothing_of_it_is_said() -> None:
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-def test_made_asleep_it_is_made_as_one_that_sleeps(depth: str) -> None:
+def test_service_created_with_state_asleep_starts_asleep(depth: str) -> None:
     world = World(manifest(state="Asleep", sleep={"depth": depth}), gateway=view())
     assert world.observed.asleep == depth, "before anything is decided or made"
     decision = world.step()

@@ -47,7 +47,7 @@ def a_night(world: World, length: timedelta) -> Decision:
     return woken
 
 
-def test_it_learns_from_its_nights_and_sleeps_sooner() -> None:
+def test_auto_idle_time_shortens_after_long_pauses() -> None:
     world = up(sleep=AUTO)
     for _ in range(9):
         learned = a_night(world, 5 * HOUR)
@@ -62,7 +62,7 @@ def test_it_learns_from_its_nights_and_sleeps_sooner() -> None:
     assert gate(soon) == ("Draining", "Closed", None)
 
 
-def test_what_it_has_learned_is_followed_at_once() -> None:
+def test_learned_idle_time_is_applied_by_immediate_next_decision() -> None:
     """The learning decision uses the previous idle time; another decision follows immediately."""
     world = up(sleep=AUTO)
     pauses = {"pauses": [0.0] * 16 + [20.0]}
@@ -76,14 +76,14 @@ def test_what_it_has_learned_is_followed_at_once() -> None:
     assert gate(world.step()) == ("Draining", "Closed", None)
 
 
-def test_before_it_has_learned_it_sleeps_after_fifteen_minutes() -> None:
+def test_auto_idle_time_is_fifteen_minutes_before_learning() -> None:
     world = up(sleep=AUTO)
     almost = world.step(after=LONG, gateway=quiet(timedelta(seconds=899)))
     assert gate(almost) == ("Awake", "Open", None)
     assert gate(world.step(gateway=quiet(timedelta(seconds=901)))) == ("Draining", "Closed", None)
 
 
-def test_a_pause_that_ends_is_written_once_and_requests_never() -> None:
+def test_status_changes_once_per_ended_pause_and_never_per_request() -> None:
     world = up(sleep=AUTO)
     rest = world.step(gateway=view(in_flight=1, requested=timedelta(0))).status
     for seconds in (1, 30, 50):
@@ -97,7 +97,7 @@ def test_a_pause_that_ends_is_written_once_and_requests_never() -> None:
     assert world.step(after=3, gateway=again).status == ended.status
 
 
-def test_a_night_is_written_with_the_steps_of_sleep_only() -> None:
+def test_idle_status_is_unchanged_during_sleep() -> None:
     world = up(sleep=AUTO)
     world.step(after=LONG, gateway=quiet(timedelta(minutes=15)))
     down = world.step()
@@ -108,7 +108,7 @@ def test_a_night_is_written_with_the_steps_of_sleep_only() -> None:
     assert found.start_time is not None
 
 
-def test_each_model_has_its_own() -> None:
+def test_each_model_counts_its_own_pauses() -> None:
     world = World(manifest(CPU_MODEL, {**CPU_MODEL, "name": "other"}, sleep=AUTO), gateway=view())
     both = asked_after(5 * timedelta(minutes=1))
     one = replace(both, traffic={**both.traffic, "other": replace(both.traffic["other"], pause=None)})
@@ -119,7 +119,7 @@ def test_each_model_has_its_own() -> None:
     assert (sum(tiny.pauses), sum(other.pauses)) == (1, 0)
 
 
-def test_one_that_never_sleeps_by_itself_remembers_nothing() -> None:
+def test_service_without_sleep_records_no_pauses() -> None:
     world = World(manifest(), gateway=asked_after(HOUR))
     world.step()
     opened = world.step(ray_service=running(world), pods=(HEAD, WORKER), answers={"tiny": True})
@@ -127,7 +127,7 @@ def test_one_that_never_sleeps_by_itself_remembers_nothing() -> None:
     assert idle(opened) is None
 
 
-def test_a_spec_that_cannot_be_read_loses_nothing() -> None:
+def test_invalid_spec_keeps_recorded_pauses() -> None:
     world = up(sleep=AUTO)
     known = idle(world.step(gateway=asked_after(HOUR)))
     world.edit(manifest(sleep={"afterIdle": "soon"}))

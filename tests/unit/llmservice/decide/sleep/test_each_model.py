@@ -75,7 +75,7 @@ def other_asleep(*models: Any, **spec: Any) -> World:
     return world
 
 
-def test_the_idle_one_sleeps_while_the_other_serves() -> None:
+def test_idle_model_sleeps_while_other_model_serves() -> None:
     world = other_asleep()
     decision = world.step()
     assert (decision.status.phase, decision.status.sleep_depth) == ("Awake", None)
@@ -92,7 +92,7 @@ def test_the_idle_one_sleeps_while_the_other_serves() -> None:
     assert world.step().status == decision.status, "nothing changes by itself"
 
 
-def test_a_request_wakes_the_model_that_it_asks_for_alone() -> None:
+def test_request_wakes_only_the_requested_model() -> None:
     world = both_up()
     world.step(after=LATER, gateway=traffic(QUIET, QUIET))
     assert world.step().status.sleep_depth == "Workers"
@@ -107,7 +107,7 @@ def test_a_request_wakes_the_model_that_it_asks_for_alone() -> None:
     assert conditions(opened)["Ready"] == "True/Serving"
 
 
-def test_while_one_wakes_the_other_goes_on() -> None:
+def test_awake_model_keeps_serving_while_other_model_wakes() -> None:
     world = other_asleep()
     woken = world.step(gateway=traffic(other=HELD))
     assert gates(woken) == {"tiny": AWAKE, "other": WAKING}
@@ -118,7 +118,7 @@ def test_while_one_wakes_the_other_goes_on() -> None:
     assert gates(opened) == {"tiny": AWAKE, "other": AWAKE}
 
 
-def test_one_that_cannot_start_refuses_its_own_requests_alone() -> None:
+def test_model_that_cannot_start_fails_only_its_own_gate() -> None:
     world = other_asleep()
     world.step(gateway=traffic(other=HELD))
     broken = pod("w-2", model="other", ready=False, status=waiting("ImagePullBackOff", "no such image"))
@@ -131,7 +131,7 @@ def test_one_that_cannot_start_refuses_its_own_requests_alone() -> None:
     assert gates(mended) == {"tiny": AWAKE, "other": AWAKE}
 
 
-def test_nodes_that_have_gone_keep_one_model_waiting_and_not_the_other() -> None:
+def test_missing_nodes_delay_only_the_model_that_needs_them() -> None:
     large = {**GPU_MODEL, "name": "other", "parallelism": {"tensor": 4}}
     small = {**GPU_MODEL, "name": "tiny"}
     world = both_up(small, large, sleep={"afterIdle": "10m"})
@@ -147,7 +147,7 @@ def test_nodes_that_have_gone_keep_one_model_waiting_and_not_the_other() -> None
     assert conditions(late)["Stalled"] == "True/NoNodeFits"
 
 
-def test_the_cluster_goes_when_both_sleep_that_deep() -> None:
+def test_service_reaches_depth_cluster_only_when_both_models_sleep() -> None:
     deep: Any = {"sleep": {"afterIdle": "10m", "depth": "Cluster"}}
     world = both_up(**deep)
     world.step(after=LATER, gateway=traffic(other=QUIET))
@@ -193,7 +193,7 @@ NO_SLEEP: Any = {}
         ({"min": 1}, {"replicas": 0, **SLEEP}, 30),
     ],
 )
-def test_when_a_model_sleeps(replicas: Any, spec: Any, idle: int) -> None:
+def test_model_sleeps_after_configured_idle_time(replicas: Any, spec: Any, idle: int) -> None:
     models = (CPU_MODEL, {**OTHER_MODEL, "replicas": replicas})
     world = both_up(*models, state="Awake")
     world.edit(manifest(*models, **spec))
@@ -206,12 +206,12 @@ def test_when_a_model_sleeps(replicas: Any, spec: Any, idle: int) -> None:
 
 
 @pytest.mark.parametrize("spec", [{"replicas": 2}, {"state": "Awake"}])
-def test_when_a_model_with_no_fewest_replicas_does_not_sleep(spec: Any) -> None:
+def test_model_with_min_zero_stays_awake_if_replicas_or_state_are_set(spec: Any) -> None:
     world = both_up(CPU_MODEL, {**OTHER_MODEL, "replicas": {"min": 0}}, **spec)
     assert gates(world.step(after=LATER, gateway=traffic(QUIET, QUIET)))["other"] == AWAKE
 
 
-def test_a_model_that_begins_asleep_stays_so_until_it_is_asked() -> None:
+def test_model_with_zero_initial_replicas_sleeps_until_first_request() -> None:
     lazy = {**OTHER_MODEL, "replicas": {"min": 0, "initial": 0}}
     world = World(manifest(CPU_MODEL, lazy), gateway=traffic())
     assert gates(world.step()) == {"tiny": WAKING, "other": ASLEEP}
@@ -225,7 +225,7 @@ def test_a_model_that_begins_asleep_stays_so_until_it_is_asked() -> None:
     assert gates(world.step(gateway=traffic(other=HELD)))["other"] == WAKING
 
 
-def test_words_name_the_model_in_events() -> None:
+def test_ready_reports_that_service_is_going_to_sleep() -> None:
     world = both_up()
     reported = world.step(after=LATER, gateway=traffic(QUIET, QUIET))
     assert "going to sleep" in message(reported, ConditionType.READY)

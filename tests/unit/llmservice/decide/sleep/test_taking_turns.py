@@ -35,27 +35,27 @@ from tests.unit.llmservice.decide.scenes.taking_turns import (
 from tests.unit.llmservice.decision import Decision
 
 
-def test_an_idle_service_gives_way() -> None:
+def test_idle_service_yields_accelerators() -> None:
     world = up()
     assert gate(idle(5, world)) == ("Awake", "Open", None)
     assert gate(idle(6, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
     assert gate(idle(7, world, turns={})) == ("Asleep", "Closed", "Workers")
 
 
-def test_a_request_meanwhile_keeps_it_awake() -> None:
+def test_request_while_draining_keeps_service_awake() -> None:
     world = up()
     assert gate(idle(6, world, turns=GIVES_WAY)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=view(held=1), turns={})) == ("Awake", "Open", None)
 
 
 @pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
-def test_one_that_is_asked_does_not_give_way(traffic: object) -> None:
+def test_service_with_recent_requests_does_not_yield(traffic: object) -> None:
     world = up()
     assert gate(world.step(gateway=traffic, turns=GIVES_WAY)) == ("Awake", "Open", None)
 
 
 @pytest.mark.parametrize("sleep", [{"yield": "Never"}, {"minAwake": "5m"}])
-def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
+def test_idle_service_does_not_yield_if_spec_prevents_yield(sleep: dict[str, str]) -> None:
     world = up(**sleep)
     assert gate(idle(30, world, turns=GIVES_WAY)) == ("Awake", "Open", None)
     yields = claims(world.observed)[0].yields_at
@@ -65,7 +65,7 @@ def test_nor_does_one_that_shall_not(sleep: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("models", "answers"), [({"qwen": "UPDATING"}, {"qwen": True}), ({"qwen": "UNHEALTHY"}, {"qwen": False})]
 )
-def test_one_that_changes_or_does_not_answer_is_no_candidate(
+def test_updating_or_unresponsive_service_does_not_yield(
     models: dict[str, str], answers: dict[str, bool]
 ) -> None:
     """An updating or unresponsive model would stay awake, and block the next candidate."""
@@ -86,7 +86,7 @@ def test_one_that_changes_or_does_not_answer_is_no_candidate(
 
 
 @pytest.mark.parametrize("traffic", [view(in_flight=1), view(held=1), view(idle=timedelta(seconds=1))])
-def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayView) -> None:
+def test_service_with_yield_always_yields_despite_requests(traffic: GatewayView) -> None:
     world = up(**{"yield": "Always", "minAwake": "1m"})
     world.step(gateway=traffic)
     [claim] = claims(world.observed)
@@ -96,7 +96,7 @@ def test_one_that_takes_turns_gives_way_also_when_it_is_asked(traffic: GatewayVi
     assert gate(world.step(gateway=traffic, turns=GIVES_WAY)) == ("Draining", "Closed", None)
 
 
-def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> None:
+def test_yielding_service_finishes_requests_in_flight_and_holds_others() -> None:
     world = up(**{"yield": "Always"})
     busy, held = view(in_flight=1, held=2), view(held=2)
     assert gate(world.step(gateway=busy, turns=GIVES_WAY)) == ("Draining", "Closed", None)
@@ -114,13 +114,13 @@ def test_what_runs_is_finished_and_what_is_held_waits_for_its_next_turn() -> Non
     assert gate(world.step(gateway=held, turns={})) == ("Waking", "Closed", None)
 
 
-def test_nobody_waits_any_more_and_it_stays() -> None:
+def test_draining_service_reopens_gate_if_no_service_waits() -> None:
     world = up(**{"yield": "Always"})
     assert gate(world.step(gateway=view(held=2), turns=GIVES_WAY)) == ("Draining", "Closed", None)
     assert gate(world.step(gateway=view(held=2), turns={})) == ("Awake", "Open", None)
 
 
-def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
+def test_claim_states_held_accelerators_and_yield_time() -> None:
     world = up()
     idle(20, world)
     [claim] = claims(world.observed)
@@ -133,7 +133,7 @@ def test_a_service_says_what_it_holds_and_when_it_gives_way() -> None:
     assert claim.yields_at == world.observed.now + timedelta(seconds=2)
 
 
-def test_accelerators_by_claims_are_held_and_wanted_too() -> None:
+def test_devices_of_resource_claim_are_counted_as_held() -> None:
     claim = {"templateName": "one-gpu", "devices": 1}
     world = World(
         manifest({**GPU_MODEL, "accelerator": {"claim": claim}}, sleep={"afterIdle": "10m"}), gateway=view()
@@ -153,7 +153,7 @@ def test_accelerators_by_claims_are_held_and_wanted_too() -> None:
         ("0/1 nodes are available: 1 Too many pods.", False),
     ],
 )
-def test_of_one_without_accelerators_a_lack_of_cores_or_memory_counts(words: str, lacks: bool) -> None:
+def test_cpu_model_is_short_only_if_cpu_or_memory_is_insufficient(words: str, lacks: bool) -> None:
     world = World(manifest(CPU_MODEL, sleep={"afterIdle": "10m"}), gateway=view(held=1))
     world.step()
     report = NO_ROOM | {"message": words}
@@ -170,7 +170,7 @@ def test_of_one_without_accelerators_a_lack_of_cores_or_memory_counts(words: str
     assert "queued for CPUs and memory behind default/other" in message(decision)
 
 
-def test_a_service_that_finds_no_room_says_since_when() -> None:
+def test_claim_of_unschedulable_service_states_start_of_wait() -> None:
     [claim] = claims(waking().observed)
     assert claim.waits
     assert claim.requested
@@ -180,7 +180,7 @@ def test_a_service_that_finds_no_room_says_since_when() -> None:
     assert not claim.queued
 
 
-def test_one_that_is_awake_and_loses_its_pod_waits_with_its_gate_open() -> None:
+def test_awake_service_that_lost_its_pod_waits_with_open_gate() -> None:
     world = up()
     other = pod("w-2", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
     leaving = {**pod("w-1", model="qwen", gpus=1)}
@@ -202,7 +202,7 @@ def test_one_that_is_awake_and_loses_its_pod_waits_with_its_gate_open() -> None:
     assert not claims(world.observed)[0].lost
 
 
-def test_a_pod_more_than_a_replica_needs_is_waited_for_by_the_clock() -> None:
+def test_unschedulable_second_replica_is_not_a_lost_pod() -> None:
     """A serving model is not queued: Ray's autoscaler requests a second replica."""
     world = up()
     more = pod("w-2", model="qwen", ready=False, placed=False, status={"conditions": [NO_ROOM]})
@@ -210,7 +210,7 @@ def test_a_pod_more_than_a_replica_needs_is_waited_for_by_the_clock() -> None:
     assert not claims(world.observed)[0].lost
 
 
-def test_it_says_for_whom_it_gives_way_until_it_wakes() -> None:
+def test_yielded_to_names_other_service_until_wake() -> None:
     def other(decision: Decision) -> str | None:
         assert decision.status.gate is not None
         return decision.status.gate.models[0].yielded_to
@@ -228,19 +228,19 @@ def test_it_says_for_whom_it_gives_way_until_it_wakes() -> None:
     assert other(idle(602, by_clock, turns={})) is None
 
 
-def test_time_alone_is_waited_for() -> None:
+def test_reconcile_is_requeued_after_delay_of_turn() -> None:
     world = waking()
     soon = {"qwen": Turn(look_again=timedelta(seconds=0.5))}
     assert world.step(turns=soon).requeue_after == timedelta(seconds=0.5)
 
 
-def test_without_a_gateway_nobody_takes_turns() -> None:
+def test_service_without_gateway_has_no_claims() -> None:
     world = World(manifest(GPU_MODEL))
     world.step()
     assert claims(replace(world.observed, gateway=None)) == ()
 
 
-def test_its_own_pods_on_their_way_out_make_room_and_nobody_else_need_to() -> None:
+def test_claim_reports_no_shortage_while_own_pod_terminates() -> None:
     """A new pod of the same model cannot be scheduled until the old one terminates, as in a replacement."""
     world = World(manifest(GPU_MODEL), gateway=view())
     waits = pod("w-2", model="qwen", gpus=1, placed=False, ready=False)

@@ -49,11 +49,11 @@ def entry(
         ([5, 5, 5, 100], 50, 5),
     ],
 )
-def test_percentile(values: Sequence[int], percent: int, expected: int) -> None:
+def test_percentile_is_nearest_rank_of_values(values: Sequence[int], percent: int, expected: int) -> None:
     assert percentile(list(values), percent) == expected
 
 
-def test_a_wake_begins_when_nothing_is_asleep_any_more() -> None:
+def test_wake_record_starts_when_service_leaves_sleep() -> None:
     past = WakeStatus(
         depth=SleepDepth.WORKERS,
         start_time="2026-11-20T12:00:00Z",
@@ -70,7 +70,7 @@ def test_a_wake_begins_when_nothing_is_asleep_any_more() -> None:
     assert (found.recent, found.p50_seconds, found.p95_seconds) == ([20], 20, 20)
 
 
-def test_it_ends_when_the_gate_opens() -> None:
+def test_wake_record_ends_when_gate_opens() -> None:
     pods = [
         made("head", None, created=2, scheduled=3, ready=20),
         made("one", "tiny", created=21, scheduled=25, ready=60),
@@ -90,7 +90,7 @@ def test_it_ends_when_the_gate_opens() -> None:
     }, "one replica is enough for an answer, and an engine that has answered runs"
 
 
-def test_what_was_there_before_took_no_time_and_what_left_no_trace_is_left_out() -> None:
+def test_existing_head_takes_zero_seconds_and_unseen_steps_are_absent() -> None:
     head = made("head", None, created=-900, scheduled=-899, ready=-880)
     found = entry(BEGUN, WAKING, OPEN, snapshot(head))
     assert found is not None
@@ -99,7 +99,7 @@ def test_what_was_there_before_took_no_time_and_what_left_no_trace_is_left_out()
     assert (found.phases.worker_scheduled, found.phases.worker_ready) == (None, None)
 
 
-def test_the_steps_are_written_as_they_are_done() -> None:
+def test_wake_steps_are_recorded_on_completion() -> None:
     assert entry(BEGUN, WAKING, WAKING, snapshot()) == BEGUN
     observed = snapshot(made("head", None, created=2, scheduled=3, ready=20), seconds=25)
     found = entry(BEGUN, WAKING, WAKING, observed)
@@ -120,7 +120,7 @@ def test_the_steps_are_written_as_they_are_done() -> None:
         ),
     ],
 )
-def test_a_wake_that_had_failed_is_no_measure_for_others(way: Sequence[SleepState]) -> None:
+def test_failed_wake_is_excluded_from_percentiles(way: Sequence[SleepState]) -> None:
     past = BEGUN.model_copy(update={"recent": [20], "p50_seconds": 20, "p95_seconds": 20})
     found: WakeStatus | None = past
     for was, now in pairwise(way):
@@ -133,14 +133,14 @@ def test_a_wake_that_had_failed_is_no_measure_for_others(way: Sequence[SleepStat
     assert (again.failed, again.recent) == (None, [20]), "the next one begins anew"
 
 
-def test_a_first_wake_that_had_failed_leaves_nothing_to_go_by() -> None:
+def test_failed_first_wake_leaves_percentiles_empty() -> None:
     found = entry(entry(BEGUN, WAKING, FAILED, snapshot()), FAILED, OPEN, snapshot(seconds=18_000))
     assert found is not None
     assert (found.recent, found.p50_seconds, found.p95_seconds) == ([], None, None)
     assert hold_seconds(found) == HOLD_UNKNOWN
 
 
-def test_only_so_many_are_remembered() -> None:
+def test_number_of_remembered_wakes_is_limited() -> None:
     found = entry(BEGUN.model_copy(update={"recent": [1] * RECENT}), WAKING, OPEN, snapshot())
     assert found is not None
     assert found.recent == [1] * (RECENT - 1) + [90]
@@ -151,11 +151,11 @@ def test_only_so_many_are_remembered() -> None:
     ("was", "now"),
     [(WAKING, WAKING), (OPEN, OPEN), (OPEN, replace(OPEN, phase=Phase.DRAINING, gate=GateState.CLOSED))],
 )
-def test_else_it_stays(was: SleepState, now: SleepState) -> None:
+def test_wake_record_is_unchanged_unless_wake_starts_or_ends(was: SleepState, now: SleepState) -> None:
     assert entry(BEGUN, was, now, snapshot()) == BEGUN
 
 
-def test_the_first_start_and_a_turn_while_draining_are_no_wakes() -> None:
+def test_first_start_and_interrupted_drain_are_not_recorded_as_wakes() -> None:
     assert entry(None, WAKING, OPEN, snapshot()) is None
     done = BEGUN.model_copy(update={"seconds": 9})
     assert entry(done, WAKING, OPEN, snapshot()) is done

@@ -34,7 +34,7 @@ from tests.unit.llmservice.decide.scenes.sleeping import (
 )
 
 
-def test_waking_the_model_must_answer_anew() -> None:
+def test_waking_model_is_probed_before_gate_opens() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     waking = world.step(gateway=view(held=1))
@@ -53,7 +53,7 @@ def test_waking_the_model_must_answer_anew() -> None:
 @pytest.mark.parametrize(
     ("app", "tiny"), [("DEPLOYING", "UPDATING"), ("DEPLOYING", "UPSCALING"), ("RUNNING", "HEALTHY")]
 )
-def test_an_answer_counts_though_kuberay_has_not_heard_of_it(app: str, tiny: str) -> None:
+def test_probe_answer_opens_gate_despite_stale_serve_status(app: str, tiny: str) -> None:
     """The model has answered; KubeRay's copy of the Serve status is some seconds old."""
     world = asleep()
     world.step(pods=(HEAD,))
@@ -76,7 +76,7 @@ def test_an_answer_counts_though_kuberay_has_not_heard_of_it(app: str, tiny: str
     assert conditions(again)["Ready"] == "Unknown/Progressing"
 
 
-def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
+def test_ready_reports_current_step_of_wake() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     first = world.step(gateway=view(held=1))
@@ -107,7 +107,7 @@ def test_waking_it_says_at_every_step_what_is_waited_for() -> None:
     assert world.step().status == reported[-1].status, "nothing changes by itself"
 
 
-def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
+def test_unschedulable_worker_keeps_gate_closed_and_is_reported() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -118,7 +118,7 @@ def test_a_worker_without_a_place_keeps_the_gate_closed_and_is_told() -> None:
 
 
 @pytest.mark.parametrize("depth", ["Workers", "Cluster"])
-def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
+def test_wake_creates_pods_although_nodes_are_missing(depth: str) -> None:
     """The nodes left with the sleep. An autoscaler adds nodes for pending pods: no request is rejected."""
     world = asleep(BIG_MODEL, sleep={"afterIdle": "10m", "depth": depth})
     ray = world.observed.ray_service
@@ -154,7 +154,7 @@ def test_a_wake_makes_its_pods_though_the_nodes_have_gone(depth: str) -> None:
     assert conditions(lost)["Stalled"] == "True/NoNodeFits"
 
 
-def test_nodes_that_do_not_come_back_end_the_wait_and_may_come_later() -> None:
+def test_gate_fails_if_nodes_stay_missing_and_opens_when_nodes_return() -> None:
     """Earlier requests were held for the maximum time; from then on requests are rejected immediately."""
     world = asleep(BIG_MODEL)
     world.step(nodes=NO_GPU, pods=(HEAD,))
@@ -174,7 +174,7 @@ def test_nodes_that_do_not_come_back_end_the_wait_and_may_come_later() -> None:
     assert (taken.failed, taken.recent) == (True, [])
 
 
-def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another() -> None:
+def test_unschedulable_spec_is_reported_during_wake_until_spec_is_fixed() -> None:
     world = asleep(BIG_MODEL)
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -189,7 +189,7 @@ def test_a_spec_that_fits_nowhere_is_told_while_it_wakes_and_mended_by_another()
     assert conditions(world.step())["Schedulable"] == "True/NodesFit"
 
 
-def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
+def test_failed_wake_fails_gate_and_is_excluded_from_percentiles() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -206,7 +206,7 @@ def test_a_wake_that_fails_is_told_and_when_it_is_mended_no_measure() -> None:
     assert taken.seconds > 5 * 3600
 
 
-def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
+def test_gateways_get_grace_period_to_reach_new_head_after_wake() -> None:
     world = asleep(sleep={"afterIdle": "10m", "depth": "Cluster"})
     world.step(ray_service=None, pods=())
     world.step(gateway=view(held=1, routed=False, unrouted=timedelta(minutes=9)))
@@ -218,7 +218,7 @@ def test_gateways_have_a_moment_to_find_a_new_head_after_a_wake() -> None:
     assert conditions(late)["Ready"] == "False/BackendUnreachable"
 
 
-def test_a_wake_without_a_node_asks_nobody() -> None:
+def test_model_is_not_probed_before_its_pod_has_a_node() -> None:
     """Serve holds a probe for minutes: probes of pods that wait for nodes would delay others."""
     world = asleep()
     world.step(pods=(HEAD,))
@@ -246,7 +246,7 @@ def test_a_wake_that_takes_longer_than_requests_are_held_is_not_ready() -> None:
     assert conditions(opened)["Ready"] == "True/Serving"
 
 
-def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
+def test_late_wake_without_known_cause_reports_current_step() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -255,7 +255,7 @@ def test_a_late_wake_without_a_known_cause_says_what_is_waited_for() -> None:
     assert "its worker pod is starting" in message(late)
 
 
-def test_a_wake_for_which_nobody_waits_any_more_takes_no_accelerator_that_comes_free() -> None:
+def test_unschedulable_wake_is_abandoned_if_service_is_idle() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -268,7 +268,7 @@ def test_a_wake_for_which_nobody_waits_any_more_takes_no_accelerator_that_comes_
     assert conditions(given_up)["Ready"] == "True/Asleep"
 
 
-def test_a_wake_that_has_room_goes_on_although_nobody_waits_any_more() -> None:
+def test_scheduled_wake_continues_if_service_is_idle() -> None:
     world = asleep()
     world.step(pods=(HEAD,))
     world.step(gateway=view(held=1))
@@ -276,7 +276,7 @@ def test_a_wake_that_has_room_goes_on_although_nobody_waits_any_more() -> None:
     assert gate(world.step(after=LONG, gateway=IDLE)) == ("Waking", "Closed", None)
 
 
-def test_a_first_start_without_room_goes_on_although_nobody_asks() -> None:
+def test_first_start_without_worker_continues_if_service_is_idle() -> None:
     world = World(manifest(sleep={"afterIdle": "10m"}), gateway=IDLE)
     world.step()
     assert gate(world.step(after=LONG, pods=(HEAD,)))[1:] == ("Closed", None)
