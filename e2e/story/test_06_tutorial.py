@@ -25,7 +25,7 @@ def test_each_command_of_the_tutorial_prints_the_output_of_the_page(
         "KUBECONFIG": str(kubernetes.target.kubeconfig),
         "PATH": f"{paths.BIN}:{os.environ['PATH']}",
     }
-    # In a session of its own: the port-forward of the page must not outlive a failure.
+    # In a separate session, because the port-forward of the page must not outlive a failure.
     with subprocess.Popen(  # noqa: S603 - the commands of the page
         ["/bin/bash", "-c", script],
         env=environment,
@@ -40,6 +40,8 @@ def test_each_command_of_the_tutorial_prints_the_output_of_the_page(
             if shell.poll() is None:
                 os.killpg(shell.pid, 15)
     print(printed)
-    for command, output, found in zip(commands[1:], outputs[1:], printed.split(f"{END}\n"), strict=False):
+    blocks = printed.split(f"{END}\n")
+    for command, output, found in zip(commands[1:], outputs[1:], blocks, strict=False):
         assert console.unlike(output, found) is None, f"{command}\nprinted:\n{found}"
     assert shell.returncode == 0
+    assert len(blocks[:-1]) == len(commands[1:]) == len(outputs[1:]), "every block was compared"

@@ -24,10 +24,35 @@ def anchors(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
 
 
+def links(page: str) -> list[tuple[str, str]]:
+    """Return target and anchor of each link within the repository. Code has no links."""
+    text = re.sub(r"`[^`\n]*`", "", (ROOT / page).read_text())
+    found = re.findall(r"\]\((?!http)([^)#]*)(#([^)]+))?\)", text)
+    return [(target, anchor) for target, _, anchor in found]
+
+
+def services(page: str) -> set[str]:
+    """Return the names of the LLMServices in the commands of a page."""
+    return set(re.findall(r"\bllm/([\w-]+)", (ROOT / page).read_text()))
+
+
+def installations(page: str) -> list[str]:
+    """Return the commands of a page that install the chart."""
+    text = (ROOT / page).read_text().replace("\\\n", " ")
+    return re.findall(r"^ {4}helm upgrade --install daybreak .*$", text, re.MULTILINE)
+
+
+def test_pages_have_links_services_and_install_commands() -> None:
+    """The tests of single pages check nothing on a page without a match."""
+    assert any(target for page in EVERY_PAGE for target, _ in links(page))
+    assert any(anchor for page in EVERY_PAGE for _, anchor in links(page))
+    assert any(services(page) for page in PAGES)
+    assert any(installations(page) for page in PAGES)
+
+
 @pytest.mark.parametrize("page", EVERY_PAGE)
 def test_links_lead_to_files_and_headings(page: str) -> None:
-    text = re.sub(r"`[^`\n]*`", "", (ROOT / page).read_text())  # what is code is no link
-    for target, _, anchor in re.findall(r"\]\((?!http)([^)#]*)(#([^)]+))?\)", text):
+    for target, anchor in links(page):
         path = (ROOT / page).parent / target if target else ROOT / page
         assert path.exists(), target
         assert not anchor or anchor in anchors(path.read_text()), f"{target}#{anchor}"
@@ -48,7 +73,7 @@ def test_services_named_in_page_exist_in_samples(page: str) -> None:
     files = (ROOT / "manifests" / "samples").glob("*.yaml")
     samples = [sample for path in files for sample in yaml.safe_load_all(path.read_text())]
     names = {sample["metadata"]["name"] for sample in samples if sample["kind"] == "LLMService"}
-    assert set(re.findall(r"\bllm/([\w-]+)", (ROOT / page).read_text())) <= names
+    assert services(page) <= names
 
 
 def test_values_named_in_installation_page_exist_in_chart() -> None:
@@ -62,8 +87,7 @@ def test_values_named_in_installation_page_exist_in_chart() -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_install_commands_set_all_required_images(page: str) -> None:
     """Required images of every installation: no image is published."""
-    text = (ROOT / page).read_text().replace("\\\n", " ")
-    for command in re.findall(r"^ {4}helm upgrade --install daybreak .*$", text, re.MULTILINE):
+    for command in installations(page):
         named = set(re.findall(r"--set ([\w.]+)=", command))
         assert named >= {"image.repository", "gateway.image", "rayImage"}
 

@@ -306,6 +306,8 @@ def test_operator_serves_only_watched_namespaces(admin: Admin, operator: Operato
         if mode == "cluster":
             eventually("the other made too", lambda: everything(other))
         else:
+            # An operator that watched the namespace would have reconciled its older object by now.
+            eventually("a status of second", lambda: condition(admin.get("LLMService", "second"), "Ready"))
             assert other.get("RayService", "tiny") is None
             assert "status" not in other.get("LLMService", "tiny")
     finally:

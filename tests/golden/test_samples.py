@@ -225,8 +225,9 @@ def test_everything_yaml_sets_every_field_except_listed_ones() -> None:
     assert never_set == LEFT_OUT
 
 
-def test_samples_exist_for_services_batches_benchmarks_and_servers() -> None:
+def test_samples_exist_for_each_kind_with_snapshots() -> None:
     assert len(services()) > 1
     assert batches()
     assert benchmarks()
     assert servers()
+    assert applications()

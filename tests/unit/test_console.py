@@ -1,4 +1,4 @@
-"""Comparison of a page's outputs with what its commands print."""
+"""Comparison of the outputs on a page with the printed text."""
 
 import pytest
 

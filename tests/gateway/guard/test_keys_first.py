@@ -70,7 +70,7 @@ async def test_key_is_accepted_only_by_its_own_service(town: Town) -> None:
         headers = {"Authorization": f"Bearer {key}"}
         async with town.clients.post(town.url + "/v1/completions", data=body, headers=headers) as answer:
             assert answer.status == status
-    # What is open to all needs no key.
+    # An open service of the namespace does not open the other service.
     await keyed(town, tuple(KEYS[:1]), ())
     async with town.clients.post(town.url + "/v1/completions", data=b'{"model": "big"}') as answer:
         assert answer.status == 401

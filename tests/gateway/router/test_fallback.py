@@ -4,17 +4,16 @@ Each cause, and nothing twice.
 """
 
 import asyncio
-import hashlib
 import json
 import time
 from typing import Any
 
 import pytest
 
-from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.shares import Share
 from daybreak.protocol.tallies import Tally
+from tests.gateway.guard.test_keys import api_key
 from tests.gateway.router.test_route_tallies import BIG, TINY, counted
 from tests.gateway.router.test_shared_names import LONG, ask, ask_many, got, way
 from tests.gateway.town import CLOCK_ERROR, MIB, Town
@@ -173,15 +172,16 @@ async def test_moved_request_is_not_in_flight_at_first_backend(town: Town) -> No
     assert sum((await town.until(0, lambda _: True)).answers.values()) == 0
 
 
-async def test_key_is_forwarded_to_fallback_and_wrong_key_returns_401(town: Town) -> None:
+async def test_key_is_forwarded_to_fallback_and_must_be_valid_for_both_backends(town: Town) -> None:
     await town.wake(1)
-    key = ApiKey("team", hashlib.sha256(b"secret").hexdigest())
-    await town.gate(0, Gate.CLOSED, keys=(key,))
-    await town.gate(1, Gate.OPEN, keys=(key,))
+    await town.gate(0, Gate.CLOSED, keys=(api_key("both"), api_key("first")))
+    await town.gate(1, Gate.OPEN, keys=(api_key("both"), api_key("second")))
     await route(town, held_ms=HELD_MS)
-    assert await ask(town, "r", Authorization="Bearer secret") == 200
-    assert await ask(town, "other", Authorization="Bearer wrong") == 401
-    assert got(town) == [0, 1]
+    expected = {"both": 200, "first": 401, "second": 401, "wrong": 401}
+    assert {key: await ask(town, key, Authorization=f"Bearer {key}") for key in expected} == expected
+    assert [serve.whole for serve in town.serves] == [{}, {"both": 1}]
+    state = await town.until(0, lambda state: not state.held)
+    assert state.ends == {"fell_back": 2, "unauthorized": 2}, "the fallback rejected one key"
 
 
 async def test_client_headers_do_not_trigger_fallback(town: Town) -> None:

@@ -1,6 +1,10 @@
 """The order of a first run: every check of a requirement precedes the first build."""
 
 import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ from cluster.errors import ClusterError
 from cluster.images import buildah, catalog
 from cluster.machine import requirements
 from cluster.node import cgroups
+from cluster.tools.alongside import alongside
 from cluster.tools.report import Report
 
 CHECKS = (
@@ -67,17 +72,44 @@ def test_cluster_without_images_runs_same_checks(calls: list[str]) -> None:
     assert calls == [*NAMES, "start"]
 
 
-def test_images_are_not_loaded_again_after_failed_build(
-    calls: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("during_start", "expected"), [(True, ["start"]), (False, ["start", "load images", "then"])]
+)
+def test_images_are_neither_built_nor_loaded_again_after_failed_build(
+    during_start: bool, expected: list[str], calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A build that fails after the cluster's start fails while the load of the images waits for it."""
+    builds: list[Future[None]] = []
+    loaded = threading.Event()
+
+    @contextmanager
+    def recorded(work: Callable[[], None]) -> Iterator[Future[None]]:
+        with alongside(work) as future:
+            builds.append(future)
+            yield future
+
     def fail(report: Report) -> None:
+        calls.append("build images")
+        assert during_start or loaded.wait(60)
         raise ClusterError("no package")
 
+    def start(report: Report) -> None:
+        calls.append("start")
+        if during_start:
+            wait(builds, 60)
+
+    def then() -> None:
+        calls.append("then")
+        loaded.set()
+
+    monkeypatch.setattr(with_images, "alongside", recorded)
     monkeypatch.setattr(catalog, "build", fail)
+    monkeypatch.setattr(full, "start", start)
     with pytest.raises(ClusterError, match="no package"):
-        with_images.up(Report(), then=lambda: calls.append("then"))
-    # If the build fails after the cluster's start, the load of the images already waits for it.
-    assert calls[len(NAMES) :] in (["start"], ["start", "load images", "then"])
+        with_images.up(Report(), then=then)
+    assert calls.count("build images") == 1
+    calls.remove("build images")
+    assert calls[len(NAMES) :] == expected
 
 
 def test_up_with_images_runs_all_checks_and_loads_images_twice(calls: list[str]) -> None:

@@ -23,18 +23,16 @@ from daybreak.gateway.hold.table import Gate
 from tests.budget import examples
 from tests.unit.gateway.manifests import entry, gate, head, manifest, read, small
 
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """Return a strategy for JSON objects with fields of manifests."""
+    fields = ["metadata", "name", "spec", "models", "hold", "status", "gate", "state", "port", "backends"]
+    return st.dictionaries(st.sampled_from(fields), inner, max_size=4)
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["metadata", "name", "spec", "models", "hold", "status", "gate", "state", "port", "backends"]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | objects(inner),
     max_leaves=20,
 )
 
@@ -147,11 +145,14 @@ def test_max_requests_of_zero_allows_no_held_requests() -> None:
     assert small(manifest(gate(), hold={"maxRequests": 0})).slot.max_held == 0
 
 
-@given(JSON, st.lists(JSON, max_size=2))
+@given(objects(JSON), objects(JSON), st.lists(objects(JSON), max_size=2))
 @settings(max_examples=examples(200))
-def test_desired_state_raises_no_error_for_any_manifest(found: Any, pods: list[Any]) -> None:
-    if isinstance(found, dict):
-        desired_state(found, [pod for pod in pods if isinstance(pod, dict)], Ports())
+def test_any_manifest_with_port_has_desired_state(
+    found: dict[str, Any], gate: dict[str, Any], pods: list[dict[str, Any]]
+) -> None:
+    assert isinstance(desired_state(found, pods, Ports()), DesiredService | None)
+    found["status"] = {"gate": gate | {"port": 20003}}
+    assert isinstance(desired_state(found, pods, Ports()), DesiredService)
 
 
 def claim(name: str, port: int, created: str = "1") -> DesiredService:

@@ -289,14 +289,17 @@ async def test_invalid_line_ends_connection_and_listener_reconnects(
     assert reported == [None, None, None]
 
 
-async def test_listener_reconnects_after_incomplete_last_line(
-    stream: Stream, listener: GatewayListener
+async def test_incomplete_last_line_is_ignored_and_listener_reconnects(
+    stream: Stream, listener: GatewayListener, reported: list[set[str] | None]
 ) -> None:
     await receive(stream, listener, a={})
-    stream.raw('{"boot": "1", "full": true, "services": {"a": {"hel')
+    stream.raw('{"boot": "2", "full": true, "short": true, "services": {"a/m": {"hel')
     stream.hang_up()
     await until(lambda: not listener.received)
+    assert not listener.short
+    assert listener.observed("a") is None
     await receive(stream, listener, a={"held": 1})
+    assert reported == [None, None, None], "connected, lost and connected"
 
 
 async def test_gateway_that_answers_503_is_retried_and_not_observed(

@@ -203,7 +203,7 @@ def test_network_policy_admits_only_gateway_operator_and_kuberay() -> None:
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_replica_port_admits_two_peers_only_with_direct_ingress(direct: bool) -> None:
+def test_replica_port_admits_only_gateway_and_operator_with_direct_ingress(direct: bool) -> None:
     svc = service(runtime={"directIngress": direct})
     policy = next(each for each in desired(svc, PLATFORM, None) if each["kind"] == "NetworkPolicy")
     open_to = [
@@ -211,7 +211,17 @@ def test_replica_port_admits_two_peers_only_with_direct_ingress(direct: bool) ->
         for rule in policy["spec"]["ingress"]
         if any(port["port"] == 8100 for port in rule.get("ports", ()))
     ]
-    assert [len(peers) for peers in open_to] == ([2] if direct else [])
+    from_gateway = {"podSelector": {"matchLabels": names.gateway_selector()}}
+    from_operator = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "daybreak-system"}},
+        "podSelector": {
+            "matchLabels": {
+                "app.kubernetes.io/component": "operator",
+                "app.kubernetes.io/part-of": "daybreak",
+            }
+        },
+    }
+    assert open_to == ([[from_gateway, from_operator]] if direct else [])
 
 
 def test_keys_in_shared_secret_do_not_change_deployment() -> None:

@@ -222,11 +222,12 @@ def test_invalid_spec_stalls_batch() -> None:
     assert conditions(status)["Stalled"] == ("True", "InvalidSpec")
 
 
-def test_missing_kuberay_is_reported_and_objects_are_still_applied() -> None:
+def test_missing_kuberay_stalls_batch_and_objects_are_still_applied() -> None:
     found = observe(manifest())
-    decision = decide(Observed(found.manifest, found.subject, (), kuberay_installed=False, now=NOW))
-    assert decision.verdict is not None
-    assert decision.verdict.reason is BatchReason.KUBERAY_NOT_INSTALLED
+    decision, status = read_message(
+        Observed(found.manifest, found.subject, (), kuberay_installed=False, now=NOW)
+    )
+    assert conditions(status)["Stalled"] == ("True", "KubeRayNotInstalled")
     assert decision.apply
 
 

@@ -220,10 +220,14 @@ def test_network_policy_admits_only_operator() -> None:
     assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
 
 
-def test_engine_starts_are_limited_to_16_for_16_load_levels() -> None:
-    sweep = [{"argument": "max_num_seqs", "values": list(range(1, 17))}]
-    found = read_report(made(benchmark(sweep=sweep, load={"clients": list(range(1, 17))})))
-    assert found.budget.engine_starts == 16
+@pytest.mark.parametrize(
+    ("budget", "starts"), [({}, 51), ({"engineStarts": 1000}, 51), ({"engineStarts": 7}, 7)]
+)
+def test_engine_starts_are_limited_by_256_steps_and_budget(budget: dict[str, int], starts: int) -> None:
+    """A start of an engine measures each of the 5 load levels, and 51 starts are 255 steps."""
+    sweep = [{"argument": name, "values": list(range(1, 17))} for name in ("max_num_seqs", "max_model_len")]
+    found = read_report(made(benchmark(sweep=sweep, load={"clients": [1, 2, 3, 4, 5]}, budget=budget)))
+    assert found.budget.engine_starts == starts
 
 
 def test_mutable_fields_do_not_change_digest() -> None:

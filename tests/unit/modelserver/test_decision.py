@@ -10,6 +10,7 @@ from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.gates.traffic import Traffic
+from daybreak.kinds.modelserver.decide.plan import objects
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.reconciler import question
@@ -17,7 +18,7 @@ from daybreak.kinds.modelserver.ways import view_of
 from daybreak.scheduling.claim import Turn
 from daybreak.workloads.answer import Answer
 from tests.unit.modelserver.decision import Decision, decide
-from tests.unit.modelserver.servers import ASKED, CUSTOM, NOW, QUIET, live, observe, pod, server
+from tests.unit.modelserver.servers import ASKED, CUSTOM, NOW, PLATFORM, QUIET, live, observe, pod, server
 
 ONE = server()
 RUNS = configuration(live(ONE))
@@ -34,6 +35,12 @@ def read_report(decision: Decision, kind: str) -> tuple[str, str]:
     """Return a condition's status and reason."""
     [found] = [each for each in decision.status.conditions if each.type == kind]
     return found.status, found.reason
+
+
+def replicas(observed: Observed) -> int:
+    """Return the number of replicas in the desired Deployment."""
+    [found] = [each for each in objects(view_of(observed), PLATFORM) if each["kind"] == "Deployment"]
+    return int(found["spec"]["replicas"])
 
 
 def after(decision: Decision, before: Observed, **more: Any) -> Observed:
@@ -310,13 +317,14 @@ def test_first_start_waits_until_a_gateway_finds_its_pods() -> None:
     assert read_report(found, "Ready") == ("True", "Serving")
 
 
-def test_queued_server_reports_workloads_ahead() -> None:
+def test_queued_server_reports_workloads_ahead_and_has_no_pods() -> None:
     one = replace(asleep(), gateway=replace(awake().gateway, traffic={"tiny": HELD}))  # type: ignore[type-var]
     waits = after(decide(one), one, turns={"tiny": Turn(after=("default/other",))})
     decision = decide(waits)
     assert read_report(decision, "Active") == ("False", "WaitingForAccelerators")
     assert decision.status.gate is not None
     assert decision.status.gate.models[0].queued_behind == ["default/other"]
+    assert [replicas(waits), replicas(replace(waits, turns={}))] == [0, 1]
 
 
 def test_first_in_queue_reports_holders_while_its_pod_is_pending() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.kinds.modelserver.objects import pods
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.reconciler import question
@@ -109,11 +110,17 @@ def test_pods_of_multi_node_server_may_reach_each_other() -> None:
     assert {"from": [own]} not in one["NetworkPolicy"]["ingress"]
 
 
-def test_changed_templates_have_different_configuration() -> None:
+def test_change_of_leader_or_worker_template_changes_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, worker = templates()
     found = configuration(live(server(**SPREAD)))
-    assert {each["metadata"]["labels"][names.CONFIGURATION_LABEL] for each in templates()} == {found}
-    assert configuration(live(server(**SPREAD, image="other"))) != found
+    assert {each["metadata"]["labels"][names.CONFIGURATION_LABEL] for each in (leader, worker)} == {found}
     assert listens(live(server(**SPREAD))) == (8000, "/health")
+    other_leader = {"gracefulShutdownTimeout": "9m"}
+    assert templates(**other_leader)[1]["spec"] == worker["spec"]
+    assert configuration(live(server(**SPREAD, **other_leader))) != found
+    monkeypatch.setattr(pods, "worker_command", lambda *_: {"command": ["other"]})
+    assert templates()[0]["spec"] == leader["spec"]
+    assert configuration(live(server(**SPREAD))) != found
 
 
 def test_existing_pod_templates_can_be_kept() -> None:

@@ -272,12 +272,16 @@ def test_template_claims_are_added_to_accelerator_claim() -> None:
     ]
 
 
-def test_ray_service_has_user_labels_and_annotations() -> None:
-    metadata = {"labels": {"kueue.x-k8s.io/queue-name": "a"}, "annotations": {"note": "b"}}
+def test_ray_service_has_user_labels_and_annotations_but_keeps_its_own() -> None:
+    metadata = {
+        "labels": {"kueue.x-k8s.io/queue-name": "a", "app.kubernetes.io/name": "other"},
+        "annotations": {"note": "b", "daybreak.dev/built-with": "other"},
+    }
     plain = ray_service(service(), PLATFORM)["metadata"]
     found = ray_service(service(runtime={"metadata": metadata}), PLATFORM)["metadata"]
     assert found["labels"] == {**plain["labels"], "kueue.x-k8s.io/queue-name": "a"}
     assert found["annotations"] == {"note": "b", **plain["annotations"]}
+    assert plain["labels"]["app.kubernetes.io/name"] == "llmservice"
     assert list(plain["annotations"]) == ["daybreak.dev/configuration-hash", "daybreak.dev/built-with"]
 
 

@@ -75,14 +75,14 @@ def test_a_claim_is_mounted_read_only(source: str, path: str) -> None:
     assert found.mount == {"name": "daybreak-model", "mountPath": "/models/m", "readOnly": True}
 
 
-def test_image_source_is_mounted_as_image_volume() -> None:
+def test_image_source_is_mounted_read_only_as_image_volume() -> None:
     found = of(source="image://registry.example.com/weights:1#a/b")
     assert found.model_source == "/models/m/a/b"
     assert found.volume == {
         "name": "daybreak-model",
         "image": {"reference": "registry.example.com/weights:1", "pullPolicy": "IfNotPresent"},
     }
-    assert found.mount is not None
+    assert found.mount == {"name": "daybreak-model", "mountPath": "/models/m", "readOnly": True}
 
 
 def test_mount_directory_name_is_derived_from_model_name() -> None:

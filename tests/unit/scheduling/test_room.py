@@ -51,8 +51,10 @@ def test_capacity_is_required_for_all_replicas() -> None:
 
 
 def test_missing_capacity_for_second_head_is_reported() -> None:
-    reported = read_message(node(gpus=2, cpu="4"), taken=booked(gpus=1, cores=2))
-    assert "its head needs 1.1 cores" in reported or "model qwen needs" in reported
+    large = node(gpus=2, cpu="8")
+    assert read_message(large, taken=booked(gpus=1, cores=4)) == ""
+    reported = read_message(large, taken=booked(gpus=1, cores=5))
+    assert reported == "its head needs 1.1 cores for a pod, and at most 1 are free on one node"
 
 
 def test_cordoned_node_has_no_capacity() -> None:

@@ -76,13 +76,20 @@ def test_decoded_image_reserves_memory_until_its_row_is_answered() -> None:
     assert asyncio.run(beside(11)) == (False, True)
 
 
-def test_reservation_larger_than_memory_is_served_in_order() -> None:
+def test_reservation_larger_than_memory_is_served_in_order_and_alone() -> None:
     order: list[str] = []
+    current: set[str] = set()
+    beside: dict[str, set[str]] = {}
 
     async def hold(room: Room, name: str, need: int) -> None:
         async with room.take(need):
             order.append(name)
-            await asyncio.sleep(0)
+            current.add(name)
+            for each in current:
+                beside[each] = beside.get(each, set()) | current - {each}
+            for _ in range(10):
+                await asyncio.sleep(0)
+            current.remove(name)
 
     async def several() -> None:
         room = Room(10)
@@ -91,6 +98,7 @@ def test_reservation_larger_than_memory_is_served_in_order() -> None:
 
     asyncio.run(several())
     assert order == ["a", "huge", "b", "c"]
+    assert beside == {"a": set(), "huge": set(), "b": {"c"}, "c": {"b"}}
 
 
 def test_memory_is_released_after_error_and_cancellation() -> None:

@@ -74,13 +74,15 @@ def test_engine_start_fails_if_port_is_taken(
         pass
 
 
-def test_engine_start_fails_if_engine_does_not_answer_in_time(
+def test_engine_that_does_not_answer_in_time_is_ended(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plays(monkeypatch, "import time; time.sleep(600)")
     slow = Engine("m", "m", port=engine.port, start_seconds=0.5)
+    children = set(psutil.Process().children())
     with pytest.raises(EngineFailed, match="did not answer within"), started(slow, {}):
         pass
+    assert set(psutil.Process().children()) <= children, "the engine's process has ended"
 
 
 def test_engine_that_ignores_sigterm_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """Outcome of a step: windows, percentiles, limits, and noise."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -77,11 +78,14 @@ def test_step_reports_that_no_request_was_answered() -> None:
 
 
 def test_noise_is_pooled_over_steps_and_scaled_by_window_count() -> None:
-    steps = [made({}, 10, spread=0.1), made({}, 100, spread=0.1)]
+    # The standard deviations 0.02 and 0.14 have the root mean square 0.1.
+    steps = [made({}, 10, spread=0.02), made({}, 100, spread=0.14)]
     known = noise(steps, factor=2, least=0.0)
     assert math.isclose(known.relative, 0.1, rel_tol=1e-9)
     # Two means of three windows each: 2 * 0.1 * sqrt(2 / 3).
     assert math.isclose(known.of(steps[0], steps[1]), 2 * 0.1 * math.sqrt(2 / 3) * 100)
+    longer = [replace(each, windows=each.windows * 4) for each in steps]
+    assert math.isclose(known.of(longer[0], longer[1]), known.of(steps[0], steps[1]) / 2)
 
 
 def test_a_difference_within_noise_is_no_gain() -> None:

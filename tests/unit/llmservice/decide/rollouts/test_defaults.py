@@ -135,7 +135,7 @@ def test_follow_defaults_adopts_new_defaults_at_once() -> None:
 
 
 def test_a_head_keeps_the_image_that_it_was_built_with() -> None:
-    """Return a service on accelerators, before an installation that introduces an image for heads."""
+    """A running head keeps its image if an upgrade adds or removes the installation's image for heads."""
     llm = manifest({"name": "llama", "source": "hf://owner/llama"})
     world = World(llm)
     with_head = replace(PLATFORM, ray_head_image="head:1")

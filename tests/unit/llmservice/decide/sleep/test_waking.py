@@ -276,7 +276,10 @@ def test_scheduled_wake_continues_if_service_is_idle() -> None:
     assert gate(world.step(after=LONG, gateway=IDLE)) == ("Waking", "Closed", None)
 
 
-def test_first_start_without_worker_continues_if_service_is_idle() -> None:
+def test_unschedulable_first_start_continues_if_service_is_idle() -> None:
     world = World(manifest(sleep={"afterIdle": "10m"}), gateway=IDLE)
     world.step()
-    assert gate(world.step(after=LONG, pods=(HEAD,)))[1:] == ("Closed", None)
+    no_room = pod(placed=False, ready=False, status=unplaced("0/1 nodes are available: 1 Insufficient gpu."))
+    assert gate(world.step(pods=(HEAD, no_room))) == ("Waking", "Closed", None)
+    for _ in range(2):
+        assert gate(world.step(after=LONG)) == ("Waking", "Closed", None)
