@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from daybreak.gateway.agent.proofs import Proofs, with_guard
-from daybreak.gateway.desired.gates import WantedGate
+from daybreak.gateway.desired.gates import DesiredGate
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak.gateway.hold.process import Gateway
 from daybreak.gateway.hold.servers import Server
@@ -34,7 +34,7 @@ def servers(proxy: int, replicas: Sequence[int], limit: int) -> tuple[Server, ..
     return *own, Server(_HOST, proxy, backup=bool(replicas))
 
 
-async def with_proofs(gate: WantedGate) -> WantedGate:
+async def with_proofs(gate: DesiredGate) -> DesiredGate:
     """Return a gate as the agent builds it after it asked the replicas whether they inspect bodies."""
     name, answered = gate.slot.service, asyncio.Event()
     proofs = Proofs(lambda _: answered.set())
@@ -68,7 +68,7 @@ async def run(port: int, model: str, proxy: int, replicas: Sequence[int], limit:
             models=(model,),
             replicas_listen=bool(replicas),
         )
-        gate = await with_proofs(WantedGate(service, servers(proxy, replicas, limit)))
+        gate = await with_proofs(DesiredGate(service, servers(proxy, replicas, limit)))
         print(f"bodies are looked at by {'replicas' if gate.slot.guarded else 'the gateway'}", flush=True)
         await gateway.set_servers("s0", gate.servers)
         await gateway.set_gate("s0", gate.slot)

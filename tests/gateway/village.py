@@ -51,7 +51,7 @@ class Village:
             namespace="ns",
             ports=Ports(serve=self.port, replica=self.port),
             keys=KeyFiles(folder / "keys"),
-            on_told=self.feed.poke,
+            on_programmed=self.feed.poke,
         )
         self.spec: dict[str, Any] = {}
         self.backends: list[dict[str, Any]] = [{"cluster": "c", "weight": 100}]

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from daybreak.gates.sleep_state import SleepState
 from daybreak.workloads import decision, reporting
 from daybreak.workloads.assessed import Assessed
+from daybreak.workloads.kind_functions import GatedStatus, KindFunctions
 from daybreak.workloads.observed import Observed
-from daybreak.workloads.ways import GatedStatus, KindFunctions
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)

@@ -31,7 +31,7 @@ async def takeover(town: Village, meanwhile: Callable[[], Awaitable[Any]] | None
         namespace="ns",
         ports=Ports(serve=town.port, replica=town.port),
         keys=KeyFiles(town.config.folder / "keys"),
-        on_told=town.feed.poke,
+        on_programmed=town.feed.poke,
     )
     await town.programmer.adopt()
     town._tasks = [asyncio.create_task(run()) for run in (town.programmer.run, town.feed.run)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import aiohttp
 
 from bench.gpu.gateway import run, servers, with_proofs
-from daybreak.gateway.desired.gates import WantedGate
+from daybreak.gateway.desired.gates import DesiredGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import BODY
@@ -41,6 +41,6 @@ async def test_benchmark_gateway_leaves_body_check_to_replica(tmp_path: Path) ->
 
 
 async def test_gate_of_serve_proxy_is_returned_unchanged_without_delay() -> None:
-    gate = WantedGate(Slot(service="check", gate=Gate.OPEN, epoch=1, models=("big",)), servers(1, [], 8))
+    gate = DesiredGate(Slot(service="check", gate=Gate.OPEN, epoch=1, models=("big",)), servers(1, [], 8))
     # The probed component has 20 s to answer.
     assert await asyncio.wait_for(with_proofs(gate), 10) == gate

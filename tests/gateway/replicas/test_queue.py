@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from daybreak.gateway.desired.gates import Ports, WantedGate, desired_state
+from daybreak.gateway.desired.gates import DesiredGate, Ports, desired_state
 from daybreak.gateway.hold.keys import ApiKey
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate
@@ -40,7 +40,7 @@ def direct(request: pytest.FixtureRequest) -> bool:
 
 def read(
     bench: Bench, state: str = "Open", keys: tuple[ApiKey, ...] = (), *, direct: bool = True, **serve: Any
-) -> WantedGate:
+) -> DesiredGate:
     """Return the gateway's gate of a service with one replica that accepts one request at a time."""
     bench.epoch += 1
     model = {"name": "big", "serve": {"maxOngoingRequests": 1, **serve}}
@@ -60,7 +60,7 @@ def read(
     return alone(found)
 
 
-async def program(bench: Bench, claim: WantedGate) -> None:
+async def program(bench: Bench, claim: DesiredGate) -> None:
     """Tell HAProxy."""
     await bench.gateway.set_servers("s0", claim.servers)
     await bench.gateway.set_gate("s0", claim.slot)

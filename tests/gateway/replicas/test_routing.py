@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
-from daybreak.gateway.desired.gates import DesiredService, Ports, WantedGate, desired_state
+from daybreak.gateway.desired.gates import DesiredGate, DesiredService, Ports, desired_state
 from daybreak.gateway.hold.table import Policy
 from tests.gateway.conftest import Bench, running
 from tests.gateway.fake_serve import FakeServe
@@ -32,7 +32,7 @@ class Town:
         self.port = replicas[0].address.port
         self.epoch = 0
 
-    def desired(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> WantedGate:
+    def desired(self, hosts: list[str], routing: dict[str, Any] | None, limit: int = 256) -> DesiredGate:
         """Return the gateway's gate for the LLMService and its pods."""
         self.epoch += 1
         model: dict[str, Any] = {"name": "big", "serve": {"maxOngoingRequests": limit}}
@@ -101,7 +101,7 @@ def open_gate(model: str, epoch: int, state: str = "Open") -> dict[str, Any]:
     return {"name": model, "state": state, "epoch": epoch, "holdSeconds": 300}
 
 
-def alone(found: DesiredService) -> WantedGate:
+def alone(found: DesiredService) -> DesiredGate:
     """Return the one gate of a service, in the service's own backend."""
     (gate,) = found.gates
     prefix = gate.slot.choice is not None and gate.slot.choice.policy is Policy.PREFIX

@@ -12,6 +12,7 @@ from daybreak.api.gates.sleep import Hold, SleepDepth, State
 from daybreak.gates.sleep_policy import (
     REASON_LIMIT,
     backends_before,
+    client_reason,
     depth,
     gates_before,
     hold_seconds,
@@ -21,7 +22,6 @@ from daybreak.gates.sleep_policy import (
     phase,
     sleep_policy,
     sleep_state_of,
-    told_to_clients,
 )
 from daybreak.gates.sleep_state import SleepPolicy, SleepState
 from daybreak.gates.state_machine import start
@@ -194,5 +194,5 @@ def test_wake_waits_for_nodes_until_hold_time_ends(wake: Any, left: int | None, 
 
 
 def test_reasons_for_clients_are_joined_and_truncated() -> None:
-    assert told_to_clients(["one", "two"]) == "one; two"
-    assert len(told_to_clients(["x" * 5000])) == REASON_LIMIT
+    assert client_reason(["one", "two"]) == "one; two"
+    assert len(client_reason(["x" * 5000])) == REASON_LIMIT

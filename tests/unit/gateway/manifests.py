@@ -3,7 +3,7 @@
 from typing import Any
 
 from daybreak.api.common import names
-from daybreak.gateway.desired.gates import DesiredService, Ports, WantedGate, desired_state
+from daybreak.gateway.desired.gates import DesiredGate, DesiredService, Ports, desired_state
 
 
 def manifest(gate: Any, **spec: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def read(found: Any, *pods: Any) -> DesiredService:
     return claim
 
 
-def small(found: Any, *pods: Any) -> WantedGate:
+def small(found: Any, *pods: Any) -> DesiredGate:
     """Return the gate of the first model."""
     return read(found, *pods).gates[0]
 

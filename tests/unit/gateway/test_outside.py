@@ -8,7 +8,7 @@ import pytest
 
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.router import outside as module
-from daybreak.gateway.router.outside import ExternalResolver, may_be_asked, resolve
+from daybreak.gateway.router.outside import ExternalResolver, is_permitted_address, resolve
 
 PEM = "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----"
 SAID = {
@@ -71,7 +71,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_loopback_link_local_and_metadata_addresses_are_rejected(address: str, may: bool) -> None:
-    assert may_be_asked(address) is may
+    assert is_permitted_address(address) is may
 
 
 async def test_localhost_resolves_to_no_allowed_address() -> None:

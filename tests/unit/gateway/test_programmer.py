@@ -87,7 +87,7 @@ class Scene:
             namespace="ns",
             ports=Ports(),
             keys=KeyFiles(Path("/nonexistent")),
-            on_told=self.pokes.append,
+            on_programmed=self.pokes.append,
         )
 
     def service(self, name: str, state: str, slot: int = 0, *, uid: str = "", **more: Any) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from daybreak.gateway.agent import proofs as module
 from daybreak.gateway.agent.proofs import Proofs, with_guard
-from daybreak.gateway.desired.gates import WantedGate
+from daybreak.gateway.desired.gates import DesiredGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
@@ -62,8 +62,8 @@ def test_gate_is_guarded_if_all_replicas_check_bodies(
     found: tuple[bool | None, ...], before: Slot | None, guarded: bool
 ) -> None:
     replicas = tuple(replica(number) for number in range(len(found)))
-    gate = WantedGate(SLOT, (*replicas, PROXY))
-    expected = WantedGate(GUARDED, replicas) if guarded else gate
+    gate = DesiredGate(SLOT, (*replicas, PROXY))
+    expected = DesiredGate(GUARDED, replicas) if guarded else gate
     assert with_guard(gate, GivenProofs(*found), before) == expected
 
 
@@ -82,8 +82,8 @@ def test_pipeline_gate_is_guarded_if_one_pod_per_replica_checks_bodies(
     found: tuple[bool | None, ...], guarded: bool
 ) -> None:
     replicas = tuple(replica(number) for number in range(len(found)))
-    gate = WantedGate(SLOT, (*replicas, PROXY), pods=2)
-    expected = WantedGate(GUARDED, replicas, pods=2) if guarded else gate
+    gate = DesiredGate(SLOT, (*replicas, PROXY), pods=2)
+    expected = DesiredGate(GUARDED, replicas, pods=2) if guarded else gate
     assert with_guard(gate, GivenProofs(*found), None) == expected
 
 
@@ -92,7 +92,7 @@ def test_pipeline_gate_is_guarded_if_one_pod_per_replica_checks_bodies(
     [{"extra": ("priority",)}, {"paths": "any"}, {"check": "/health"}, {"replicas_listen": False}],
 )
 def test_gate_that_replicas_cannot_check_is_not_guarded(more: dict[str, Any]) -> None:
-    gate = WantedGate(replace(SLOT, **more), (replica(0), PROXY))
+    gate = DesiredGate(replace(SLOT, **more), (replica(0), PROXY))
     assert with_guard(gate, GivenProofs(True), GUARDED) == gate
 
 
@@ -124,14 +124,14 @@ async def test_replica_is_probed_until_it_answers(
     changed: list[str] = []
     ask = GivenAnswers(None, None, True)
     proofs, task = await running(ask, changed)
-    proofs.watch("qwen", [WantedGate(SLOT, (replica(1), PROXY))])
+    proofs.watch("qwen", [DesiredGate(SLOT, (replica(1), PROXY))])
     await until(lambda: changed == ["qwen"])
     assert proofs.of(replica(1)) is True
     await asyncio.sleep(0.05)
     assert ask.requested == ["10.0.1.1"] * 3
     # Another pod with the same address.
     other = replace(replica(1), pod="another")
-    proofs.watch("qwen", [WantedGate(SLOT, (other,))])
+    proofs.watch("qwen", [DesiredGate(SLOT, (other,))])
     await until(lambda: len(ask.requested) > 4)
     assert proofs.of(other) is None
     proofs.watch("qwen", ())

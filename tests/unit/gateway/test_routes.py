@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from daybreak.gateway.desired.gates import DesiredService, WantedGate
+from daybreak.gateway.desired.gates import DesiredGate, DesiredService
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
 from daybreak.gateway.hold.table import Gate, Slot
 from daybreak.gateway.router.router import Route, words
@@ -13,7 +13,7 @@ PORTS = range(20000, 20010)
 
 def service(name: str, port: int, created: str, *models: str) -> DesiredService:
     front = Slot(service=name, gate=Gate.CLOSED, epoch=1, listed=models)
-    return DesiredService(uid=name, created=created, port=port, front=WantedGate(front, ()), gates=())
+    return DesiredService(uid=name, created=created, port=port, front=DesiredGate(front, ()), gates=())
 
 
 def test_each_model_leads_to_its_service() -> None:
@@ -62,7 +62,7 @@ def test_a_route_has_the_keys_of_its_service() -> None:
         [
             replace(
                 one,
-                front=WantedGate(
+                front=DesiredGate(
                     replace(one.front.slot, keys=[ApiKey(digest, digest) for digest in digests]), ()
                 ),
             )
@@ -75,7 +75,7 @@ def test_a_route_has_the_keys_of_its_service() -> None:
 def test_route_has_only_keys_that_allow_its_model() -> None:
     one = service("one", 20000, "1", "a", "b")
     keys = [ApiKey("x", "1" * 64, models=("a",)), ApiKey("y", "2" * 64, expires=100)]
-    keyed = [replace(one, front=WantedGate(replace(one.front.slot, keys=keys), ()))]
+    keyed = [replace(one, front=DesiredGate(replace(one.front.slot, keys=keys), ()))]
     assert {model: route.keys for model, route in routes(keyed, PORTS, 99)[0].items()} == {
         "a": ("1" * 64, "2" * 64),
         "b": ("2" * 64,),

@@ -16,15 +16,7 @@ from daybreak.gateways.listener import LINE_LIMIT, GatewayListener
 from tests.unit.waiting import until
 
 SECONDS = 20.0
-REPORT = {
-    "epoch": 1,
-    "gate": "open",
-    "arrivals": 0,
-    "held": 0,
-    "in_flight": 0,
-    "idle_ms": 0,
-    "servers_up": 1,
-}
+REPORT = {"epoch": 1, "gate": "open", "arrivals": 0, "held": 0, "in_flight": 0, "idle_ms": 0, "servers_up": 1}
 
 
 class Stream:

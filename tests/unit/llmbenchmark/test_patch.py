@@ -16,7 +16,7 @@ from daybreak.api.llmbenchmark.status import (
     StepStatus,
 )
 from daybreak.api.llmservice.definition import LLMService
-from daybreak.kinds.llmbenchmark.decide.patch import SeenPatch, decide, fields, is_written, refused
+from daybreak.kinds.llmbenchmark.decide.patch import ObservedPatch, decide, fields, is_written, refused
 from daybreak.kinds.llmbenchmark.objects.target import measured, target
 from daybreak.kinds.llmbenchmark.status.patch import events, report
 from tests.unit.llmbenchmark.benchmarks import benchmark, of_service, service
@@ -26,7 +26,7 @@ OF_SERVICE = of_service() | {"applyMode": "Patch"}
 BEST = {"max_num_seqs": 128}
 
 
-def observe(svc: LLMService | None = None, patch: PatchStatus | None = None, **status: Any) -> SeenPatch:
+def observe(svc: LLMService | None = None, patch: PatchStatus | None = None, **status: Any) -> ObservedPatch:
     found = benchmark(**OF_SERVICE)
     svc = svc or service()
     whole = {
@@ -38,7 +38,7 @@ def observe(svc: LLMService | None = None, patch: PatchStatus | None = None, **s
         "patch": patch,
         **status,
     }
-    return SeenPatch(found, LLMBenchmarkStatus().model_copy(update=whole), NOW, svc)
+    return ObservedPatch(found, LLMBenchmarkStatus().model_copy(update=whole), NOW, svc)
 
 
 def begun() -> PatchStatus:

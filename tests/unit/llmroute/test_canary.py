@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from daybreak.kinds.llmroute.decide.decision import decide
-from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, observe_route
 from daybreak.kinds.llmroute.status.report import again, events, report
 from daybreak.protocol.tallies import GatewayTally, Histogram, RouteTally, Tally
 from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
@@ -70,7 +70,7 @@ class Rollout:
     def look(self, minutes: float = 0) -> float | None:
         """Reconcile after this number of minutes, and return the seconds until the next reconcile."""
         self.now += timedelta(minutes=minutes)
-        each = seen_route(self.manifest, tuple(self.reported.values()))
+        each = observe_route(self.manifest, tuple(self.reported.values()))
         names = (("one", "a"), ("two", "b"), ("next", "c"))
         services = there(
             *(service(name, model, state=self.states.get(name, "Open")) for name, model in names)

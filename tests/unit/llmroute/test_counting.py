@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from daybreak.kinds.llmroute.decide.decision import decide
-from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, observe_route
 from daybreak.kinds.llmroute.status.report import again, report
 from daybreak.protocol.tallies import GatewayTally, Histogram, RouteTally, Tally
 from tests.unit.llmroute.routes import Manifest, backend, route, server, service, there
@@ -24,7 +24,7 @@ def read_report(gateway: str, *sent: int, gone: bool = False, since: str = SINCE
 def look(manifest: Manifest, message: Sequence[GatewayTally] = (), seconds: float = 0) -> float | None:
     """Reconcile, update the manifest's status, and return the seconds until the next reconcile."""
     now = NOW + timedelta(seconds=seconds)
-    each = seen_route(manifest, tuple(message))
+    each = observe_route(manifest, tuple(message))
     services = there(service(), service("two", "b"), server())
     decision = decide(Observed((each,), services), now)["chat"]
     wait = again(each, decision, now)

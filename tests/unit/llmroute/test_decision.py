@@ -14,7 +14,7 @@ from daybreak.kinds.llmroute.observe.observed import (
     Observed,
     OwnAddress,
     ServiceName,
-    seen_route,
+    observe_route,
 )
 from daybreak.kinds.llmroute.status.report import events, report
 from tests.unit.llmroute.routes import backend, canary, named, route, server, service, there
@@ -29,7 +29,7 @@ def observed(
     keys: Mapping[str, Collection[str]] | None = None,
     **more: Any,
 ) -> Observed:
-    observation = sorted((seen_route(each) for each in routes), key=lambda each: each.seniority)
+    observation = sorted((observe_route(each) for each in routes), key=lambda each: each.seniority)
     protocols = {named(each): reply for each in services if (reply := protocol(each))}
     found = {ServiceName("LLMService", name): each for name, each in (keys or {}).items()}
     return Observed(tuple(observation), there(*services), found, protocols, **more)

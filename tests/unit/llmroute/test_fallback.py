@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from daybreak.api.llmroute.status import BackendState
 from daybreak.kinds.llmroute.decide.decision import decide
-from daybreak.kinds.llmroute.observe.observed import Observed, seen_route
+from daybreak.kinds.llmroute.observe.observed import Observed, observe_route
 from daybreak.kinds.llmroute.status.report import report
 from daybreak.protocol.tallies import GatewayTally, RouteTally, Tally
 from tests.unit.llmroute.routes import Manifest, backend, canary, route, service, there
@@ -40,7 +40,7 @@ def look(manifest: Manifest, seconds: float, *, gone: bool = False, **tallies: T
     names = {"a": "one/a", "b": "two/b", "c": "next/c", "outside": "external.api.example.com/big"}
     since = manifest.get("status", {}).get("counts", {}).get("startTime", "")
     tally = RouteTally(since, {names[key]: each for key, each in tallies.items()})
-    each = seen_route(manifest, (GatewayTally("g", gone, tally),))
+    each = observe_route(manifest, (GatewayTally("g", gone, tally),))
     services = there(service(), service("two", "b"), service("next", "c"))
     decision = decide(Observed((each,), services), now)["chat"]
     manifest["status"] = report(each, decision, now).model_dump(mode="json", by_alias=True, exclude_none=True)

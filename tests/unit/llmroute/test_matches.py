@@ -3,11 +3,11 @@
 from typing import Any
 
 from daybreak.gateway.hold.keys import NOBODY, ApiKey
+from daybreak.gateway.router.desired_shares import desired_shares
 from daybreak.gateway.router.shares import Compared, Match, Way, words
-from daybreak.gateway.router.wanted_shares import wanted_shares
 from daybreak.kinds.llmroute.observe.observed import keys
-from tests.unit.gateway.test_wanted_shares import ONE, served
-from tests.unit.gateway.test_wanted_shares import route as written
+from tests.unit.gateway.test_desired_shares import ONE, served
+from tests.unit.gateway.test_desired_shares import route as written
 from tests.unit.llmroute.routes import backend, route, service
 from tests.unit.llmroute.test_decision import conditions, message, one
 
@@ -84,7 +84,7 @@ def test_matches_are_converted_to_key_digests_and_lua_patterns() -> None:
     }
     unknown = {"apiKeys": ["other"], "backends": [{"service": "two", "model": "b", "weight": 1}]}
     broken = {"headers": [{"name": "a", "regex": "(a+)+"}], "backends": []}
-    (found,) = wanted_shares([written(matches=[report, unknown, broken])], both)
+    (found,) = desired_shares([written(matches=[report, unknown, broken])], both)
     headers = (
         ("x-a", Compared.EXACT, "b"),
         ("c", Compared.PREFIX, "d"),
@@ -108,5 +108,5 @@ def test_sleeping_backend_of_match_is_skipped() -> None:
             {"service": "two", "model": "b", "weight": 1},
         ],
     }
-    (found,) = wanted_shares([written(matches=[report], sleepingBackends="Skip")], both)
+    (found,) = desired_shares([written(matches=[report], sleepingBackends="Skip")], both)
     assert found.matches[0].ways == (Way("two", "b", 20001, 1),)

@@ -39,9 +39,9 @@ from daybreak.scheduling import fit
 from daybreak.scheduling.fit import Misfit, Question
 from daybreak.scheduling.nodes import Node
 from daybreak.workloads import observed, report, view
+from daybreak.workloads.kind_functions import KindFunctions
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.rolled import Course
-from daybreak.workloads.ways import KindFunctions
 from tests.parts import parts
 from tests.unit.llmservice.decide.scenes.services import PLATFORM
 from tests.unit.llmservice.test_many import Server
@@ -199,7 +199,7 @@ def view_of(observed: Observed, blocked: Problem | None = None) -> View:
     return View(observed, observed.subject, blocked)
 
 
-WAYS = KindFunctions(TOYS.kind, view_of, status, as_before, course)
+FUNCTIONS = KindFunctions(TOYS.kind, view_of, status, as_before, course)
 
 
 # Objects.
@@ -268,7 +268,7 @@ class World:
         around = parts(self.cache, SimpleNamespace(nodes_known=False), PLATFORM, self.server)
         watched = Observer(around, self.gateways, PortAllocator(self.cache))
         self.kind = OwnerKind(
-            TOYS, self.cache, [DEPLOYMENTS, PODS], Reconciler(around, watched, WAYS, [DEPLOYMENTS])
+            TOYS, self.cache, [DEPLOYMENTS, PODS], Reconciler(around, watched, FUNCTIONS, [DEPLOYMENTS])
         )
         metadata = {"name": ONE.name, "namespace": ONE.namespace}
         self.cache.put(TOYS, self.server.stored({"kind": TOYS.kind, "metadata": metadata}))

@@ -1,8 +1,8 @@
 """Decide on a ModelServer and describe it without applying anything."""
 
 from daybreak.api.modelserver.status import ModelServerStatus
+from daybreak.kinds.modelserver.functions import FUNCTIONS
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kinds.modelserver.ways import WAYS
 from tests.unit import decisions
 
 Decision = decisions.Decision[ModelServerStatus]
@@ -10,4 +10,4 @@ Decision = decisions.Decision[ModelServerStatus]
 
 def decide(observed: Observed) -> Decision:
     """Decide on a server, and describe it."""
-    return decisions.decided(observed, WAYS)
+    return decisions.decided(observed, FUNCTIONS)

@@ -11,10 +11,10 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.gates.traffic import Traffic
 from daybreak.kinds.modelserver.decide.plan import objects
+from daybreak.kinds.modelserver.functions import view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.reconciler import question
-from daybreak.kinds.modelserver.ways import view_of
 from daybreak.scheduling.claim import Turn
 from daybreak.workloads.answer import Answer
 from tests.unit.modelserver.decision import Decision, decide

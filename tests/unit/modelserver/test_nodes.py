@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from daybreak.api.common import names
+from daybreak.kinds.modelserver.functions import view_of
 from daybreak.kinds.modelserver.objects import pods
 from daybreak.kinds.modelserver.objects.deployment import configuration, deployment, listens, with_pods_of
 from daybreak.kinds.modelserver.objects.desired import desired
 from daybreak.kinds.modelserver.reconciler import question
-from daybreak.kinds.modelserver.ways import view_of
 from daybreak.scheduling import fit
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_awake, accelerators_per_pod, pods_per_replica

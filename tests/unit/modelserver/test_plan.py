@@ -8,11 +8,11 @@ import pytest
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import with_own
 from daybreak.kinds.modelserver.decide.plan import make_plan, objects
+from daybreak.kinds.modelserver.functions import view_of
 from daybreak.kinds.modelserver.objects.deployment import configuration
 from daybreak.kinds.modelserver.objects.network import front_service
 from daybreak.kinds.modelserver.objects.revisions import controller_revision
 from daybreak.kinds.modelserver.observe.observed import Observed
-from daybreak.kinds.modelserver.ways import view_of
 from daybreak.manifests.keys import key_of
 from daybreak.manifests.plan import Live
 from daybreak.manifests.resources import SERVICES

@@ -10,9 +10,9 @@ import pytest
 
 from daybreak.api.modelserver.resource import MODEL_SERVERS
 from daybreak.kinds.modelserver.decide.view import View
+from daybreak.kinds.modelserver.functions import FUNCTIONS
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
-from daybreak.kinds.modelserver.ways import WAYS
 from daybreak.kube.watching.cache import Cache
 from daybreak.loop.reconciler import Reconciler
 from daybreak.manifests.keys import Key
@@ -68,7 +68,7 @@ class Sees:
 async def decided_on(what: Observed, api: PlayedApi) -> Observed:
     """Return the input of the decision after this observation."""
     around, observer = parts(Cache(), SimpleNamespace(), PLATFORM, api), cast(Observer, Sees(what))
-    one = Stops(around, observer, replace(WAYS, view=stop), OF_SERVERS)
+    one = Stops(around, observer, replace(FUNCTIONS, view=stop), OF_SERVERS)
     with pytest.raises(Decides) as stopped:
         await one.reconcile(ONE)
     return stopped.value.observed

@@ -244,7 +244,7 @@ def test_valid_spec_passes_validation_and_json_schema(change: dict[str, Any]) ->
 def test_every_placeholder_in_profiles_has_a_value() -> None:
     for profile in profiles().values():
         assert not list(unknown(profile.of_container))
-        assert not list(unknown([profile.readiness_path, profile.asked_at], OF_PATHS))
+        assert not list(unknown([profile.readiness_path, profile.effective_probe_path], OF_PATHS))
 
 
 def test_profile_with_missing_or_unknown_field_is_rejected() -> None:

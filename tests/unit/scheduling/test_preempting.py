@@ -163,7 +163,7 @@ class Played:
     of: str
     devices: int
     pods: int
-    asked_at: int
+    requested_at: int
     busy: int
     placed: list[str] = field(default_factory=list)
     no_room_since: datetime | None = None
@@ -228,7 +228,7 @@ def _schedule(some: list[Played], free: dict[str, int], order: Any, now: datetim
     pending = [
         each
         for each in some
-        if second >= each.asked_at and each.answered_at is None and not (each.queued or each.asleep)
+        if second >= each.requested_at and each.answered_at is None and not (each.queued or each.asleep)
         for _ in range(each.pods - len(each.placed))
     ]
     order.shuffle(pending)
@@ -262,7 +262,7 @@ def _look(
     booked = {node: gpus(taken.get(node, 0)) for node in size}
     claims = []
     for each in some:
-        if second < each.asked_at:
+        if second < each.requested_at:
             continue
         up = each.answered_at is not None
         waits = not (up or each.leaving or each.asleep)
@@ -275,7 +275,7 @@ def _look(
                 owner=each.name,
                 model="m",
                 resource=GPU,
-                since=NOW + timedelta(seconds=each.asked_at),
+                since=NOW + timedelta(seconds=each.requested_at),
                 devices=each.devices,
                 holds=holds,
                 waits=waits,
@@ -304,7 +304,7 @@ def _obey(each: Played, turn: Turn, second: int) -> None:
         if each.interrupted and not turn.preempted:
             # The service creates pods after it has been reconciled as waking.
             each.asleep, each.interrupted, each.answered_at = False, False, None
-            each.asked_at = second + 1
+            each.requested_at = second + 1
     elif each.leaving:
         if not each.asks(second):
             each.placed, each.leaving, each.asleep = [], False, True

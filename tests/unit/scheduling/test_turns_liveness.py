@@ -23,7 +23,7 @@ class Played:
     name: str
     devices: int
     pods: int
-    asked_at: int
+    requested_at: int
     placed: list[str] = field(default_factory=list)
     no_room_since: datetime | None = None
     queued: bool = False
@@ -100,7 +100,7 @@ def test_every_model_that_fits_alone_answers_for_any_fleet(
         now = NOW + timedelta(seconds=second)
         _lose_pods(some, order, second)
         _schedule(some, size, order, now, second)
-        claims = [_claim(each, now, second) for each in some if second >= each.asked_at]
+        claims = [_claim(each, now, second) for each in some if second >= each.requested_at]
         fleet = _fleet(size, foreign, claims, counted=counted)
         found = turns(claims, fleet, now, wait)
         waited_from = (waited_from or now) if any(claim.short for claim in claims) else None
@@ -142,7 +142,7 @@ def _follow(each: Played, turn: Turn, now: datetime, second: int) -> None:
     if each.lost and turn.gives_way_to:
         # The gate closes, and the model wakes again for its clients.
         each.placed, each.no_room_since, each.answered_at = [], None, None
-        each.asked_at = second
+        each.requested_at = second
         return
     each.queued = bool(turn.after)
     if turn.after or each.answered_at is not None:
@@ -163,7 +163,7 @@ def _schedule(some: list[Played], size: dict[str, int], order: Any, now: datetim
     pending = [
         each
         for each in some
-        if second >= each.asked_at and (each.lost or each.answered_at is None) and not each.queued
+        if second >= each.requested_at and (each.lost or each.answered_at is None) and not each.queued
         for _ in range(each.pods - len(each.placed))
     ]
     order.shuffle(pending)
@@ -184,7 +184,7 @@ def _schedule(some: list[Played], size: dict[str, int], order: Any, now: datetim
 def _claim(each: Played, now: datetime, second: int) -> Claim:
     up = each.answered_at is not None
     stays = each.answered_at is not None and second < each.answered_at + each.stays
-    requested = NOW + timedelta(seconds=each.asked_at)
+    requested = NOW + timedelta(seconds=each.requested_at)
     holds = {name: each.devices * each.placed.count(name) for name in set(each.placed)}
     return Claim(
         owner=each.name,

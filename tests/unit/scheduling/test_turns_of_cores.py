@@ -146,7 +146,7 @@ class Played:
     name: str
     needs: Amounts
     pods: int
-    asked_at: int
+    requested_at: int
     placed: list[str] = field(default_factory=list)
     no_room_since: datetime | None = None
     queued: bool = False
@@ -187,12 +187,12 @@ def test_no_model_yields_in_vain_and_fitting_models_answer_for_any_fleet(
     ]
     for second in range(0, 60 * (len(playing) + 1), 5):
         now = NOW + timedelta(seconds=second)
-        _schedule([each for each in playing if second >= each.asked_at], free, order, now)
+        _schedule([each for each in playing if second >= each.requested_at], free, order, now)
         booked = {name: dict(others) if name == "n0" else some(0, 0) for name in size}
         for each in playing:
             for node in each.placed:
                 booked[node] = _minus(booked[node], _times(each.needs, -1))
-        claims = [_claim(each, now, frozenset(size)) for each in playing if second >= each.asked_at]
+        claims = [_claim(each, now, frozenset(size)) for each in playing if second >= each.requested_at]
         counted = frozenset(size) if known else frozenset[str]()
         found = turns(claims, Fleet(offers(size), {}, booked, counted), now)
         _not_in_vain(playing, found, free)
@@ -270,7 +270,7 @@ def _claim(each: Played, now: datetime, nodes: frozenset[str]) -> Claim:
         owner=each.name,
         model="m",
         resource=CORES,
-        since=NOW + timedelta(seconds=each.asked_at),
+        since=NOW + timedelta(seconds=each.requested_at),
         holds=holds,
         waits=not each.answered,
         no_room_since=each.no_room_since,

@@ -9,8 +9,8 @@ from daybreak.gates.traffic import Traffic
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
 from daybreak.kinds.serveapplication.decide.ray_clusters import redundant_cluster
+from daybreak.kinds.serveapplication.functions import view_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kinds.serveapplication.ways import view_of
 from daybreak.manifests.plan import Plan
 from daybreak.rollouts.machine import SETTLE
 from daybreak.rollouts.revisions import Revision

@@ -8,8 +8,8 @@ from daybreak.api.common import names
 from daybreak.api.common.config_map import Content
 from daybreak.api.schema.custom_object import InvalidSpec
 from daybreak.kinds.serveapplication.decide.plan import make_plan, objects
+from daybreak.kinds.serveapplication.functions import view_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
-from daybreak.kinds.serveapplication.ways import view_of
 from tests.unit.live import beside
 from tests.unit.serveapplication.applications import ASKED, HELD, PLATFORM, application, live, observe
 from tests.unit.serveapplication.decision import Decision, decide

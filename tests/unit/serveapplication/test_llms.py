@@ -9,12 +9,12 @@ from daybreak.api.common import names
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.serveapplication.validation import problems
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
+from daybreak.kinds.serveapplication.functions import view_of
 from daybreak.kinds.serveapplication.objects.desired import desired
 from daybreak.kinds.serveapplication.objects.marks import Marks
 from daybreak.kinds.serveapplication.objects.ray_service import ray_service
 from daybreak.kinds.serveapplication.objects.serve_config import serve_config
 from daybreak.kinds.serveapplication.observe.fit import crowded, misfits
-from daybreak.kinds.serveapplication.ways import view_of
 from daybreak.scheduling.nodes import Node
 from daybreak.scheduling.replica_size import accelerators_awake
 from tests.unit.serveapplication.applications import ASKED, PLATFORM, application, live, observe

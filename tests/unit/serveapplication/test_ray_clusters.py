@@ -6,7 +6,7 @@ from typing import Any
 from daybreak.kinds.serveapplication.decide.cluster_bounds import cluster_bounds
 from daybreak.kinds.serveapplication.decide.ray_clusters import SETTLED, replaced_clusters
 from daybreak.kinds.serveapplication.decide.view import View
-from daybreak.kinds.serveapplication.ways import view_of
+from daybreak.kinds.serveapplication.functions import view_of
 from tests.unit.serveapplication.applications import ASKED, NOW, application, live, observe
 
 SERVING, OTHER, NEXT = "pipeline-abcde", "pipeline-other", "pipeline-next"

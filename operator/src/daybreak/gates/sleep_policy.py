@@ -143,7 +143,7 @@ def overdue(gate: ModelGate, now: datetime) -> bool:
     return gate.wake is not None and gate.wake.under_way and node_wait(gate, now) is None
 
 
-def told_to_clients(report: Sequence[str]) -> str:
+def client_reason(report: Sequence[str]) -> str:
     """Return the reason why no model can start, for clients."""
     return "; ".join(report)[:REASON_LIMIT]
 

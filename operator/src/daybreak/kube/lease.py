@@ -59,7 +59,7 @@ class Lease:
         self._transitions: int | None = None
         """Value of `leaseTransitions` when this candidate acquired the lease; None if it never has."""
         self._observed: tuple[Any, Any] | None = None
-        self._seen_at = float("-inf")
+        self._observed_time = float("-inf")
 
     @property
     def held(self) -> bool:
@@ -122,13 +122,13 @@ class Lease:
             if (holder, renewed) != self._observed:
                 # Other candidates' clocks are not compared: a lease counts from the local time at which its
                 # renewal was observed.
-                self._observed, self._seen_at = (holder, renewed), began
+                self._observed, self._observed_time = (holder, renewed), began
             transitions = int(spec.get("leaseTransitions") or 0)
             others = holder not in ("", self._identity)
             if self._transitions is not None and (others or transitions > self._transitions):
                 raise _Taken
             duration = float(spec.get("leaseDurationSeconds") or LEASE_SECONDS)
-            if others and began < self._seen_at + duration:
+            if others and began < self._observed_time + duration:
                 return False
             now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
             ours = holder == self._identity
@@ -145,7 +145,7 @@ class Lease:
             if not error.conflict:
                 log.warning("Failed to renew lease", error=str(error))
             return False
-        self._observed, self._seen_at = (self._identity, now), began
+        self._observed, self._observed_time = (self._identity, now), began
         self._renewed = began
         self._transitions = transitions
         return True

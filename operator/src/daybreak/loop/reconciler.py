@@ -25,9 +25,9 @@ from daybreak.problems.events import transitions
 from daybreak.scheduling.room import places
 from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.decision import Decided, decide
+from daybreak.workloads.kind_functions import KindFunctions
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.reporting import Report, report
-from daybreak.workloads.ways import KindFunctions
 
 S = TypeVar("S", bound=Observed[Any])
 V = TypeVar("V", bound=Assessed)

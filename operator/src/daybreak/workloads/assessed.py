@@ -6,8 +6,8 @@ from typing import Any, Protocol
 from daybreak.api.common.conditions import ShortCondition
 from daybreak.gates.wake_history import Steps
 from daybreak.problems.problem import Problem
-from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.probing import Probing
 
 Timeline = Callable[[str], Steps]
 """Function that returns the wake steps of a gate, by the gate's name."""
@@ -52,7 +52,7 @@ class Assessed(Protocol):
         """Return the assessment of the model behind each gate, by the gate's name."""
         ...
 
-    def asking(self) -> Asking:
+    def asking(self) -> Probing:
         """Return the models to probe."""
         ...
 

@@ -19,7 +19,7 @@ from daybreak.gates.gateway_rejected import unheard
 from daybreak.gates.sleep_state import SleepState
 from daybreak.problems.problem import Problem
 from daybreak.rollouts import words
-from daybreak.scheduling.schedulable import schedulable as said_of_fit
+from daybreak.scheduling.schedulable import schedulable as schedulable_condition
 from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.observed import GatewayView, Observed
 from daybreak.workloads.rolled import Rolled
@@ -114,7 +114,7 @@ def made(
         going = words.reconciling(rolled.history, rolled.state, going)
         acts = words.stalled(rolled.history, rolled.state, acts)
     valid, known = not observed.problems, observed.nodes is not None
-    fits = said_of_fit(observed.misfits, view.kind, view.fits, valid=valid, known=known)
+    fits = schedulable_condition(observed.misfits, view.kind, view.fits, valid=valid, known=known)
     return [
         made_of(ConditionType.READY, ready),
         made_of(ConditionType.ACTIVE, active),

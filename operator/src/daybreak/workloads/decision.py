@@ -12,8 +12,8 @@ from typing import TypeVar
 from daybreak.api.common.conditions import Reason
 from daybreak.api.gates.gate_state import GateState
 from daybreak.gates.sleep_state import SleepState
-from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessed import Assessed
+from daybreak.workloads.probing import Probing
 from daybreak.workloads.rolled import Course, Rolled, rolled
 from daybreak.workloads.transition import earliest, next_steps
 
@@ -26,7 +26,7 @@ class Decided:
 
     apply: bool = False
     """True if the operator must apply the workload's objects."""
-    asking: Asking = field(default_factory=Asking)
+    asking: Probing = field(default_factory=Probing)
     """Models to probe, past the gateway."""
     states: Mapping[str, SleepState] = field(default_factory=dict)
     """New sleep state of each gate, by the gate's name. Empty without a gateway."""
@@ -57,4 +57,4 @@ def decide(view: V | None, course: Callable[[V], Course]) -> Decided:
     due = earliest(*pauses, change.look_again if change is not None else None)
     # Objects that the API server has rejected are applied again.
     apply = blocked is None or blocked.reason is Reason.OBJECT_REJECTED
-    return Decided(apply, view.asking() if blocked is None else Asking(), states, change, due)
+    return Decided(apply, view.asking() if blocked is None else Probing(), states, change, due)

@@ -10,10 +10,10 @@ from daybreak.api.common.unstructured import at, condition, parse_time, text
 from daybreak.workloads.assessed import Assessed
 from daybreak.workloads.decision import Decided
 from daybreak.workloads.gate_report import gates_of
+from daybreak.workloads.kind_functions import GatedStatus, KindFunctions
 from daybreak.workloads.observed import Observed
 from daybreak.workloads.outcome import Outcome
 from daybreak.workloads.transition import earliest, look_again
-from daybreak.workloads.ways import GatedStatus, KindFunctions
 
 ASK_AGAIN = (timedelta(seconds=2), timedelta(minutes=2))
 """Minimum and maximum pause before models without an answer are probed again."""

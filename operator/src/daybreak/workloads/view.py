@@ -13,7 +13,7 @@ from daybreak.api.gates.gate_state import GateState
 from daybreak.api.gates.gate_status import Phase
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.gates.sleep import SleepDepth
-from daybreak.gates.sleep_policy import node_wait, overdue, told_to_clients
+from daybreak.gates.sleep_policy import client_reason, node_wait, overdue
 from daybreak.gates.sleep_state import SleepState
 from daybreak.problems.no_node_fits import no_node_fits
 from daybreak.problems.problem import Problem, lasting
@@ -22,10 +22,10 @@ from daybreak.ray.views.accelerator_pods import no_room_since
 from daybreak.ray.views.ray_pods import HEAD, PodView, accelerators, pod_views
 from daybreak.scheduling.replica_size import accelerators_awake
 from daybreak.workloads import wake_steps
-from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessed import Timeline
 from daybreak.workloads.assessment import Assessment
 from daybreak.workloads.observed import OneGate
+from daybreak.workloads.probing import Probing
 from daybreak.workloads.subject import Subject
 
 S = TypeVar("S", bound=OneGate[Any])
@@ -127,7 +127,7 @@ class View(ABC, Generic[S, T]):
         found = Assessment(
             answering=self.answering,
             drain=self.drain,
-            failed="" if self.answering or stalled is None else told_to_clients([stalled.message]),
+            failed="" if self.answering or stalled is None else client_reason([stalled.message]),
             updating=self.updating,
             hindered=self.problem is not None,
             has_room=self.has_room,
@@ -142,9 +142,9 @@ class View(ABC, Generic[S, T]):
         state = states.get(self.observed.gate_name)
         return state is not None and state.asleep is not None
 
-    def asking(self) -> Asking:
+    def asking(self) -> Probing:
         """Return the model to probe, if any."""
-        return Asking((self.observed.gate_name,) if self.ask else ())
+        return Probing((self.observed.gate_name,) if self.ask else ())
 
     def timeline(self) -> Timeline:
         """Return the function that reads the steps of a wake."""

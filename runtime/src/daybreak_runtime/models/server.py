@@ -81,7 +81,7 @@ class Server:
         # A replica that starts later loads the same versions as the others.
         observed, reported = (0, {}) if desired is None else await desired.look.remote(-1)
         for name, versions in self._versions.items():
-            await versions.change(reported.get(name, versions.wanted_first))
+            await versions.change(reported.get(name, versions.initial_versions))
         self._watch = None if desired is None else asyncio.create_task(self._follow(observed))
         self._port = await opened(self._models)
 

@@ -32,7 +32,7 @@ class Versions:
         self._lock = asyncio.Lock()
 
     @property
-    def wanted_first(self) -> set[str]:
+    def initial_versions(self) -> set[str]:
         """Names of the versions that are loaded at the start."""
         return {name for name, each in self.reported.items() if each.load}
 

@@ -146,7 +146,11 @@ def test_a_missing_key_ends_the_batch(played: tuple[Played, Service], tmp_path: 
     assert found.value.reason == "ServiceRejected"
 
 
-def test_temporarily_unknown_model_fails_no_row(played: tuple[Played, Service], tmp_path: Path) -> None:
+def test_temporarily_unknown_model_fails_no_row(
+    played: tuple[Played, Service], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Longer than the pauses between the attempts, also on a busy machine.
+    monkeypatch.setattr(module, "NOT_THERE_SECONDS", 60.0)
     play, service = played
     play.unknown_for = 5
     found = send_request(service, ["a", "b"], tmp_path)

@@ -121,7 +121,7 @@ class ModelServer:
 
         Empty if the operator probes the model with a request of its task.
         """
-        return self._path(self.profile.asked_at)
+        return self._path(self.profile.effective_probe_path)
 
     def _path(self, template: str) -> str:
         [found] = filled([template], {"model": quote(self.spec.model.name, safe="")})

@@ -127,7 +127,7 @@ class EngineProfile(ApiModel):
         return (*self.command, *self.args, *of_model, *spread, *self.env.values())
 
     @property
-    def asked_at(self) -> str:
+    def effective_probe_path(self) -> str:
         """Template of the path that returns 200 when the model answers.
 
         Empty if the operator probes the model with a request of its task.

@@ -24,7 +24,7 @@ from daybreak.manifests.plan import Plan
 from daybreak.manifests.resources import of
 from daybreak.problems.events import Event
 
-Seen_contra = TypeVar("Seen_contra", bound=ObservedJob[Any, Any], contravariant=True)
+Observed_contra = TypeVar("Observed_contra", bound=ObservedJob[Any, Any], contravariant=True)
 Decided = TypeVar("Decided", bound=Decision)
 Status = TypeVar("Status", bound=JobStatus)
 
@@ -45,7 +45,7 @@ class JobObserver(Protocol[ObservedT]):
         ...
 
 
-class JobKind(Protocol[Seen_contra, Decided, Status]):
+class JobKind(Protocol[Observed_contra, Decided, Status]):
     """Parts that a kind adds."""
 
     @property
@@ -68,15 +68,15 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """Role of the Ray pod that runs the job, or None if there is only one pod."""
         ...
 
-    def decide(self, observed: Seen_contra) -> Decided:
+    def decide(self, observed: Observed_contra) -> Decided:
         """Return the decision for an observation, as a pure function."""
         ...
 
-    def desired(self, observed: Seen_contra, decision: Decided) -> Sequence[dict[str, Any]]:
+    def desired(self, observed: Observed_contra, decision: Decided) -> Sequence[dict[str, Any]]:
         """Return the desired objects, dependencies first. Called only before an apply."""
         ...
 
-    def keeps(self, observed: Seen_contra, decision: Decided) -> dict[str, Any] | None:
+    def keeps(self, observed: Observed_contra, decision: Decided) -> dict[str, Any] | None:
         """Return the object that preserves a result outside the status, or None if there is none.
 
         The operator writes it once, before the status reports the end, and does not watch it. After the job
@@ -84,7 +84,7 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """
         ...
 
-    def known(self, observed: Seen_contra) -> Collection[Resource]:
+    def known(self, observed: Observed_contra) -> Collection[Resource]:
         """Return the kinds of its objects that the API server serves."""
         ...
 
@@ -92,7 +92,7 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """Return True if an existing object stays unchanged."""
         ...
 
-    def report(self, observed: Seen_contra, decision: Decided) -> Status:
+    def report(self, observed: Observed_contra, decision: Decided) -> Status:
         """Return the desired status."""
         ...
 
@@ -100,11 +100,11 @@ class JobKind(Protocol[Seen_contra, Decided, Status]):
         """Return the changes that become events."""
         ...
 
-    def written(self, key: Key, observed: Seen_contra, after: Status) -> None:
+    def written(self, key: Key, observed: Observed_contra, after: Status) -> None:
         """Handle that this status was written."""
         ...
 
-    def look_again(self, observed: Seen_contra, decision: Decided, again: Again) -> None:
+    def look_again(self, observed: Observed_contra, decision: Decided, again: Again) -> None:
         """Add the requeues that the kind itself needs."""
         ...
 

@@ -51,7 +51,7 @@ def running_job(uid: str, pods: Sequence[Manifest], *, received: bool, role: str
     return None
 
 
-def said_by(content: bytes, uid: str) -> Mapping[str, Any] | None:
+def own_report(content: bytes, uid: str) -> Mapping[str, Any] | None:
     """Return a job's answer, or None if it is for another object. Raise ValueError if it is no JSON."""
     report = mapping(orjson.loads(content))
     return report if report.get("uid") == uid else None

@@ -77,7 +77,7 @@ class Agent:
             namespace=settings.namespace,
             ports=settings.ray_ports,
             keys=keys,
-            on_told=self.feed.poke,
+            on_programmed=self.feed.poke,
         )
         ports = range(settings.first_port, settings.first_port + settings.slots)
         self._routes = RouteKeeper(cache, self.router, namespace=settings.namespace, ports=ports, keys=keys)
@@ -103,7 +103,7 @@ class Agent:
         """True if the gateway has ended, and HAProxy with it."""
         self._started = float("inf")
         """Start time of the last HAProxy, on the monotonic clock."""
-        self._router_heard = float("-inf")
+        self._router_report_time = float("-inf")
         """Time of the router's latest response, on the monotonic clock."""
 
     @property
@@ -134,7 +134,7 @@ class Agent:
         """HAProxy that has not responded for too long, or empty if all respond."""
         if self._silent_for(self.feed.received):
             return "HAProxy"
-        return "the router" if self._silent_for(self._router_heard) else ""
+        return "the router" if self._silent_for(self._router_report_time) else ""
 
     def _silent_for(self, received: float) -> bool:
         return time.monotonic() - max(received, self._started) > SILENT_SECONDS
@@ -300,10 +300,7 @@ class Agent:
                     await asyncio.sleep(ROUTER_LOOK_SECONDS)
 
     async def _clients_gone(self, until: float) -> None:
-        """Wait until no client is connected.
-
-        The router stops during this, because it is a client of the gateway.
-        """
+        """Stop the router, which is a client of the gateway, and wait until no client is connected."""
         if not self.router.stopping:
             await self._no_client(self.router)
         await self._stop_router(until)
@@ -311,7 +308,7 @@ class Agent:
 
     async def _no_client(self, part: Gateway | Router) -> None:
         # A connection that was accepted and not yet counted is served anyway, see close-spread-time.
-        while not (part is self.router and self._silent_for(self._router_heard)):
+        while not (part is self.router and self._silent_for(self._router_report_time)):
             with contextlib.suppress(RuntimeApiError):
                 if not await part.clients():
                     return
@@ -325,7 +322,7 @@ class Agent:
     async def _stop_router(self, until: float) -> bool:
         """Stop the router within that time. Returns True if all requests finished."""
         self._look_no_more()
-        patience = 0.0 if self._silent_for(self._router_heard) else until - time.monotonic()
+        patience = 0.0 if self._silent_for(self._router_report_time) else until - time.monotonic()
         return await self.router.stop(max(1.0, patience))
 
     def _held(self) -> bool:
@@ -347,7 +344,7 @@ class Agent:
                 await self.router.look()
                 self.shared = await self.router.shares()
                 self.feed.notify(await self.router.tallies())
-                self._router_heard = time.monotonic()
+                self._router_report_time = time.monotonic()
             except RuntimeApiError as error:
                 log.warning("Router did not respond", error=str(error))
             await asyncio.sleep(ROUTER_LOOK_SECONDS)

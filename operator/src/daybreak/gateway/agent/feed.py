@@ -41,7 +41,7 @@ class _SlotSnapshot:
     """Time of the state on the monotonic clock."""
     number: int
     """Number of the poll with the latest reportable change."""
-    told_last: float
+    last_reported: float
     """Time of the last arrival or end in that poll."""
 
 
@@ -176,7 +176,7 @@ class Feed:
         news = (
             before is None
             or _counts(before.state) != _counts(state)
-            or last - before.told_last > IDLE_SLACK_MS / 1000
+            or last - before.last_reported > IDLE_SLACK_MS / 1000
         )
         if news:
             self._observed.pop(state.name, None)

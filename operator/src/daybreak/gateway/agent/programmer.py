@@ -11,7 +11,7 @@ import structlog
 from daybreak.api.schema.resource import Resource
 from daybreak.gateway.agent.proofs import Proofs, with_guard
 from daybreak.gateway.desired import workloads
-from daybreak.gateway.desired.gates import Claims, DesiredService, Ports, WantedGate, desired_state
+from daybreak.gateway.desired.gates import Claims, DesiredGate, DesiredService, Ports, desired_state
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
 from daybreak.gateway.hold.model_backends import Given, ModelBackends
@@ -59,7 +59,7 @@ class Programmer:
         namespace: Namespace of all services.
         ports: Ports at which pods listen for requests.
         keys: Reader of API keys.
-        on_told: Callback after a change in HAProxy, with True if a service was removed.
+        on_programmed: Callback after a change in HAProxy, with True if a service was removed.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Programmer:
         namespace: str,
         ports: Ports,
         keys: KeyFiles,
-        on_told: Callable[[bool], None],
+        on_programmed: Callable[[bool], None],
     ) -> None:
         self._cache = cache
         self._gateway = gateway
@@ -79,7 +79,7 @@ class Programmer:
         self._keys = keys
         self._keyed: set[str] = set()
         """Services with API keys. Their files change without a notification."""
-        self._on_told = on_told
+        self._on_programmed = on_programmed
         self._claims = Claims()
         self._proofs = Proofs(self._found_out)
         self._backends = ModelBackends(gateway.config.model_backends)
@@ -201,7 +201,7 @@ class Programmer:
             reported.removed.discard(backend)
             reported.touched.discard(backend)
             self._freed(backend)
-            self._on_told(True)
+            self._on_programmed(True)
 
     async def _free(self, backend: str) -> None:
         if await self._gateway.empty(backend):
@@ -289,7 +289,7 @@ class Programmer:
             self._backends.forget(slot)
             del self._reported[slot]
             reported = None
-            self._on_told(True)
+            self._on_programmed(True)
             log.info("Stopped serving a service", slot=slot)
         if want is None:
             return
@@ -319,7 +319,7 @@ class Programmer:
             if backend not in reported.removed:
                 await self._remove(reported, backend)
 
-    def _gates(self, slot: int, want: DesiredService) -> tuple[Given, dict[str, WantedGate]]:
+    def _gates(self, slot: int, want: DesiredService) -> tuple[Given, dict[str, DesiredGate]]:
         """Return the backends of a service, and the gate of each."""
         given = self._backends.give(slot, [gate.slot.model for gate in want.gates])
         short = [gate for gate in want.gates if gate.slot.model not in given.models]
@@ -348,7 +348,7 @@ class Programmer:
         reported.removed.discard(backend)
         await self._gateway.set_gate(backend, slot)
         reported.gates[backend] = slot
-        self._on_told(False)
+        self._on_programmed(False)
         log.info("Set gate", service=slot.service, model=slot.model, gate=slot.gate.value, epoch=slot.epoch)
 
     async def _set_servers(self, reported: _Programmed, backend: str, servers: tuple[Server, ...]) -> None:
@@ -368,4 +368,4 @@ class Programmer:
         await self._gateway.set_servers(backend, ())
         reported.removed.add(backend)
         self._lingering.add(backend)
-        self._on_told(False)
+        self._on_programmed(False)

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import structlog
 
-from daybreak.gateway.desired.gates import WantedGate
+from daybreak.gateway.desired.gates import DesiredGate
 from daybreak.gateway.fields import fields
 from daybreak.gateway.haproxy.connections import close_connection
 from daybreak.gateway.hold.servers import Server
@@ -59,7 +59,7 @@ class Proofs:
         """Return the result for a replica, or None if it is unknown yet."""
         return self._found.get((server.pod, server.host, server.port))
 
-    def watch(self, service: str, gates: Collection[WantedGate]) -> None:
+    def watch(self, service: str, gates: Collection[DesiredGate]) -> None:
         """Probe the replicas of a service, and forget removed ones; without gates the service was removed."""
         now = frozenset(
             (server.pod, server.host, server.port)
@@ -105,7 +105,7 @@ class Proofs:
             self._on_change(name)
 
 
-def with_guard(gate: WantedGate, proofs: Proofs, before: Slot | None) -> WantedGate:
+def with_guard(gate: DesiredGate, proofs: Proofs, before: Slot | None) -> DesiredGate:
     """Return a gate that leaves bodies to its replicas if all of them check bodies.
 
     Otherwise the gate is unchanged.

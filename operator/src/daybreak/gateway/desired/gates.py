@@ -45,7 +45,7 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedGate:
+class DesiredGate:
     """Desired state of one gate in HAProxy."""
 
     slot: Slot
@@ -63,10 +63,10 @@ class DesiredService:
     created: str
     """Creation time in Kubernetes' format: of two services with one port, the older one keeps it."""
     port: int
-    front: WantedGate
+    front: DesiredGate
     """Gate for requests whose model is not known, if there are several models; Serve's proxies know the
     model."""
-    gates: tuple[WantedGate, ...]
+    gates: tuple[DesiredGate, ...]
     """Gates of the models."""
 
     @property
@@ -136,7 +136,7 @@ def desired_state(
         uid=text(metadata.get("uid")),
         created=text(metadata.get("creationTimestamp")),
         port=port,
-        front=WantedGate(_front(common, [each.slot for each in gates]), found.proxies("")),
+        front=DesiredGate(_front(common, [each.slot for each in gates]), found.proxies("")),
         gates=gates,
     )
 
@@ -156,7 +156,7 @@ def _probes(checks: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pods") -> WantedGate:
+def _application_gate(gate: DesiredGate, manifest: Mapping[str, Any], pods: "_Pods") -> DesiredGate:
     """Return the gate of an application.
 
     It takes any request to its port, or one with a name of its models.
@@ -165,7 +165,7 @@ def _application_gate(gate: WantedGate, manifest: Mapping[str, Any], pods: "_Pod
     most = sum(map(_most_at_once, mappings(at(manifest, "spec").get("deployments"))))
     # Each request belongs to at least one deployment. The spec does not show which one is first.
     slot = replace(gate.slot, models=models, queue=max(MAX_QUEUED, most))
-    return WantedGate(slot, pods.proxies("", limit=most))
+    return DesiredGate(slot, pods.proxies("", limit=most))
 
 
 def _most_at_once(deployment: Mapping[str, Any]) -> int:
@@ -191,7 +191,7 @@ def _check(gate: Mapping[str, Any]) -> str:
 
 def _model_gate(
     common: Slot, entry: Mapping[str, Any], written: Mapping[str, Any], pods: "_Pods"
-) -> WantedGate:
+) -> DesiredGate:
     """Return the gate of a model, from its entry in the status and its entry in the spec."""
     name, limit, direct = text(entry.get("name")), _most_ongoing(written), common.replicas_listen
     adapters = _texts(entry.get("adapters"))
@@ -212,15 +212,12 @@ def _model_gate(
         queue=_most_queued(written, limit * math.ceil(len(replicas) / each)),
     )
     if direct:
-        return WantedGate(slot, (*replicas, *pods.proxies(name, backup=True)), each)
-    return WantedGate(slot, pods.proxies(name, limit=limit, each=each))
+        return DesiredGate(slot, (*replicas, *pods.proxies(name, backup=True)), each)
+    return DesiredGate(slot, pods.proxies(name, limit=limit, each=each))
 
 
 def _front(common: Slot, models: Sequence[Slot]) -> Slot:
-    """Return the gate of requests whose model is not known.
-
-    They may be for any model, so they wait for all.
-    """
+    """Return the gate of requests whose model is not known: they wait for all models."""
     reasons = dict.fromkeys(f"{slot.model}: {slot.reason}" for slot in models if slot.gate is Gate.FAILED)
     return replace(
         common,

@@ -31,7 +31,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 log = structlog.get_logger("daybreak.gateway")
 
 
-def may_be_asked(address: str) -> bool:
+def is_permitted_address(address: str) -> bool:
     """Return True if requests may go to an address.
 
     Addresses of this machine and of sources of node credentials are forbidden.
@@ -47,7 +47,7 @@ async def resolve(host: str, port: int) -> list[str]:
     """Return the permitted addresses of a host, best first. Raises OSError if it has none."""
     found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = [str(each[4][0]) for each in found]
-    allowed = [address for address in addresses if may_be_asked(address)]
+    allowed = [address for address in addresses if is_permitted_address(address)]
     if not allowed:
         raise OSError(f"none of its addresses is allowed: {', '.join(addresses)}")
     return allowed

@@ -18,11 +18,11 @@ from daybreak.gateway.desired import workloads
 from daybreak.gateway.desired.gates import Claims, DesiredService, Ports, desired_state
 from daybreak.gateway.haproxy.runtime import RuntimeApiError
 from daybreak.gateway.hold.keys import KeyFiles
+from daybreak.gateway.router.desired_shares import desired_shares, digests
 from daybreak.gateway.router.external import External
 from daybreak.gateway.router.outside import ExternalResolver, Resolve, resolve
 from daybreak.gateway.router.router import Route, Router
 from daybreak.gateway.router.shares import Share
-from daybreak.gateway.router.wanted_shares import digests, wanted_shares
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey
 
@@ -144,7 +144,7 @@ class RouteKeeper:
                 )
         self._warned = others
         externals = self._outside.externals(self._routes())
-        shares = wanted_shares(self._routes(), served(services, self._ports), now, externals)
+        shares = desired_shares(self._routes(), served(services, self._ports), now, externals)
         outside = list(externals.values())
         if (found, shares, outside) == self._reported:
             return

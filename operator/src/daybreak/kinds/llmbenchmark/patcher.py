@@ -15,8 +15,8 @@ from daybreak.controller.again import Again
 from daybreak.controller.owner_kind import ObjectReconciler
 from daybreak.controller.writer import Writer
 from daybreak.kinds.llmbenchmark.decide.patch import (
+    ObservedPatch,
     PatchDecision,
-    SeenPatch,
     decide,
     fields,
     is_written,
@@ -107,7 +107,7 @@ class Patcher:
             return refused(patch, error.message, forbidden=error.forbidden)
         return is_written(patch, whole(at(found, "metadata").get("generation")))
 
-    def _observed(self, key: Key) -> SeenPatch | None:
+    def _observed(self, key: Key) -> ObservedPatch | None:
         manifest = self._cache.get(LLM_BENCHMARKS, key)
         try:
             benchmark = LLMBenchmark.from_manifest(manifest) if manifest is not None else None
@@ -118,7 +118,7 @@ class Patcher:
             return None
         status = known_status(LLMBenchmarkStatus, mapping(manifest.get("status")))
         live = self._cache.get(LLM_SERVICES, Key(key.namespace, reference.name))
-        observed = SeenPatch(benchmark, status, datetime.now(UTC))
+        observed = ObservedPatch(benchmark, status, datetime.now(UTC))
         try:
             service = LLMService.from_manifest(live) if live is not None else None
         except InvalidSpec:
@@ -126,4 +126,6 @@ class Patcher:
         if live is None or service is None:
             return observed
         reply = known_status(LLMServiceStatus, mapping(live.get("status")))
-        return SeenPatch(benchmark, status, observed.now, service, reply.observed_generation, reply.rollout)
+        return ObservedPatch(
+            benchmark, status, observed.now, service, reply.observed_generation, reply.rollout
+        )

@@ -11,7 +11,7 @@ from daybreak.controller.live import observe_live
 from daybreak.controller.writer import Writer
 from daybreak.kinds.llmroute.decide.decision import Decision, decide
 from daybreak.kinds.llmroute.decide.plan import make_plan, objects
-from daybreak.kinds.llmroute.observe.observed import OwnAddress, SeenRoute
+from daybreak.kinds.llmroute.observe.observed import ObservedRoute, OwnAddress
 from daybreak.kinds.llmroute.observe.observer import Observer
 from daybreak.kinds.llmroute.status.report import again, events, report
 from daybreak.kube.client import Api
@@ -71,7 +71,7 @@ class Reconciler:
             raise failed
         return later.seconds
 
-    async def _address(self, each: SeenRoute, later: Again) -> SeenRoute:
+    async def _address(self, each: ObservedRoute, later: Again) -> ObservedRoute:
         """Apply the Service of a route, and return the route with the result."""
         route, address = each.route, each.address
         if route is None or (address is not None and address.foreign):
@@ -104,7 +104,7 @@ class Reconciler:
         there = [target for target in plan.targets if target.live is not None or not refusal]
         return replace(address, refusal=refusal, there=bool(there))
 
-    async def _write(self, each: SeenRoute, decision: Decision, now: datetime) -> None:
+    async def _write(self, each: ObservedRoute, decision: Decision, now: datetime) -> None:
         """Write the status if it has changed, and post the events for its changes."""
         metadata = each.manifest["metadata"]
         before = each.manifest.get("status") or {}

@@ -14,11 +14,11 @@ from daybreak.kinds.llmservice.decide.cluster_bounds import cluster_bounds, redu
 from daybreak.kinds.llmservice.decide.finished_clusters import finished_clusters
 from daybreak.kinds.llmservice.decide.plan import ServicePlan, bypasses_gateway, make_plan, objects
 from daybreak.kinds.llmservice.decide.view import View
+from daybreak.kinds.llmservice.functions import FUNCTIONS
 from daybreak.kinds.llmservice.observe.adapter_reports import AdapterProber, replicas
 from daybreak.kinds.llmservice.observe.copy_reports import CopyProber, copying
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.observe.observer import Observer, active_cluster, base_url
-from daybreak.kinds.llmservice.ways import WAYS
 from daybreak.loop import reconciler
 from daybreak.manifests.keys import Key
 from daybreak.manifests.plan import Live
@@ -47,7 +47,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, ServicePlan]):
         copies: CopyProber,
         events: JobEvents,
     ) -> None:
-        super().__init__(parts, observer, WAYS, OWNED, prober)
+        super().__init__(parts, observer, FUNCTIONS, OWNED, prober)
         self._adapters = adapters
         self._copies = copies
         self._events = events

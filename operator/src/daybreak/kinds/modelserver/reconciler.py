@@ -11,9 +11,9 @@ from daybreak.controller.parts import Parts
 from daybreak.kinds.modelserver.decide.plan import group_service, make_plan, objects
 from daybreak.kinds.modelserver.decide.rollout import unproven
 from daybreak.kinds.modelserver.decide.view import View
+from daybreak.kinds.modelserver.functions import FUNCTIONS, view_of
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.observe.observer import Observer
-from daybreak.kinds.modelserver.ways import WAYS, view_of
 from daybreak.loop import reconciler
 from daybreak.manifests.plan import Live, Plan
 from daybreak.manifests.resources import OF_SERVERS
@@ -30,7 +30,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     """
 
     def __init__(self, parts: Parts, observer: Observer, prober: Prober) -> None:
-        super().__init__(parts, observer, WAYS, OF_SERVERS, prober)
+        super().__init__(parts, observer, FUNCTIONS, OF_SERVERS, prober)
 
     def objects(self, observed: Observed) -> Sequence[dict[str, Any]]:
         """Return the desired objects of a server."""

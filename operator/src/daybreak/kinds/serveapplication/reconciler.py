@@ -13,9 +13,9 @@ from daybreak.kinds.serveapplication.decide.ray_clusters import (
     replaced_clusters,
 )
 from daybreak.kinds.serveapplication.decide.view import View
+from daybreak.kinds.serveapplication.functions import FUNCTIONS, view_of
 from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.observe.observer import Observer
-from daybreak.kinds.serveapplication.ways import WAYS, view_of
 from daybreak.loop import reconciler
 from daybreak.manifests.plan import Live, Plan
 from daybreak.manifests.resources import OF_APPLICATIONS
@@ -30,7 +30,7 @@ class Reconciler(reconciler.Reconciler[Observed, View, Plan]):
     """
 
     def __init__(self, parts: Parts, observer: Observer) -> None:
-        super().__init__(parts, observer, WAYS, OF_APPLICATIONS)
+        super().__init__(parts, observer, FUNCTIONS, OF_APPLICATIONS)
 
     def objects(self, observed: Observed) -> Sequence[dict[str, Any]]:
         """Return the desired objects of an application."""

@@ -66,8 +66,8 @@ def case(
         ("upgrading", case(pending="chat-bbbbb"), ModelState.STARTING),
         ("application_failed", case(application="DEPLOY_FAILED"), ModelState.FAILED),
         ("deployment_failed", case(deployment="UNHEALTHY"), ModelState.FAILED),
-        ("asked_while_waking", case(sleep_state=WAKING, pods=(UNPLACED,)), ModelState.STARTING),
-        ("asked_while_waking", case(sleep_state=WAKING, pods=(PLACED,)), ModelState.STARTING),
+        ("assess_waking_model", case(sleep_state=WAKING, pods=(UNPLACED,)), ModelState.STARTING),
+        ("assess_waking_model", case(sleep_state=WAKING, pods=(PLACED,)), ModelState.STARTING),
         ("healthy", case(proven=True), ModelState.READY),
         ("healthy", case(), ModelState.STARTING),
         ("scaled_by_serve", case(proven=True, deployment="UPSCALING"), ModelState.READY),
@@ -116,7 +116,7 @@ def test_answering_model_stays_ready_when_numbers_change() -> None:
 
 def test_waking_model_is_probed_when_its_pod_has_node() -> None:
     def requested(*pods: Any) -> bool:
-        judged = model_checks.asked_while_waking(case(sleep_state=WAKING, pods=pods))
+        judged = model_checks.assess_waking_model(case(sleep_state=WAKING, pods=pods))
         assert judged is not None
         return judged.ask
 

@@ -45,7 +45,7 @@ class Rolling(World):
         return super().step(**options)
 
     def _observe(self, options: dict[str, Any]) -> None:
-        written = self.observed.asked_for
+        written = self.observed.requested
         assert written is not None
         decided = state_of(self.observed.status)
         there = decided is not None and decided.last_successful_revision is not None
@@ -69,9 +69,9 @@ class Rolling(World):
 
     def _changes(self) -> dict[str, Any]:
         found = {}
-        assert self.observed.asked_for is not None
+        assert self.observed.requested is not None
         for revision in self.observed.revisions:
-            other = built_of(self.observed.asked_for, revision)
+            other = built_of(self.observed.requested, revision)
             if other is not None and revision != self.observed.own_revision:
                 to = change(self.observed, other, PLATFORM, self.observed.ray_service)
                 if to is not None:

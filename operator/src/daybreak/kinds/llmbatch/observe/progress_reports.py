@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from daybreak.api.common.unstructured import mapping, number, text, whole
-from daybreak.controller.jobs.reports import said_by, words
+from daybreak.controller.jobs.reports import own_report, words
 from daybreak.kinds.llmbatch.observe.observed import Progress
 
 PATH = "/-/batch"
@@ -17,7 +17,7 @@ def read(content: bytes, uid: str) -> Progress | None:
 
     Malformed values are ignored.
     """
-    report = said_by(content, uid)
+    report = own_report(content, uid)
     if report is None:
         return None
     rows, tokens = mapping(report.get("rows")), mapping(report.get("tokens"))

@@ -26,7 +26,7 @@ from daybreak.kinds.llmbenchmark.objects.target import TargetMissing, measured, 
 
 
 @dataclass(frozen=True)
-class SeenPatch:
+class ObservedPatch:
     """Observation of an ended benchmark and of its service."""
 
     benchmark: LLMBenchmark
@@ -48,7 +48,7 @@ class PatchDecision:
     """True if the operator must write the arguments now."""
 
 
-def decide(observed: SeenPatch) -> PatchDecision | None:
+def decide(observed: ObservedPatch) -> PatchDecision | None:
     """Return the decision on the patch, or None if there is nothing to do or to report."""
     status = observed.status
     if (
@@ -68,7 +68,7 @@ def decide(observed: SeenPatch) -> PatchDecision | None:
     return None
 
 
-def _begun(observed: SeenPatch) -> PatchStatus:
+def _begun(observed: ObservedPatch) -> PatchStatus:
     """Return the status of a patch before its write, or with the reason why nothing is written."""
     reference, gain = observed.benchmark.spec.service_ref, observed.status.gain
     name = reference.name if reference is not None else ""
@@ -120,7 +120,7 @@ def _exceeded_limit(status: LLMBenchmarkStatus) -> str:
     return f"; the service's own arguments exceed a limit: {loads[0].failure or 'no reason'}"
 
 
-def _to_write(observed: SeenPatch, patch: PatchStatus) -> PatchDecision:
+def _to_write(observed: ObservedPatch, patch: PatchStatus) -> PatchDecision:
     there = arguments(observed.service, patch)
     if observed.service is None or there is None:
         return PatchDecision(_ended(patch, PatchState.NOT_WRITTEN, "the service, or its model, is gone"))
@@ -132,7 +132,7 @@ def _to_write(observed: SeenPatch, patch: PatchStatus) -> PatchDecision:
     return PatchDecision(patch, write=True)
 
 
-def _rolled_out(observed: SeenPatch, patch: PatchStatus) -> PatchStatus:
+def _rolled_out(observed: ObservedPatch, patch: PatchStatus) -> PatchStatus:
     """Return the status of the patch during the service's rollout of it."""
     there = arguments(observed.service, patch)
     was = f"before: {words(patch.previous_args) if patch.previous_args else 'not set'}"

@@ -5,7 +5,7 @@ from typing import Any
 
 from daybreak.api.common.unstructured import mapping, mappings, number, text, whole
 from daybreak.api.llmbenchmark.status import STEP_LIMIT
-from daybreak.controller.jobs.reports import said_by, words
+from daybreak.controller.jobs.reports import own_report, words
 from daybreak.kinds.llmbenchmark.objects.report_map import FILES
 from daybreak.kinds.llmbenchmark.observe.observed import Progress
 
@@ -21,7 +21,7 @@ def read(content: bytes, uid: str) -> Progress | None:
 
     Malformed values are ignored.
     """
-    report = said_by(content, uid)
+    report = own_report(content, uid)
     if report is None:
         return None
     return Progress(

@@ -16,8 +16,8 @@ from daybreak.kinds.llmroute.decide.counting import Counted, anew, count, togeth
 from daybreak.kinds.llmroute.observe.observed import (
     Models,
     Observed,
+    ObservedRoute,
     OwnAddress,
-    SeenRoute,
     ServiceName,
     service_of,
 )
@@ -71,7 +71,7 @@ def decide(observed: Observed, now: datetime) -> dict[str, Decision]:
 
 
 def _one(
-    each: SeenRoute, observed: Observed, owners: Mapping[str, str], called: Collection[str], now: datetime
+    each: ObservedRoute, observed: Observed, owners: Mapping[str, str], called: Collection[str], now: datetime
 ) -> Decision:
     if each.route is None:
         return Decision(unaccepted=(Problem(RouteReason.INVALID_SPEC, each.problem),))
@@ -106,7 +106,7 @@ class _Shares:
     canary: Move | None
 
 
-def _shares(each: SeenRoute, route: LLMRoute, states: Sequence[BackendState], now: datetime) -> _Shares:
+def _shares(each: ObservedRoute, route: LLMRoute, states: Sequence[BackendState], now: datetime) -> _Shares:
     backends, canary = route.spec.every(), route.spec.canary
     called = {one.counted_as for one in backends}
     if route.spec.external_fallback is not None:

@@ -60,7 +60,7 @@ class OwnAddress:
 
 
 @dataclass(frozen=True)
-class SeenRoute:
+class ObservedRoute:
     """Observation of one LLMRoute."""
 
     manifest: Manifest
@@ -96,7 +96,7 @@ class SeenRoute:
 class Observed:
     """Observation of a namespace with LLMRoutes."""
 
-    routes: tuple[SeenRoute, ...]
+    routes: tuple[ObservedRoute, ...]
     """Routes of the namespace, oldest first."""
     services: Mapping[ServiceName, Models]
     """Models of each service of the namespace."""
@@ -108,12 +108,12 @@ class Observed:
     """True if this installation has gateways."""
 
 
-def seen_route(manifest: Manifest, reported: tuple[GatewayTally, ...] = ()) -> SeenRoute:
+def observe_route(manifest: Manifest, reported: tuple[GatewayTally, ...] = ()) -> ObservedRoute:
     """Parse an LLMRoute manifest."""
     try:
-        return SeenRoute(manifest, LLMRoute.from_manifest(manifest), reported=reported)
+        return ObservedRoute(manifest, LLMRoute.from_manifest(manifest), reported=reported)
     except InvalidSpec as error:
-        return SeenRoute(manifest, None, str(error), reported)
+        return ObservedRoute(manifest, None, str(error), reported)
 
 
 def models(service: Manifest) -> dict[str, BackendState]:

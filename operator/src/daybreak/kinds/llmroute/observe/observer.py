@@ -15,12 +15,12 @@ from daybreak.api.serveapplication.resource import SERVE_APPLICATIONS
 from daybreak.gateways.port_allocator import PortAllocator
 from daybreak.kinds.llmroute.observe.observed import (
     Observed,
+    ObservedRoute,
     OwnAddress,
-    SeenRoute,
     ServiceName,
     keys,
     models,
-    seen_route,
+    observe_route,
 )
 from daybreak.kube.watching.cache import Cache
 from daybreak.manifests.keys import OwnerKey
@@ -57,7 +57,7 @@ class Observer:
         """Return the current observation of a namespace."""
         routes = sorted(
             (
-                seen_route(manifest, self._reported(namespace, manifest["metadata"]["name"]))
+                observe_route(manifest, self._reported(namespace, manifest["metadata"]["name"]))
                 for manifest in self._of(LLM_ROUTES, namespace)
                 if not manifest["metadata"].get("deletionTimestamp")
             ),
@@ -77,7 +77,7 @@ class Observer:
             self._gateway,
         )
 
-    def _addressed(self, namespace: str, routes: list[SeenRoute]) -> list[SeenRoute]:
+    def _addressed(self, namespace: str, routes: list[ObservedRoute]) -> list[ObservedRoute]:
         """Return the routes with ports for dedicated addresses, and release the ports of other routes."""
         asking = {
             OwnerKey(LLM_ROUTES.kind, namespace, each.name): each

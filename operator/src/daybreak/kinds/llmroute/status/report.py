@@ -18,7 +18,7 @@ from daybreak.api.llmroute.status import (
     RouteReason,
 )
 from daybreak.kinds.llmroute.decide.decision import Decision, Problem
-from daybreak.kinds.llmroute.observe.observed import SeenRoute
+from daybreak.kinds.llmroute.observe.observed import ObservedRoute
 from daybreak.kinds.llmroute.status.got import Got, due, got
 from daybreak.problems.events import Event
 
@@ -27,7 +27,7 @@ ACTION = "Route"
 _THERE = (BackendState.OPEN, BackendState.HOLDING, BackendState.FAILED)
 
 
-def report(observed: SeenRoute, decision: Decision, now: datetime) -> LLMRouteStatus:
+def report(observed: ObservedRoute, decision: Decision, now: datetime) -> LLMRouteStatus:
     """Return the desired status of the route."""
     metadata, before = mapping(observed.manifest.get("metadata")), mapping(observed.manifest.get("status"))
     generation = max(0, whole(metadata.get("generation")))
@@ -61,7 +61,7 @@ def report(observed: SeenRoute, decision: Decision, now: datetime) -> LLMRouteSt
     return status.model_copy(update=update)
 
 
-def _address(observed: SeenRoute) -> dict[str, Any]:
+def _address(observed: ObservedRoute) -> dict[str, Any]:
     """Return the fields of the dedicated address once its Service exists."""
     address, route = observed.address, observed.route
     if route is None or address is None or not address.there:
@@ -69,7 +69,7 @@ def _address(observed: SeenRoute) -> dict[str, Any]:
     return {"url": names.url(route.name, route.namespace), "port": address.port}
 
 
-def again(observed: SeenRoute, decision: Decision, now: datetime) -> float | None:
+def again(observed: ObservedRoute, decision: Decision, now: datetime) -> float | None:
     """Return the seconds until the status may change by itself; None or 0 to wait for a change."""
     waits = []
     if decision.counted is not None and (wait := due(observed.status, decision.counted, now)):

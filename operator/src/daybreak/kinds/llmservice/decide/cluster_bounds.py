@@ -61,10 +61,10 @@ def redundant_cluster(observed: Observed) -> str:
     A Ray cluster keeps the configuration that its RayService had when the cluster was created.
     """
     ray = ray_view(observed.ray_service)
-    return ray.pending if ray.upgrading and as_asked(observed, ray.active) else ""
+    return ray.pending if ray.upgrading and matches_ray_service(observed, ray.active) else ""
 
 
-def as_asked(observed: Observed, name: str) -> bool | None:
+def matches_ray_service(observed: Observed, name: str) -> bool | None:
     """Return True if a Ray cluster matches the current RayService, or None if that is unknown."""
     made = BuiltWith.of(by_name(observed.ray_clusters).get(name, {}))
     requested = BuiltWith.of(observed.ray_service or {})

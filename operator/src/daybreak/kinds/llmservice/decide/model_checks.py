@@ -174,7 +174,7 @@ def deployment_failed(case: Case) -> Judgement | None:
     return Judgement(ModelState.FAILED, None) if failed else None
 
 
-def asked_while_waking(case: Case) -> Judgement | None:
+def assess_waking_model(case: Case) -> Judgement | None:
     """Assess a waking model, which is probed early.
 
     A probe waits in Serve until a replica can accept it. An early probe is answered sooner than a probe that
@@ -255,7 +255,7 @@ CHECKS: tuple[Check, ...] = (
     not_deployed,
     application_failed,
     deployment_failed,
-    asked_while_waking,
+    assess_waking_model,
     healthy,
     healthy_beside_others,
     numbers_changed,

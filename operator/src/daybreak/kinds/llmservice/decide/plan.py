@@ -55,14 +55,14 @@ def objects(observed: Observed, platform: Platform) -> list[dict[str, Any]]:
 
 
 def make_plan(
-    observed: Observed, platform: Platform, wanted_objects: Sequence[dict[str, Any]], live_objects: Live
+    observed: Observed, platform: Platform, desired_objects: Sequence[dict[str, Any]], live_objects: Live
 ) -> ServicePlan:
     """Return the plan for a service whose spec can be built.
 
     Args:
         observed: Observation of the service.
         platform: Settings of the installation.
-        wanted_objects: Desired objects of the service.
+        desired_objects: Desired objects of the service.
         live_objects: Live objects of the service.
     """
     service = observed.subject
@@ -72,7 +72,7 @@ def make_plan(
     filling = _filling(observed, caches(observed, service))
     own: BuiltWith | None = None
     kept = _revisions(observed, service)
-    for expected in wanted_objects:
+    for expected in desired_objects:
         live = live_objects.find(expected)
         whose = owner.whose(live) if live is not None else NameHolder.OURS
         if whose is NameHolder.PREDECESSORS:

@@ -8,7 +8,7 @@ from daybreak.api.common import names
 from daybreak.api.gates.sleep import SleepDepth
 from daybreak.api.llmservice.status import ModelState
 from daybreak.kinds.llmservice.decide.caches import caches
-from daybreak.kinds.llmservice.decide.cluster_bounds import as_asked
+from daybreak.kinds.llmservice.decide.cluster_bounds import matches_ray_service
 from daybreak.kinds.llmservice.decide.first_cluster import first_cluster, given_up, serves_there, still_go
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.problems import to_act_on
@@ -64,7 +64,7 @@ def _no_room(observed: Observed, snapshot: Snapshot) -> str:
     if (
         not ray.upgrading
         or still_go(observed, ray, snapshot.pods)
-        or as_asked(observed, ray.pending) is False
+        or matches_ray_service(observed, ray.pending) is False
     ):
         return ""
     found = unschedulable(pod for pod in snapshot.pods if pod.cluster == ray.pending)

@@ -145,7 +145,7 @@ def snapshot_of(
     """Return the snapshot of an observation."""
     ray = ray_view(observed.ray_service)
     pods = pod_views(observed.pods)
-    before = said_before(observed)
+    before = previous_status(observed)
     problem = lasting(service_problem(ray, observed.ray_clusters, pods), before.standing)
     return Snapshot(
         service=service,
@@ -164,7 +164,7 @@ def snapshot_of(
     )
 
 
-def said_before(observed: Observed) -> Before:
+def previous_status(observed: Observed) -> Before:
     """Return the parsed current status."""
     metadata, status = mapping(observed.manifest.get("metadata")), observed.status
     stalled = condition(status, ConditionType.STALLED)

@@ -7,7 +7,7 @@ from functools import partial
 from daybreak.api.common.conditions import ShortCondition
 from daybreak.api.llmservice.resource import KIND
 from daybreak.api.llmservice.status import ModelState
-from daybreak.gates.sleep_policy import told_to_clients
+from daybreak.gates.sleep_policy import client_reason
 from daybreak.kinds.llmservice.decide import answers
 from daybreak.kinds.llmservice.decide.model_health import ModelHealth
 from daybreak.kinds.llmservice.decide.problems import to_act_on
@@ -17,9 +17,9 @@ from daybreak.kinds.llmservice.decide.wake_timeline import wake_timeline
 from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.problems.problem import Problem
 from daybreak.scheduling.replica_size import accelerators_awake
-from daybreak.workloads.asking import Asking
 from daybreak.workloads.assessed import Timeline
 from daybreak.workloads.assessment import Assessment
+from daybreak.workloads.probing import Probing
 
 _NO_CLUSTER = "no Ray cluster is made for it: see Stalled"
 
@@ -56,10 +56,10 @@ class View:
         """Return the assessment of each model, by its name."""
         return {model.name: self._assess(model) for model in self.models}
 
-    def asking(self) -> Asking:
+    def asking(self) -> Probing:
         """Return the models to probe, and the time until the next one may be probed."""
         waits = [model.wait for model in self.models if model.wait is not None]
-        return Asking(tuple(model.name for model in self.models if model.ask), min(waits, default=None))
+        return Probing(tuple(model.name for model in self.models if model.ask), min(waits, default=None))
 
     def timeline(self) -> Timeline:
         """Return the function that computes the steps of each model's wake."""
@@ -73,7 +73,7 @@ class View:
         return Assessment(
             answering=model.answering,
             drain=self.observed.longest_shutdown,
-            failed="" if model.answering else told_to_clients([problem.message for problem in stalled]),
+            failed="" if model.answering else client_reason([problem.message for problem in stalled]),
             updating=snapshot.ray.upgrading or model.state is ModelState.UPDATING,
             hindered=snapshot.problem is not None or any(each.problem is not None for each in self.models),
             has_room=model.has_room,

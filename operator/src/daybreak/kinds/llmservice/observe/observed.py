@@ -127,14 +127,14 @@ class Observed(observed.Observed[LLMService]):
         return self.given_back | {model for model, turn in self.turns.items() if turn.after}
 
     @property
-    def asked_for(self) -> LLMService | None:
+    def requested(self) -> LLMService | None:
         """Return the LLMService as the user has written it."""
         return self.written or self.subject
 
     @cached_property
     def history(self) -> History | None:
         """Return the revisions of the service, or None if its spec is invalid."""
-        requested = self.asked_for
+        requested = self.requested
         if requested is None:
             return None
         own, every = with_own(requested, self.known_revisions)
@@ -163,10 +163,10 @@ class Observed(observed.Observed[LLMService]):
     @cached_property
     def target(self) -> LLMService | None:
         """Return the service as requested, or None if the requested revision is invalid."""
-        if self.asked_for is None or self.history is None or self.desired in (None, self.history.own):
-            return self.asked_for
+        if self.requested is None or self.history is None or self.desired in (None, self.history.own):
+            return self.requested
         assert self.desired is not None  # noqa: S101 - checked above
-        return built_of(self.asked_for, self.desired)
+        return built_of(self.requested, self.desired)
 
     @property
     def longest_shutdown(self) -> timedelta:

@@ -62,12 +62,12 @@ def _apart(view: View) -> str:
         return ""
     if server.spec.nodes > 1 or target.spec.nodes > 1:
         return "a replica on several nodes is replaced as a whole, and its previous pods are not kept"
-    if _asked_at(server) == _asked_at(target):
+    if _request_target(server) == _request_target(target):
         return ""
     return "gateways send its pods requests for one model, at one port and path, and these change"
 
 
-def _asked_at(server: ModelServer) -> tuple[str, str, int, str]:
+def _request_target(server: ModelServer) -> tuple[str, str, int, str]:
     return server.spec.model.name, server.protocol, server.profile.port, server.readiness_path
 
 
@@ -82,8 +82,8 @@ def _scheduler_has(view: View) -> timedelta | None:
 
 def _vacated(view: View) -> bool:
     """Return True if all pods have ended."""
-    none_asked = not whole(at(view.observed.deployment, "spec").get("replicas"))
-    return none_asked and all(pod.over for pod in view.pods)
+    scaled_to_zero = not whole(at(view.observed.deployment, "spec").get("replicas"))
+    return scaled_to_zero and all(pod.over for pod in view.pods)
 
 
 def _crowded(observed: Observed) -> str | None:

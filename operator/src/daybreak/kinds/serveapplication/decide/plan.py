@@ -27,15 +27,15 @@ def objects(view: View, platform: Platform) -> list[dict[str, Any]]:
     ]
 
 
-def make_plan(view: View, wanted_objects: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
+def make_plan(view: View, desired_objects: Sequence[dict[str, Any]], live_objects: Live) -> Plan:
     """Return the plan for an application, from its desired and live objects."""
     observed, application = view.observed, view.application
     owner = Owner(SERVE_APPLICATIONS, Key(application.namespace, application.name), application.uid)
     targets: list[Target] = []
     foreign: list[str] = []
     leaving = False
-    kept = [*wanted_objects, *_revisions(view)]
-    for expected in wanted_objects:
+    kept = [*desired_objects, *_revisions(view)]
+    for expected in desired_objects:
         live = live_objects.find(expected)
         whose = owner.whose(live) if live is not None else None
         if whose is NameHolder.PREDECESSORS or (live is not None and _goes(expected, live)):

@@ -156,7 +156,7 @@ class View(view.View[Observed, ServeApplication]):
 
     @property
     def _no_code(self) -> Problem | None:
-        requested, content = self.observed.asked_for, self.observed.code_asked_for
+        requested, content = self.observed.requested, self.observed.requested_code
         code = requested.spec.code if requested is not None else None
         if content is None or not content.missing or code is None:
             return None

@@ -32,14 +32,14 @@ class Observed(observed.OneGate[ServeApplication]):
     """Known contents of ConfigMaps with code, by name."""
 
     @property
-    def asked_for(self) -> ServeApplication | None:
+    def requested(self) -> ServeApplication | None:
         """Return the application as the user has written it."""
         return self.written or self.subject
 
     @property
     def target(self) -> ServeApplication | None:
         """Return the application as requested, or None if the requested revision is invalid."""
-        requested, desired = self.asked_for, self.history.desired if self.history is not None else None
+        requested, desired = self.requested, self.history.desired if self.history is not None else None
         if requested is None or desired is None or (self.history is not None and desired == self.history.own):
             return requested
         return built_of(requested, desired)
@@ -50,9 +50,9 @@ class Observed(observed.OneGate[ServeApplication]):
         return self._content(self.subject)
 
     @property
-    def code_asked_for(self) -> Content | None:
+    def requested_code(self) -> Content | None:
         """Return the content of the ConfigMap with the requested code, or None for another source."""
-        return self._content(self.asked_for)
+        return self._content(self.requested)
 
     def _content(self, application: ServeApplication | None) -> Content | None:
         code = application.spec.code if application is not None else None

@@ -32,7 +32,7 @@ def digests(keys: Sequence[ApiKey], model: str, now: float) -> tuple[str, ...]:
     return may or (NOBODY,) * bool(keys)
 
 
-def wanted_shares(
+def desired_shares(
     routes: Iterable[Mapping[str, Any]],
     services: Sequence[DesiredService],
     now: float = 0,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 
 @dataclass(frozen=True)
-class Asking:
+class Probing:
     """Models to probe."""
 
     now: tuple[str, ...] = ()

@@ -7,7 +7,7 @@ from daybreak.kinds.serveapplication.observe.observed import Observed
 from daybreak.kinds.serveapplication.status import report
 from daybreak.problems.missing_kuberay import missing_kuberay
 from daybreak.problems.problem import Problem
-from daybreak.workloads.ways import KindFunctions
+from daybreak.workloads.kind_functions import KindFunctions
 
 
 def view_of(observed: Observed, blocked: Problem | None = None) -> View:
@@ -20,7 +20,7 @@ def _hinders(observed: Observed) -> Problem | None:
     return missing_kuberay(installed=observed.kuberay_installed)
 
 
-WAYS = KindFunctions(
+FUNCTIONS = KindFunctions(
     KIND,
     view_of,
     report.status,

@@ -7,14 +7,14 @@ from daybreak.kinds.llmservice.observe.observed import Observed
 from daybreak.kinds.llmservice.status import report
 from daybreak.problems.missing_kuberay import missing_kuberay
 from daybreak.problems.problem import Problem
-from daybreak.workloads.ways import KindFunctions
+from daybreak.workloads.kind_functions import KindFunctions
 
 
 def _hinders(observed: Observed) -> Problem | None:
     return missing_kuberay(installed=observed.kuberay_installed)
 
 
-WAYS = KindFunctions(
+FUNCTIONS = KindFunctions(
     KIND,
     view_of,
     report.status,

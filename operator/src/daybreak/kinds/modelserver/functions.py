@@ -11,7 +11,7 @@ from daybreak.kinds.modelserver.decide.view import View
 from daybreak.kinds.modelserver.observe.observed import Observed
 from daybreak.kinds.modelserver.status import report
 from daybreak.problems.problem import Problem
-from daybreak.workloads.ways import KindFunctions
+from daybreak.workloads.kind_functions import KindFunctions
 
 
 def view_of(observed: Observed, blocked: Problem | None = None) -> View:
@@ -35,7 +35,7 @@ def _look_again(view: View, status: ModelServerStatus) -> timedelta | None:
     return autoscaling.LOOK if status.autoscaling is not None and view.observed.gateway is not None else None
 
 
-WAYS = KindFunctions(
+FUNCTIONS = KindFunctions(
     KIND,
     view_of,
     report.status,
