@@ -76,25 +76,25 @@ BY_RULE = [
     Broken(
         "cache of a file",
         with_model(source="file:///models/tiny", cache={"size": "1Gi"}),
-        "cache belongs to hf://, s3:// and gs:// sources: the others are volumes or files already",
+        "cache requires an hf://, s3:// or gs:// source: other sources are already volumes or files",
         "spec.models[0]",
     ),
     Broken(
         "cache without a claim",
         with_model(cache={}),
-        "cache has either claimName (a claim that is there) or size (a claim that Daybreak makes)",
+        "set either cache.claimName (an existing PVC) or cache.size (a PVC that Daybreak creates)",
         "spec.models[0].cache",
     ),
     Broken(
         "cache with two claims",
         with_model(cache={"claimName": "models", "size": "1Gi"}),
-        "cache has either claimName (a claim that is there) or size (a claim that Daybreak makes)",
+        "set either cache.claimName (an existing PVC) or cache.size (a PVC that Daybreak creates)",
         "spec.models[0].cache",
     ),
     Broken(
         "storage class of a claim that is there",
         with_model(cache={"claimName": "models", "storageClassName": "fast"}),
-        "cache.storageClassName and cache.accessMode belong to a claim that Daybreak makes",
+        "cache.storageClassName and cache.accessMode require cache.size, not cache.claimName",
         "spec.models[0].cache",
     ),
     Broken(
@@ -172,7 +172,7 @@ BY_RULE = [
     Broken(
         "quantity of words",
         with_model(resources={"cpu": "many"}),
-        "write a number with a unit, such as 500m, 4 or 16Gi",
+        "write a Kubernetes quantity, such as 500m, 4 or 16Gi",
         "spec.models[0].resources.cpu",
     ),
     Broken(
@@ -304,13 +304,13 @@ BY_RULE = [
     Broken(
         "claim on the CPU",
         with_model(accelerator={"kind": "cpu", "claim": CLAIM}),
-        "accelerator claim belongs to kind gpu: leave it out on the CPU",
+        "accelerator.claim requires accelerator.kind gpu; remove it for kind cpu",
         "spec.models[0].accelerator",
     ),
     Broken(
         "claim and resource",
         with_model(accelerator={"resource": "amd.com/gpu", "claim": CLAIM}),
-        "accelerators come by resource or by claim, not by both",
+        "set accelerator.resource or accelerator.claim, not both",
         "spec.models[0].accelerator",
     ),
     Broken(

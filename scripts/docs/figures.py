@@ -8,7 +8,7 @@ from typing import Any
 from bench import report
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/comparison.md", "docs/runtime.md")
+PAGES = ("README.md", "docs/comparison.md", "docs/gpu.md", "docs/runtime.md")
 """Pages with marked figures, by path from the repository's root."""
 FIGURE = re.compile(r"<!-- (?P<result>[\w-]+) (?P<measure>\w+)(?: (?P<clients>\d+))? -->[^<]*<!-- -->")
 """Pattern of a marked figure: the name of the result and the measure; on GPUs, the path and the clients."""

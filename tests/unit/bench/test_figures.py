@@ -37,8 +37,9 @@ def test_page_figures_are_replaced_by_values_of_results(
 @pytest.mark.parametrize(
     ("page", "results"),
     [
-        ("README.md", {"gpu-8b", "gpu-8b-256-clients", "gpu-8b-tensor-2", "gpu-batch-8b"}),
+        ("README.md", {"gpu-8b", "gpu-8b-256-clients", "gpu-8b-tensor-2"}),
         ("docs/comparison.md", {"gpu-8b", "gpu-8b-256-clients", "overhead", "steady", "waking"}),
+        ("docs/gpu.md", {"gpu-8b"}),
         ("docs/runtime.md", {"serving_v2"}),
     ],
 )

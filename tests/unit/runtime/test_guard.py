@@ -151,7 +151,7 @@ async def test_rejected_body_returns_400_and_never_reaches_engine() -> None:
     client = await answered(Client(pieces=pieces), engine)
     assert client.status == 400
     assert client.error == {
-        "message": "This service does not accept the field 'chat_template'.",
+        "message": "This service rejects the field 'chat_template'. Remove it from the request body.",
         "type": "invalid_request_error",
         "param": "chat_template",
         "code": "invalid_body",

@@ -61,7 +61,7 @@ def refused(path: str, body: bytes) -> Refused | None:
         return Refused("The request body must be a JSON object.", None)
     rules = _BY_PATH.get(path, {})
     if len(members) > _MOST_MEMBERS:
-        return Refused("The request body has too many fields.", None)
+        return Refused("The request body has too many fields or list items. Send a smaller body.", None)
     for name, value in members:
         found = _judge(name, value, rules.get(name))
         if found is not None:
@@ -72,7 +72,7 @@ def refused(path: str, body: bytes) -> Refused | None:
 def _judge(name: str, value: Any, rule: str | None) -> Refused | None:
     match rule:
         case "refused" if value is not None:
-            return Refused(f"This service does not accept the field '{name}'.", name)
+            return Refused(f"This service rejects the field '{name}'. Remove it from the request body.", name)
         case "counted" if isinstance(value, str) or _more_than(value, _CHOICES):
             return Refused(f"'n' must be a number of at most {_CHOICES}.", name)
         case "listed" if isinstance(value, list) and _work(value) > _ITEMS:
@@ -86,10 +86,12 @@ def _judge(name: str, value: Any, rule: str | None) -> Refused | None:
 
 def _inside(members: tuple[Any, ...]) -> Refused | None:
     if len(members) > _MOST_MEMBERS:
-        return Refused("The request body has too many fields.", None)
+        return Refused("The request body has too many fields or list items. Send a smaller body.", None)
     if any(name == _TEMPLATE and value is not None for name, value in members):
         param = f"{_INSIDE}.{_TEMPLATE}"
-        return Refused(f"This service does not accept the field '{_TEMPLATE}'.", param)
+        return Refused(
+            f"This service rejects the field '{_TEMPLATE}'. Remove it from the request body.", param
+        )
     return None
 
 

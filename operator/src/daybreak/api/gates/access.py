@@ -77,6 +77,6 @@ class Access(ApiModel):
     extra_fields: Annotated[
         list[Annotated[str, Field(pattern=FIELD_NAME, max_length=63)]], Field(max_length=32)
     ] = Field(default_factory=list)
-    """Fields of request bodies that the gateway forwards to the engine although Daybreak rejects them as
-    dangerous, on every path. Examples are `priority`, `vllm_xargs`, `kv_transfer_params` and `chat_template`.
-    Every client of the service may then set these fields. Other fields are always forwarded."""
+    """Fields of request bodies that Daybreak rejects by default as dangerous, and that the gateway forwards
+    for this service, on every path. Examples are `priority`, `vllm_xargs`, `kv_transfer_params` and
+    `chat_template`. Every client of the service may then set these fields. Other fields are always forwarded."""

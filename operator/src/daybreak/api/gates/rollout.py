@@ -60,7 +60,7 @@ class Rollout(ApiModel):
     released as soon as gateways count no requests there. A changed value applies to the next rollout: KubeRay
     reads it when traffic moves. Defaults to 1h."""
     paused: bool = False
-    """True pauses rollouts: no change of running pods begins. The annotation `daybreak.dev/rollout-paused`
+    """If true, rollouts pause: no change to running pods begins. The annotation `daybreak.dev/rollout-paused`
     has the same effect. Defaults to false."""
     revision: Annotated[int, Field(ge=1)] | None = None
     """Number of an earlier revision to run instead of the models, code and pods of the spec. The annotation

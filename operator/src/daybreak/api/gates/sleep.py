@@ -127,7 +127,7 @@ class Sleep(ApiModel):
     )
 
     after_idle: AutoOrPositiveDuration = "15m"
-    """Idle time before a model sleeps. `Auto` minimizes the cost from the model's own pauses and wakes,
+    """Idle time before a model sleeps. `Auto` is the cheapest time by the model's own pauses and wakes,
     within the bounds of `auto`. Until enough of them are known, `Auto` is 15 minutes. Defaults to 15m."""
     auto: AutoIdle = Field(default_factory=AutoIdle)
     """Settings for `Auto`, and for the idle time that the status always recommends."""

@@ -126,7 +126,7 @@ def _scalar(value: Any, kind: str) -> str:
             try:
                 parse_quantity(str(value) if number else value if isinstance(value, str) else "")
             except ValueError:
-                return "write a number with a unit, such as 500m, 4 or 16Gi"
+                return "write a Kubernetes quantity, such as 500m, 4 or 16Gi"
     return ""
 
 

@@ -31,12 +31,12 @@ class ModelCache(ApiModel):
     rules = (
         Rule(
             "has(self.claimName) != has(self.size)",
-            "cache has either claimName (a claim that is there) or size (a claim that Daybreak makes)",
+            "set either cache.claimName (an existing PVC) or cache.size (a PVC that Daybreak creates)",
             lambda self: (self.claim_name is None) != (self.size is None),
         ),
         Rule(
             "!has(self.claimName) || (!has(self.storageClassName) && !has(self.accessMode))",
-            "cache.storageClassName and cache.accessMode belong to a claim that Daybreak makes",
+            "cache.storageClassName and cache.accessMode require cache.size, not cache.claimName",
             lambda self: (
                 self.claim_name is None or (self.storage_class_name is None and self.access_mode is None)
             ),

@@ -41,7 +41,7 @@ class Lora(ApiModel):
     """List of adapters. If it is empty, the engine can load adapters later without a restart."""
     max_loaded: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] = 4
     """Maximum number of adapters on the accelerator at once, which one batch can mix (vLLM's `max_loras`).
-    The engine reserves memory of `maxRank` for each. The other adapters wait in the worker's memory, up to
+    The engine reserves memory for rank `maxRank` for each. Others stay in the worker's CPU memory, up to
     vLLM's `max_cpu_loras`. That is 16, or `maxLoaded` if that is more, unless `engine.args` sets another
     number. A change restarts the replicas."""
     max_rank: Literal[1, 8, 16, 32, 64, 128, 256, 320, 512] = 16

@@ -74,8 +74,8 @@ class Parallelism(ApiModel):
     """Distribution of one replica over accelerators: `tensor` times `pipeline` of them."""
 
     tensor: Annotated[int, Field(ge=1, le=64)] = 1
-    """Number of accelerators that share each layer (vLLM's `tensor_parallel_size`). They belong on one
-    node."""
+    """Number of accelerators that share each layer (vLLM's `tensor_parallel_size`). They are always on
+    one node."""
     pipeline: Annotated[int, Field(ge=1, le=64)] = 1
     """Number of groups of layers (vLLM's `pipeline_parallel_size`). Each group may run on another node."""
 
@@ -105,12 +105,12 @@ class Accelerator(ApiModel):
     rules = (
         Rule(
             "!has(self.claim) || self.kind != 'cpu'",
-            "accelerator claim belongs to kind gpu: leave it out on the CPU",
+            "accelerator.claim requires accelerator.kind gpu; remove it for kind cpu",
             lambda self: self.claim is None or self.kind is not AcceleratorKind.CPU,
         ),
         Rule(
             f"!has(self.claim) || !has(self.resource) || self.resource == '{DEFAULT_DEVICE}'",
-            "accelerators come by resource or by claim, not by both",
+            "set accelerator.resource or accelerator.claim, not both",
             lambda self: self.claim is None or self.resource == DEFAULT_DEVICE,
         ),
         Rule(
@@ -212,12 +212,12 @@ class Serve(ApiModel):
     max_ongoing_requests: Annotated[int, Field(ge=1, le=1_000_000)] = 256
     """Maximum number of requests that one replica processes at once; the engine batches them."""
     max_queued_requests: Annotated[int, Field(ge=-1, le=1_000_000)] = -1
-    """Maximum number of requests that wait for a replica, in a gateway pod and in a replica. A gateway pod
-    answers further requests with 429, and a replica leaves further requests to other replicas. With -1,
-    the limit in a gateway pod is the number of requests that all replicas process at once. The limit in a
-    replica is then four times `maxOngoingRequests`. Both limits are at least 1,000. With
-    `runtime.directIngress: false`, the limit of a gateway pod is the same. The field then also limits the
-    requests that wait in Serve, which answers further requests with 503. -1 means no limit in Serve."""
+    """Maximum number of requests that wait for a replica. It applies to each gateway pod, which answers
+    further requests with 429, and to each replica, which leaves further requests to other replicas. With
+    -1, a gateway pod queues as many requests as all replicas process at once, and a replica four times
+    `maxOngoingRequests`, but each at least 1,000. With `runtime.directIngress: false`, the field also
+    limits the requests that wait in Serve, which answers further requests with 503; -1 then means no limit
+    in Serve."""
     health_check_period: PositiveDuration = "10s"
     """Interval at which Serve checks a replica."""
     health_check_timeout: PositiveDuration = "30s"
@@ -243,7 +243,7 @@ class Model(ApiModel):
         *OF_THE_HUB,
         Rule(
             "!has(self.cache) || ['hf', 's3', 'gs'].exists(s, self.source.startsWith(s + '://'))",
-            "cache belongs to hf://, s3:// and gs:// sources: the others are volumes or files already",
+            "cache requires an hf://, s3:// or gs:// source: other sources are already volumes or files",
             lambda self: self.cache is None or self.source.startswith(("hf://", "s3://", "gs://")),
         ),
         Rule(

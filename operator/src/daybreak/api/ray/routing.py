@@ -26,14 +26,14 @@ class PrefixRouting(ApiModel):
     imbalanced_threshold: Annotated[int, Field(ge=0, le=1_000_000)] = 16
     """Maximum number of requests by which the busiest replica may exceed the least busy one before load
     overrides the prefix. In the gateway, the prefix's own replica is compared instead of the busiest.
-    Ray's own default has no limit: the one replica that knows a common prefix then receives all of its
-    requests."""
+    Ray's own default has no limit: the one replica that has served a common prefix then receives all
+    requests with that prefix."""
     match_rate_threshold: Annotated[float, Field(ge=0, le=1)] = 0.1
     """Minimum part of a prompt that a replica must have received before. Below it, Serve chooses the
     replica that has received the least text."""
     eviction_threshold_chars: Annotated[int, Field(ge=1, le=1_000_000_000)] = 400_000
-    """Maximum number of prompt characters that the router remembers; it then drops the oldest. By Ray's
-    own default, nothing is ever dropped, and the head's memory grows without end."""
+    """Maximum number of prompt characters that the router remembers; it then drops the oldest. Ray's
+    own default drops none, so the head's memory grows without bound."""
     eviction_target_chars: Annotated[int, Field(ge=0, le=1_000_000_000)] = 360_000
     """Number of characters that remain after the router drops the oldest."""
 

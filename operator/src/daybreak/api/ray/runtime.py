@@ -67,8 +67,8 @@ class RayPods(ApiModel):
     """Secrets for pulling images."""
     ray_version: Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$", max_length=16)] | None = None
     """Version of Ray in the image. Defaults to the version in the tag of an official Ray image
-    (`rayproject/ray-llm:X.Y.Z…`). Otherwise defaults to the version that the operator was built for when
-    the image was first used."""
+    (`rayproject/ray-llm:X.Y.Z…`). Otherwise defaults to the Ray version of the operator that first
+    used the image."""
     head: Head = Field(default_factory=Head)
     """Ray head pod. It schedules and routes, and runs no model. The head of an application receives
     requests, and imports the code to build the application."""
@@ -85,7 +85,7 @@ class RayPods(ApiModel):
     )
     """Mounts of the additional volumes."""
     service_account_name: ObjectName | None = None
-    """Custom ServiceAccount, for workload identity. Defaults to a ServiceAccount without rights, which
+    """Custom ServiceAccount, for workload identity. Defaults to a ServiceAccount without permissions, which
     Daybreak creates."""
     priority_class_name: ObjectName | None = None
     """PriorityClass of the pods."""

@@ -16,7 +16,7 @@ SCALAR_LENGTH = 32
 AUTO = "Auto"
 
 WRITE_DURATION = "write hours, minutes and seconds, such as 90s or 1h30m"
-WRITE_QUANTITY = "write a number with a unit, such as 500m, 4 or 16Gi"
+WRITE_QUANTITY = "write a Kubernetes quantity, such as 500m, 4 or 16Gi"
 
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _FACTORS = {
