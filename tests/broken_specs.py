@@ -58,19 +58,19 @@ BY_RULE = [
     Broken(
         "token for a bucket",
         with_model(source="s3://bucket/model", token=_TOKEN),
-        "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
+        "token requires an hf:// source; s3:// and gs:// use runtime.env or runtime.serviceAccountName",
         "spec.models[0]",
     ),
     Broken(
         "revision of an adapter in a file",
         with_model(lora={"adapters": [{"name": "a", "source": "file:///a", "revision": "main"}]}),
-        "revision belongs to hf:// sources",
+        "revision requires an hf:// source",
         "spec.models[0].lora.adapters[0]",
     ),
     Broken(
         "revision of a file",
         with_model(source="file:///models/tiny", revision="main"),
-        "revision belongs to hf:// sources",
+        "revision requires an hf:// source",
         "spec.models[0]",
     ),
     Broken(
@@ -118,7 +118,7 @@ BY_RULE = [
     Broken(
         "accelerator type on the CPU",
         with_model(accelerator={"kind": "cpu", "type": "H100"}),
-        "accelerator type belongs to kind gpu: leave it out on the CPU",
+        "accelerator.type requires accelerator.kind gpu; remove it for kind cpu",
         "spec.models[0].accelerator",
     ),
     Broken(

@@ -106,10 +106,10 @@ def test_fewer_cpu_loras_than_max_loaded_are_rejected() -> None:
         ({"maxLoaded": 0}, "maxLoaded"),
         ({"adapters": [{"name": "a#b", "source": "s3://bucket/a"}]}, "name"),
         ({"adapters": [{"name": "a", "source": "ftp://x"}]}, "source"),
-        ({"adapters": [{**ADAPTER, "revision": "main"}]}, "revision belongs to hf:// sources"),
+        ({"adapters": [{**ADAPTER, "revision": "main"}]}, "revision requires an hf:// source"),
         (
             {"adapters": [{**ADAPTER, "token": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
-            "token belongs to hf:// sources",
+            "token requires an hf:// source",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_ray_container_is_recognized_by_both_names(name: str) -> None:
             "requests.ephemeral-storage: 2Gi is more than the limit of 1Gi",
         ),
         ({"claims": [{"name": "net"}]}, f"claims[0].name: {TEMPLATE}.spec.resourceClaims has no net"),
-        ({"limits": {"rdma/hca": "one"}}, "write a number with a unit"),
+        ({"limits": {"rdma/hca": "one"}}, "write a Kubernetes quantity"),
     ],
 )
 def test_invalid_ray_container_resources_are_rejected(resources: dict[str, Any], words: str) -> None:

@@ -244,6 +244,6 @@ def test_priorities_do_not_age_as_documented() -> None:
 
 def test_documented_handover_time_equals_constant() -> None:
     text = " ".join(DOCS.read_text().split())
-    report = re.search(r"its own last stream and one turn of each of the others: .+? and (\d+) s ", text)
+    report = re.search(r"A turn is the start, .+? and a handover of (\d+) s:", text)
     assert report is not None
     assert timedelta(seconds=int(report.group(1))) == HANDOVER

@@ -143,12 +143,12 @@ Source = Annotated[
 OF_THE_HUB = (
     Rule(
         "!has(self.token) || self.source.startsWith('hf://')",
-        "token belongs to hf:// sources; s3:// and gs:// take runtime.env or runtime.serviceAccountName",
+        "token requires an hf:// source; s3:// and gs:// use runtime.env or runtime.serviceAccountName",
         lambda self: self.token is None or self.source.startswith("hf://"),
     ),
     Rule(
         "!has(self.revision) || self.source.startsWith('hf://')",
-        "revision belongs to hf:// sources",
+        "revision requires an hf:// source",
         lambda self: self.revision is None or self.source.startswith("hf://"),
     ),
 )

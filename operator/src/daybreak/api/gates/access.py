@@ -79,4 +79,5 @@ class Access(ApiModel):
     ] = Field(default_factory=list)
     """Fields of request bodies that Daybreak rejects by default as dangerous, and that the gateway forwards
     for this service, on every path. Examples are `priority`, `vllm_xargs`, `kv_transfer_params` and
-    `chat_template`. Every client of the service may then set these fields. Other fields are always forwarded."""
+    `chat_template`. Every client of the service may then set these fields. Other fields are always
+    forwarded."""

@@ -115,7 +115,7 @@ class Accelerator(ApiModel):
         ),
         Rule(
             "!has(self.type) || self.kind != 'cpu'",
-            "accelerator type belongs to kind gpu: leave it out on the CPU",
+            "accelerator.type requires accelerator.kind gpu; remove it for kind cpu",
             lambda self: self.type is None or self.kind is not AcceleratorKind.CPU,
         ),
     )
