@@ -107,9 +107,9 @@ def main(pace: int = PACE) -> None:
         runs=[
             {"looks": [[round(look.at, 1), look.phase, look.weight] for look in observed], "lost": lost[:10]}
         ],
-        notes=f"{pace} requests a second, two gateways; steps of {STEP_SECONDS} s. To return: from the first "
-        f"answer 500 to the last one, at a share of {FAILING_STEP} %, after {CALM_SECONDS:.0f} s without an "
-        "error.",
+        notes=f"{pace} requests per second; two gateways; steps of {STEP_SECONDS} s. The rollback time runs "
+        f"from the first to the last response 500, at a share of {FAILING_STEP} %, after {CALM_SECONDS:.0f} "
+        "s without an error.",
     )
 
 

@@ -65,7 +65,8 @@ def main(rounds: int = ROUNDS) -> None:
         },
         goals={"ratio": {"max": 1.05}},
         runs=runs,
-        notes="Medians of alternating runs; the ratio is what counts, the machine is shared.",
+        notes="Medians of alternating runs. Only the ratio is meaningful, because the machine has other "
+        "load.",
     )
 
 

@@ -65,10 +65,10 @@ def main(requests: int = REQUESTS) -> None:
         },
         goals=GOALS,
         runs=[{key: value for key, value in asdict(tally).items() if key != "reached"}],
-        notes=f"At most {AT_ONCE} at once, every fourth one streamed. `connections` are those opened in all: "
-        "the same ones before, through and after the sleep. Which requests reached the model, and how often, "
-        "is counted in the access logs of the replicas and of Ray Serve's ingress, by each request's own "
-        "X-Request-Id. The slowest waited for the whole wake.",
+        notes=f"At most {AT_ONCE} concurrent requests; every fourth is streamed. `connections` is the number "
+        "of connections opened: clients keep them before, during and after the sleep. The access logs of the "
+        "replicas and of Ray Serve's ingress show which requests reached the model, and how often, by the "
+        "X-Request-Id of each. The slowest request waited for the whole wake.",
     )
 
 

@@ -105,8 +105,9 @@ def main(requests: int = REQUESTS, seed: int = SEED, clients: int = CLIENTS) -> 
         },
         goals={**GOALS, "sent": {"min": requests}},
         runs=[{"lost": tally.lost[:10], "wrong": tally.wrong[:10], "awake": tally.awake}],
-        notes=f"{clients} clients, {len(SERVICES)} LLMServices. No model falls asleep by its own clock "
-        f"(afterIdle 1h, minAwake {MIN_AWAKE}). Turns: how often another model came to be awake, by a watch.",
+        notes=f"{clients} clients, {len(SERVICES)} LLMServices. No model falls asleep by its idle time "
+        f"(afterIdle 1h, minAwake {MIN_AWAKE}). Turns: number of changes of the awake model, counted by a "
+        "watch.",
     )
 
 

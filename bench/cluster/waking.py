@@ -69,8 +69,9 @@ def main(rounds: int = ROUNDS) -> None:
         measures=_measures(runs),
         goals=GOALS,
         runs=runs,
-        notes="Medians. Each run: request at zero workers to the first token. The ratio is Daybreak's median "
-        "over that of the wake by hand (min_replicas set, request sent straight to Serve).",
+        notes="Medians of the time from a request at zero workers to the first token. The ratio is "
+        "Daybreak's median divided by that of a manual wake (min_replicas is set, and the request goes "
+        "directly to Serve).",
     )
 
 

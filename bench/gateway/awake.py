@@ -59,10 +59,10 @@ def main(services: int = SERVICES, seconds: float = IDLE_SECONDS) -> None:
         goals=GOALS,
         runs=[run],
         notes=(
-            f"{services} services with open gates, one gateway, no request. Health checks of every service's "
-            "server (each 20 s) are in it. gateway_memory_mib is what its six processes take together, files "
-            "that they share counted once, as the kernel charges a pod; gateway_rss_mib is the sum of their "
-            "RSS, which was the measure of the goal before."
+            f"{services} services with open gates; one gateway; no requests. The run includes the health "
+            "checks of every service's server (one each 20 s). gateway_memory_mib is the memory of the "
+            "gateway's six processes as the kernel charges a pod: shared files count once. gateway_rss_mib "
+            "is the sum of their RSS."
         ),
     )
 

@@ -136,8 +136,8 @@ def main(requests: int = REQUESTS) -> None:
         goals={**GOALS, "held_and_refused": {"min": requests}},
         runs=runs,
         notes=f"{requests} requests of {BODY_BYTES // 1000} KB from {ADDRESSES} addresses, held for "
-        f"{HELD_SECONDS} s once all had come. Lost: neither answered with 200 nor refused with 429 and "
-        "Retry-After. RSS is that of the three HAProxies, without what the kernel keeps.",
+        f"{HELD_SECONDS} s after the last one arrived. Lost: neither answered with 200 nor rejected with 429 "
+        "and Retry-After. RSS is that of the three HAProxies, without kernel memory.",
     )
 
 

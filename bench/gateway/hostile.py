@@ -263,8 +263,8 @@ def main(connections: int = CONNECTIONS, seconds: int = SECONDS) -> None:
         runs=runs,
         notes=f"{connections} hostile connections of each of {len(KINDS)} kinds ({', '.join(KINDS)}) "
         f"alongside {HONEST} honest clients for {seconds} s awake and up to 60 s asleep. RSS is that of the "
-        "three HAProxies, without what the kernel keeps. Honest clients and what answers them are one Python "
-        "process, hostile ones another, and both share the gateway's cores.",
+        "three HAProxies, without kernel memory. Honest clients and the simulated engine are one Python "
+        "process, hostile clients another, and both share the gateway's cores.",
     )
 
 

@@ -68,7 +68,7 @@ def main(rounds: int = ROUNDS, status_rounds: int = STATUS_ROUNDS) -> None:
         measures=measures,
         goals=GOALS,
         runs=runs,
-        notes=f"{rounds} rounds each, {status_rounds} from the status. p99 is by the nearest rank.",
+        notes=f"{rounds} rounds each, and {status_rounds} from the status. p99 is the nearest rank.",
     )
 
 

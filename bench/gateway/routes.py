@@ -173,11 +173,11 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
         goals=GOALS,
         runs=runs,
         notes=(
-            f"Medians of {rounds} rounds of {seconds:g} s, {CLIENTS} clients; requests of 2 KB, and of 100 "
-            "KB where a name ends so. The ratios are of the CPU time of a gateway's HAProxies for a request, "
-            "by a route's name against the model's own one at the same address, in the same round. Shares: "
-            f"{REQUESTS} requests over two gateways, two in three to one of them, weights {SHARES[0]} and "
-            f"{SHARES[1]}; the largest error of one, as a part of it."
+            f"Medians of {rounds} rounds of {seconds:g} s with {CLIENTS} clients. Requests have 2 KB, or 100 "
+            "KB if the measure's name ends in 100k. A ratio is the CPU time of a gateway's HAProxies per "
+            "request with a route's name, divided by that with the model's own name at the same address in "
+            f"the same round. Shares: {REQUESTS} requests through two gateways, two thirds of them through "
+            f"one gateway, with weights {SHARES[0]} and {SHARES[1]}; the largest relative error of a share."
         ),
     )
 

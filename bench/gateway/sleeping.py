@@ -61,7 +61,7 @@ def main(services: int = SERVICES) -> None:
         measures=run,
         goals=GOALS,
         runs=[run],
-        notes=f"{services} services, one gateway. RSS is its agent, supervisor and HAProxies together.",
+        notes=f"{services} services; one gateway. RSS is the sum of its agent, supervisor and HAProxies.",
     )
 
 

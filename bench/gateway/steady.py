@@ -179,12 +179,12 @@ def _cpu(run: dict[str, Any]) -> float:
 def _notes(rounds: int, seconds: float) -> str:
     return (
         f"Medians of {rounds} rounds of {seconds:g} s; requests of 2 KB, long ones of 24 KB, 100 KB "
-        "and 1 MB; answers of 1 KB. Added p50: one client; requests per second and CPU time: "
-        f"{MANY} clients. The gateway is agent, supervisor and HAProxies, with its guards on; gateway-key is "
-        "a service with an API key, and router the common address of all models, before the gateway. Bodies "
-        "of gateway-looks are looked at by the gateway: those above 28 KiB go through its Lua. All others "
-        "are left to replicas, and what a replica's look costs is not counted. The activator's way has the "
-        "queue-proxy behind it, as it must, and counts the CPU time of both."
+        "and 1 MB; responses of 1 KB. Added p50: one client; requests per second and CPU time: "
+        f"{MANY} clients. The gateway consists of agent, supervisor and HAProxies, and rejects dangerous "
+        "fields; gateway-key is a service with an API key, and router is the common address of all models. "
+        "The gateway checks the bodies of gateway-looks: those above 28 KiB go through its Lua. Replicas "
+        "check all other bodies, which is not counted. The activator's path includes the queue-proxy, as in "
+        "Knative, and the CPU time of both."
     )
 
 

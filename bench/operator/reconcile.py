@@ -92,8 +92,8 @@ def main(services: int = SERVICES, runs: int = RUNS, large: int = LARGE) -> None
         runs=done,
         notes=f"Medians of {runs} runs of {services} LLMServices"
         + (f", and one run of {large} between them" if large else "")
-        + ". RSS is the highest of a run. "
-        f"Writes are without the {GATEWAY_WRITES} for each namespace's gateway. "
+        + ". RSS is the maximum of a run. "
+        f"Writes exclude the {GATEWAY_WRITES} for each namespace's gateway. "
         "Bare writes are the same writes without an operator: no watches and no decisions.",
     )
 

@@ -99,8 +99,8 @@ def main(starved: int = STARVED, rounds: int = ROUNDS) -> None:
         goals=goals,
         runs=[{"alone": alone, "beside": beside}],
         notes=f"{starved} wakes without a node; medians of {rounds} services alongside them, and of "
-        f"{2 * rounds} alone, half of them before and half afterwards. Models and Ray heads are stand-ins. "
-        "First start: from the creation until the gate is open. Wake: from the request until its answer.",
+        f"{2 * rounds} alone, half of them before and half afterwards. Models and Ray heads are simulated. "
+        "First start: from the creation until the gate is open. Wake: from the request until its response.",
     )
 
 

@@ -129,13 +129,13 @@ def main(compression: float = COMPRESSION, seed: int = SEED, sessions: int = Sha
         measures=measures,
         goals=GOALS,
         runs=runs,
-        notes=f"One run of each way; an hour lasts {hour:.0f} seconds, and answers are waited for "
-        f"{OVERTIME_SECONDS:.0f} more. Seconds are those of the measurement. Busy: the share of both GPUs' "
-        "time within the hour in which they compute. Lost: an error, or no answer in all that time. A wait "
-        "is a request's time without what its engine computed for it; of one that was never answered, all of "
-        "it. The bound is that of docs/sleep.md: the longest request, and one turn of each of the others "
-        "(minAwake, the start, the longest request, 10 s), two at a time. Deadlock: a request waits, and no "
-        "engine starts "
+        notes=f"One run of each configuration. An hour lasts {hour:.0f} seconds, and clients wait for "
+        f"responses for {OVERTIME_SECONDS:.0f} seconds more. Seconds are seconds of the measurement. Busy: "
+        "share of the hour in which the two GPUs compute. Lost: an error, or no response in all that time. A "
+        "wait is a request's duration without its engine's computation; if it received no response, its "
+        "whole duration. The bound is that of docs/sleep.md: the longest request, and one turn of each of "
+        "the others (minAwake, the start, the longest request, 10 s), two at a time. Deadlock: a request "
+        "waits, and no engine starts "
         f"or computes for {STANDSTILL_SECONDS:.0f} seconds beyond afterIdle. `unlimited`: a GPU for each "
         "service, always awake.",
     )

@@ -66,8 +66,8 @@ def main(rounds: int = ROUNDS, rows: int = ROWS, python: Path | None = None) -> 
         notes=(
             f"{rows} rows, answers of {MEDIAN_TOKENS:g} tokens in the median (log-normal, {SPREAD:g}, "
             f"at most {MOST_TOKENS}), {SLOTS} slots, batches of {Settings.batch_rows} rows, the tiny model. "
-            f"Medians of {rounds} runs. The engine has the same cores as what surrounds it, which costs "
-            "`batch` more here than with a GPU."
+            f"Medians of {rounds} runs. The engine shares the cores with all other processes, which costs "
+            "`batch` more than with a GPU."
         ),
     )
 

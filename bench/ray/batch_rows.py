@@ -147,8 +147,8 @@ def main(rows: int = ROWS, few: int = FEW_ROWS, batch_rows: int = BATCH_ROWS) ->
         notes=(
             f"{rows} rows of {ROW_BYTES} bytes, and {few} for `few_rows`; batches of {batch_rows} rows. "
             f"One run of each. Killed with {attempts['killed'].done} rows written. No row is in the output "
-            "twice, and none is missing. RSS is that of the one process that reads and writes, its libraries "
-            "and what it maps of Ray's object store included. The operator receives only counts, for any "
+            "twice, and none is missing. RSS is that of the one process that reads and writes, including its "
+            "libraries and its mapped part of Ray's object store. The operator receives only counts, for any "
             "number of rows."
         ),
     )

@@ -45,7 +45,8 @@ def main(rounds: int = ROUNDS, seconds: float = SECONDS) -> None:
         goals=GOALS,
         runs=runs,
         notes=(
-            f"Medians of {rounds} rounds; ratios are ours to theirs, medians of the rounds' ratios. "
+            f"Medians of {rounds} rounds. A ratio is Daybreak's figure divided by that of the other tool, in "
+            "the median over the rounds. "
             "4 clients, 64 tokens in and 32 out. Load and engine share the cores."
         ),
     )

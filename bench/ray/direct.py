@@ -277,10 +277,11 @@ def _median(runs: Sequence[Mapping[str, Any]], name: str) -> float:
 
 def _notes(rounds: int, seconds: float, replicas: int, tiny_rounds: int) -> str:
     return (
-        f"`600` and `6000` are the stand-in's tokens a second for one replica, `x1` and `x{replicas}` the "
-        f"replicas. Rounds of {seconds:g} s in turns: {rounds}; {LENGTHS.mean_in:g} tokens in and "
-        f"{LENGTHS.mean_out:g} out on average, log-normal. Clients, ways and replicas share the cores: "
-        f"{replicas} replicas of 6,000 need more than two of them, so they have 600. vLLM: "
+        "`600` and `6000` are the tokens per second of one replica of the simulated engine; `x1` and "
+        f"`x{replicas}` are the numbers of replicas. Alternating rounds of {seconds:g} s: {rounds}. Lengths "
+        f"are log-normal, with {LENGTHS.mean_in:g} input and {LENGTHS.mean_out:g} output tokens on average. "
+        f"Clients, paths and replicas share the cores: {replicas} replicas with 6,000 tokens per second need "
+        "more than two cores, so they have 600. vLLM: "
         f"{tiny_rounds} rounds of {TINY_SECONDS:g} s with {TINY_CLIENTS} clients; ratios are medians of the "
         f"rounds' ratios."
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 from daybreak_runtime.http.admission import Admission
 from daybreak_runtime.http.asgi import Receive, Scope, Send
-from daybreak_runtime.http.door import Door
+from daybreak_runtime.http.front import EngineFront
 from daybreak_runtime.http.listener import Listener
 
 BEGUN: Counter[str] = Counter()
@@ -43,7 +43,7 @@ def write(what: Any) -> None:
 
 async def main(count: int) -> None:
     """Serve until the input ends."""
-    doors = [Door(engine, Admission(lambda: 1000, lambda: 1000), lambda: True) for _ in range(count)]
+    doors = [EngineFront(engine, Admission(lambda: 1000, lambda: 1000), lambda: True) for _ in range(count)]
     listeners = [Listener(door) for door in doors]
     for listener in listeners:
         await listener.start(0)

@@ -13,7 +13,7 @@ from tests.api.playing.kuberay import play_pod
 from tests.gateway.agent_process import AgentProcess
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
-from tests.gateway.replica_door import ReplicaDoor
+from tests.gateway.replica_front import ReplicaDoor
 from tests.gateway.scene import Scene
 
 REPLICA_PORT = free_ports(1)

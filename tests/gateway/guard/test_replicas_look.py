@@ -15,7 +15,7 @@ from tests.gateway.conftest import BODY, Bench
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.guard.test_bodies import pieces
 from tests.gateway.guard.test_keys import api_key
-from tests.gateway.replica_door import ReplicaDoor
+from tests.gateway.replica_front import ReplicaDoor
 
 CHAT = "/v1/chat/completions"
 GUARDED: dict[str, Any] = {"guarded": True, "check": fields.guard_path(), "replicas_listen": True}

@@ -12,7 +12,7 @@ from daybreak.gateway.fields import fields
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.conftest import BODY
 from tests.gateway.ports import free_ports
-from tests.gateway.replica_door import ReplicaDoor
+from tests.gateway.replica_front import ReplicaDoor
 
 CHAT = "/v1/chat/completions"
 SLOTS = 16

@@ -15,7 +15,7 @@ from daybreak_runtime.http.asgi import Receive, Scope, Send
 from daybreak_runtime.lora.adapters import LOADING, Adapters
 from daybreak_runtime.lora.http import why_missing
 from tests.gateway.conftest import Bench
-from tests.gateway.replica_door import ReplicaDoor
+from tests.gateway.replica_front import ReplicaDoor
 from tests.gateway.replicas.test_replicas import BIG
 
 PATH = "/v1/chat/completions"

@@ -15,7 +15,7 @@ from daybreak.gateway.hold.servers import Server
 from daybreak.gateway.hold.table import Gate, Slot
 from tests.gateway.fake_serve import FakeServe
 from tests.gateway.ports import free_ports
-from tests.gateway.replica_door import ReplicaDoor
+from tests.gateway.replica_front import ReplicaDoor
 from tests.unit.waiting import until
 
 SLOT = Slot("qwen", Gate.OPEN, 1, "big", replicas_listen=True)

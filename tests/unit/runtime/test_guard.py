@@ -12,7 +12,7 @@ from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 from daybreak.gateway.hold.config import GatewayConfig
 from daybreak_runtime.http import fields, guard, paths
 from daybreak_runtime.http.admission import Admission
-from daybreak_runtime.http.door import HEALTH, Door
+from daybreak_runtime.http.front import HEALTH, EngineFront
 from daybreak_runtime.http.guard import Guard
 from tests.budget import examples
 from tests.gateway.guard.test_guard import conversations, documents, expected
@@ -220,10 +220,10 @@ async def test_incomplete_body_of_disconnected_client_never_reaches_engine() -> 
     assert not client.answered
 
 
-def door(engine: Engine) -> Door:
+def door(engine: Engine) -> EngineFront:
     """Return a replica's door, with an engine that answers immediately."""
     engine.go.set()
-    return Door(engine, Admission(lambda: 1, lambda: 1), lambda: True)
+    return EngineFront(engine, Admission(lambda: 1, lambda: 1), lambda: True)
 
 
 async def test_guard_path_returns_200_for_own_list_until_replica_leaves() -> None:

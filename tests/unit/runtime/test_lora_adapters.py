@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from daybreak_runtime.http.door import NOT_BEGUN
+from daybreak_runtime.http.front import NOT_BEGUN
 from daybreak_runtime.lora import adapters as module
 from daybreak_runtime.lora.adapters import Adapters
 from daybreak_runtime.lora.check import Refused

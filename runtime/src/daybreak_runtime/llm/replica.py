@@ -8,7 +8,7 @@ from typing import Any
 
 from daybreak_runtime.http.admission import Admission
 from daybreak_runtime.http.asgi import Send
-from daybreak_runtime.http.door import Door
+from daybreak_runtime.http.front import EngineFront
 from daybreak_runtime.http.listener import Listener
 from daybreak_runtime.llm import settings
 from daybreak_runtime.llm.engine import Engine
@@ -48,7 +48,7 @@ class Replica:
     def __init__(self, engine: Engine, app: Any, own: OwnPaths, ready: Callable[[], bool]) -> None:
         self._engine = engine
         admission = Admission(settings.max_ongoing_requests, settings.most_waiting)
-        self._door = Door(
+        self._door = EngineFront(
             app,
             admission,
             lambda: self._well() and ready(),

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from daybreak_runtime.http.door import NOT_BEGUN
+from daybreak_runtime.http.front import NOT_BEGUN
 from daybreak_runtime.lora.adapters import LOADING, Adapters
 
 PATH = "/-/lora"

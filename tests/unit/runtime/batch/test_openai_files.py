@@ -162,7 +162,7 @@ def test_request_for_output_without_a_column_fails_only_its_row(
         else send_request(CHAT, 1, messages=MESSAGES, n=1, tools=[])
     )
     found = run(tmp_path, address, [send_request(url, **more), good], kind="JSONL")
-    assert f"asks for {named}: " in found["c0"]["error"]
+    assert f"requests {named}: " in found["c0"]["error"]
     assert (found["c1"]["response"], found["c1"]["error"]) == ("b", None)
     assert len(play.bodies) == 1
 

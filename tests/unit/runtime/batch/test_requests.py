@@ -143,7 +143,7 @@ def of_batch_file(url: str, more: Mapping[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_unsupported_body_field_raises_row_error(url: str, more: Mapping[str, Any], named: str) -> None:
-    with pytest.raises(RowError, match=f"asks for {named}: ") as found:
+    with pytest.raises(RowError, match=f"requests {named}: ") as found:
         of_batch_file(url, more)
     assert "serviceRef" in str(found.value)
 
@@ -170,7 +170,7 @@ def test_service_receives_n_and_logprobs_of_the_body() -> None:
 @pytest.mark.parametrize("name", ["n", "logprobs", "prompt_logprobs"])
 def test_sampling_params_with_unsupported_output_raise_row_error(name: str) -> None:
     request = Request(prompt="{{ q }}", sampling_params_column="p")
-    with pytest.raises(RowError, match=f"asks for {name}: "):
+    with pytest.raises(RowError, match=f"requests {name}: "):
         prepared(request, FakeTokenizer(), {"q": "a", "p": {name: 2}})
     found = prepared(request, FakeTokenizer(), {"q": "a", "p": {"n": 1, "logprobs": None}})
     assert found["sampling_params"] == {"max_tokens": None, "n": 1}

@@ -178,7 +178,7 @@ def lost_in_table(found: Mapping[str, Any]) -> list[str]:
 def not_in_table(names: Iterable[str]) -> RowError:
     """Return the error of a row that requests more than a table has columns for."""
     return RowError(
-        f"the row asks for {', '.join(names)}: a table has one text or vector for a row. "
+        f"the row requests {', '.join(names)}: a table has one text or vector for a row. "
         "Leave it out, or use input.format and output.format OpenAI"
     )
 
@@ -195,8 +195,8 @@ def lost(params: Mapping[str, Any]) -> list[str]:
 def not_given(names: Iterable[str]) -> RowError:
     """Return the error of a row that requests fields without support."""
     return RowError(
-        f"the row asks for {', '.join(names)}: a batch with `spec.model` gives one text or vector for "
-        "a row, and nothing beside it. Leave it out, or ask a service by serviceRef"
+        f"the row requests {', '.join(names)}: a batch with `spec.model` writes one text or vector per row. "
+        "Remove the field, or use serviceRef"
     )
 
 

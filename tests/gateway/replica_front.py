@@ -9,7 +9,7 @@ from aiohttp import web
 from daybreak.gateway.hold.servers import Server
 from daybreak_runtime.http.admission import Admission
 from daybreak_runtime.http.asgi import Message, Receive, Scope, Send
-from daybreak_runtime.http.door import Door
+from daybreak_runtime.http.front import EngineFront
 
 
 class ReplicaDoor:
@@ -30,7 +30,7 @@ class ReplicaDoor:
         """Set: the engine answers."""
         self.finish.set()
         self.dead = False
-        self.door = Door(
+        self.door = EngineFront(
             self._engine,
             Admission(lambda: self.limit, lambda: most_waiting),
             lambda: not self.dead,

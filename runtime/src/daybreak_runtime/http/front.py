@@ -26,7 +26,7 @@ _RETRY_AFTER: Header = (b"retry-after", b"1")
 _CLOSE: Header = (b"connection", b"close")
 
 
-class Door:
+class EngineFront:
     """Front of the engine's app, which limits paths and concurrent requests, and reports its health.
 
     Args:

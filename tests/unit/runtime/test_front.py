@@ -9,13 +9,13 @@ import pytest
 from daybreak.gateway.haproxy.paths import PATHS, REPLICA_PATHS
 from daybreak_runtime.http import paths
 from daybreak_runtime.http.admission import Admission
-from daybreak_runtime.http.door import FINAL, HEALTH, Door
+from daybreak_runtime.http.front import FINAL, HEALTH, EngineFront
 from tests.unit.runtime.asgi_calls import Client, Engine, settle
 
 
 @dataclass
 class Replica:
-    """Door with an engine behind it."""
+    """EngineFront with an engine behind it."""
 
     limit: int = 2
     most_waiting: int = 10
@@ -25,7 +25,7 @@ class Replica:
 
     def __post_init__(self) -> None:
         admission = Admission(lambda: self.limit, lambda: self.most_waiting)
-        self.door = Door(
+        self.door = EngineFront(
             self.engine,
             admission,
             lambda: self.well,
@@ -196,7 +196,7 @@ async def test_queued_request_returns_425_with_final_503_when_admission_closes()
 async def test_queued_request_is_not_started_after_engine_dies() -> None:
     """A dead engine answers its running requests with errors, which admits the waiting ones."""
     engine, alive = Engine(), True
-    door = Door(engine, Admission(lambda: 1, lambda: 9), lambda: alive, engine_alive=lambda: alive)
+    door = EngineFront(engine, Admission(lambda: 1, lambda: 9), lambda: alive, engine_alive=lambda: alive)
     first, second = (asyncio.create_task(Client().ask(door)) for _ in range(2))
     await settle()
     alive = False
@@ -209,7 +209,7 @@ async def test_queued_request_is_not_started_after_engine_dies() -> None:
 
 async def test_new_request_returns_425_if_engine_is_dead() -> None:
     engine = Engine()
-    door = Door(engine, Admission(lambda: 1, lambda: 1), lambda: False, engine_alive=lambda: False)
+    door = EngineFront(engine, Admission(lambda: 1, lambda: 1), lambda: False, engine_alive=lambda: False)
     client = await Client().ask(door)
     assert (client.status, client.header(FINAL), engine.scopes) == (425, [b"503"], [])
 
@@ -329,7 +329,7 @@ async def test_only_requests_to_engine_are_logged_when_finished() -> None:
     lines: list[tuple[str, str, int]] = []
     engine = Engine()
     engine.go.set()
-    door = Door(
+    door = EngineFront(
         engine,
         Admission(lambda: 1, lambda: 1),
         lambda: True,
