@@ -119,7 +119,7 @@ def test_suspended_batch_keeps_progress_and_gets_new_ray_job_on_resume(admin: Ad
 
 def test_batch_waits_for_missing_service_and_model(admin: Admin, operator: OperatorProcess) -> None:
     admin.create(NIGHT.manifest(model=None, serviceRef={"name": "tinny"}))
-    assert "there is none" in NIGHT.stalled(admin, "ServiceNotFound")
+    assert "available: none" in NIGHT.stalled(admin, "ServiceNotFound")
     admin.create(tiny())
     eventually(
         "the name that there is", lambda: "did you mean tiny?" in NIGHT.stalled(admin, "ServiceNotFound")

@@ -44,21 +44,21 @@ def through(found: Referred, **more: Any) -> Observed:
 @pytest.mark.parametrize(
     ("found", "spec", "words"),
     [
-        (referred(None), {}, "there is no LLMService chat in this namespace; there is none"),
+        (referred(None), {}, "there is no LLMService chat in this namespace; available: none"),
         (
             referred(None, "chart", "other"),
             {},
-            "chat in this namespace; did you mean chart? there is: chart, other",
+            "chat in this namespace; did you mean chart? available: chart, other",
         ),
         (referred(service("a", "b")), {}, "LLMService chat has no model chat (serviceRef.model is unset"),
-        (referred(service("a", "b")), {}, "the same name); there is: a, b"),
+        (referred(service("a", "b")), {}, "the same name); available: a, b"),
         (
             referred(service("tiny")),
             {"serviceRef": {"name": "chat", "model": "tinny"}},
-            "LLMService chat has no model tinny; did you mean tiny? there is: tiny",
+            "LLMService chat has no model tinny; did you mean tiny? available: tiny",
         ),
-        (referred(service()), {}, "there is none"),
-        (referred({"spec": {"models": ["odd", 3]}, "status": {"gate": []}}), {}, "there is: odd"),
+        (referred(service()), {}, "available: none"),
+        (referred({"spec": {"models": ["odd", 3]}, "status": {"gate": []}}), {}, "available: odd"),
     ],
 )
 def test_missing_service_or_model_is_reported_with_existing_names(
@@ -118,13 +118,13 @@ def of_kind(kind: str, found: dict[str, Any] | None, model: str | None = None, *
             of_kind("LLMRoute", route(["a"], ["a"])),
             "LLMRoute chat has no name chat (serviceRef.model is unset",
         ),
-        (of_kind("LLMRoute", route(["a"], ["a"]), "b"), "LLMRoute chat has no name b; there is: a"),
+        (of_kind("LLMRoute", route(["a"], ["a"]), "b"), "LLMRoute chat has no name b; available: a"),
         (
             of_kind("LLMRoute", route(["chat", "a"], ["a"], "the name chat is that of the model chat")),
             "does not lead to the backends of LLMRoute chat: the name chat is that of the model chat",
         ),
         (of_kind("LLMRoute", route(["chat"])), "LLMRoute chat: it has just come"),
-        (of_kind("LLMRoute", {"spec": {"names": 3}, "status": {"names": "chat"}}), "there is none"),
+        (of_kind("LLMRoute", {"spec": {"names": 3}, "status": {"names": "chat"}}), "available: none"),
         (of_kind("ModelServer", {"spec": {"model": {"name": "m"}}}), "ModelServer chat has no model chat"),
         (
             of_kind("ModelServer", {"spec": {"protocol": "V2", "model": {"name": "chat"}}}),

@@ -169,7 +169,7 @@ def test_missing_service_is_reported_with_existing_services() -> None:
     found = decide(observe(of=of_service(), referred=NONE)).verdict
     assert found is not None
     assert (
-        found.message == "there is no LLMService chat in this namespace; did you mean chart? there is: chart"
+        found.message == "there is no LLMService chat in this namespace; did you mean chart? available: chart"
     )
 
 

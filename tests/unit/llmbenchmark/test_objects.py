@@ -190,9 +190,9 @@ def test_service_mode_sends_requests_to_adapter() -> None:
     ("reference", "of", "words"),
     [
         ({}, None, "the spec of LLMService chat is invalid"),
-        ({"model": "bigg"}, service(), "has no model bigg; did you mean big[?] there is: big, other"),
-        ({"model": "poet", "mode": "Service"}, service(), "has no model poet; there is: big, other"),
-        ({"model": "poet"}, _WITH_ADAPTER, "has no model poet; there is: big, other"),
+        ({"model": "bigg"}, service(), "has no model bigg; did you mean big[?] available: big, other"),
+        ({"model": "poet", "mode": "Service"}, service(), "has no model poet; available: big, other"),
+        ({"model": "poet"}, _WITH_ADAPTER, "has no model poet; available: big, other"),
         ({}, service(parallelism={"pipeline": 2}), "the stages of a replica are 2 pods"),
     ],
 )

@@ -122,18 +122,18 @@ def test_share_of_missing_backend_goes_to_other_backends() -> None:
 @pytest.mark.parametrize(
     ("desired", "there", "reason", "words"),
     [
-        (backend("one", "b"), service(), RouteReason.BACKEND_NOT_FOUND, "has no model b; there is: a"),
+        (backend("one", "b"), service(), RouteReason.BACKEND_NOT_FOUND, "has no model b; available: a"),
         (backend(), service(state="Failed"), RouteReason.BACKEND_FAILED, "of LLMService one cannot start"),
         (backend(), service(state=""), RouteReason.BACKEND_PENDING, "has no address for its model a yet"),
         (backend("chat", "a"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is an LLMRoute"),
         (backend("one", "chat"), service(), RouteReason.ROUTE_TO_ROUTE, "chat is a name of an LLMRoute"),
         (OWN, server(state="Failed"), RouteReason.BACKEND_FAILED, "model m of ModelServer own cannot start"),
         (OWN, server(state=""), RouteReason.BACKEND_PENDING, "ModelServer own has no address for its model"),
-        (OWN, server(model="n"), RouteReason.BACKEND_NOT_FOUND, "own has no model m; there is: n"),
+        (OWN, server(model="n"), RouteReason.BACKEND_NOT_FOUND, "own has no model m; available: n"),
         (OWN, server(protocol="V2"), RouteReason.BACKEND_PROTOCOL, "ModelServer own has protocol V2, and a"),
         (OWN, server(protocol="Any"), RouteReason.BACKEND_PROTOCOL, "models of OpenAI's API only"),
-        (OWN, service("own", "m"), RouteReason.BACKEND_NOT_FOUND, "of that name there is: LLMService"),
-        (backend("own", "m"), server(), RouteReason.BACKEND_NOT_FOUND, "of that name there is: ModelServer"),
+        (OWN, service("own", "m"), RouteReason.BACKEND_NOT_FOUND, "the name exists as: LLMService"),
+        (backend("own", "m"), server(), RouteReason.BACKEND_NOT_FOUND, "the name exists as: ModelServer"),
     ],
 )  # fmt: skip
 def test_unusable_backend_is_reported_with_reason(

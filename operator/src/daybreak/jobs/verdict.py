@@ -112,7 +112,7 @@ def choice(desired: str, there: Collection[str]) -> str:
     """Return possible names, as a message: the most similar one, and the existing ones."""
     names = sorted(there)
     if not names:
-        return "there is none"
+        return "available: none"
     near = get_close_matches(desired, names, n=1)
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    return f"{f'did you mean {near[0]}? ' if near else ''}there is: {', '.join(names[:_LISTED])}{more}"
+    return f"{f'did you mean {near[0]}? ' if near else ''}available: {', '.join(names[:_LISTED])}{more}"

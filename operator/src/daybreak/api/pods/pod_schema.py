@@ -65,7 +65,7 @@ def problems(value: Any, path: str, kind: Type | None = None) -> Iterator[str]:
     expected = pod() if kind is None else kind
     if isinstance(expected, str):
         if wrong := _scalar(value, expected):
-            yield f"{path}: {_written(value)} is not what Kubernetes takes: {wrong}"
+            yield f"{path}: {_written(value)} is invalid in Kubernetes: {wrong}"
     elif "ref" in expected:
         yield from _object(value, path, expected["ref"])
     elif "list" in expected:

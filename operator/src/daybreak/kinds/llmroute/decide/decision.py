@@ -224,11 +224,11 @@ def _of_backend(
         )
     elif state is BackendState.MISSING:
         there = ", ".join(sorted(models)) or "none"
-        message = f"{service.words} has no model {model}; there is: {there}"
+        message = f"{service.words} has no model {model}; available: {there}"
         yield Problem(RouteReason.BACKEND_NOT_FOUND, message)
 
 
 def _meant(service: ServiceName, observed: Observed) -> str:
     """Return a hint at objects of the same name and another kind; empty if there are none."""
     others = sorted(other.kind for other in observed.services if other.name == service.name)
-    return f"; of that name there is: {', '.join(others)}" if others else ""
+    return f"; the name exists as: {', '.join(others)}" if others else ""
