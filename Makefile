@@ -51,6 +51,7 @@ test-long: $(VENV)/.made ## Run these with all examples of property tests, and t
 
 cluster: $(VENV)/.made
 	@$(RUN) -m cluster up --images
+	@$(RUN) -m cluster.images load engines
 
 e2e: cluster ## Run the end-to-end tests on the embedded cluster: Kubernetes, KubeRay, Ray and vLLM
 	@$(PYTEST) -x --timeout 1200 --durations 10 -m 'not long' e2e/story

@@ -1,4 +1,4 @@
-"""Lock the packages of the Ray images (images/ray*/requirements.txt) and uv for all images, with hashes.
+"""Lock the packages of the Ray images, of the engines in stories, and uv for all images, with hashes.
 
 `uv pip compile --generate-hashes` writes the hash of every file of every release for all platforms: 400 KB
 per image. This script keeps the wheels that fit the images (CPython 3.11, glibc on x86-64 and on arm64). It
@@ -16,7 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-IMAGES = Path(__file__).resolve().parents[1] / "images"
+REPOSITORY = Path(__file__).resolve().parents[1]
+SOURCES = ("images/ray*/requirements.in", "images/*/uv.in", "cluster/images/engines/*/requirements.in")
 PYTHON = "3.11"
 PLATFORMS = {"x86_64": "x86_64-manylinux_2_34", "aarch64": "aarch64-manylinux_2_34"}
 """uv's name of each platform, by `platform_machine`. The first one determines the versions."""
@@ -90,8 +91,9 @@ def write(source: Path) -> None:
 
 def main() -> None:
     """Lock all files."""
-    for source in sorted(IMAGES.glob("ray*/requirements.in")) + sorted(IMAGES.glob("*/uv.in")):
-        write(source)
+    for pattern in SOURCES:
+        for source in sorted(REPOSITORY.glob(pattern)):
+            write(source)
 
 
 if __name__ == "__main__":

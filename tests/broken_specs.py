@@ -224,6 +224,12 @@ BY_RULE = [
         "spec.models[0].source",
     ),
     Broken(
+        "source in a registry that only a ModelServer's engine reads",
+        with_model(source="ollama://llama3"),
+        "use one of hf://, s3://, gs://, pvc://, image://, file://",
+        "spec.models[0].source",
+    ),
+    Broken(
         "Hugging Face model without owner",
         with_model(source="hf://gpt2"),
         "a Hugging Face model is written hf://owner/name",

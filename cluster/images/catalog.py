@@ -32,10 +32,13 @@ ADAPTERS: Mapping[str, tuple[int, int]] = {"one": (11, 4), "two": (12, 4), "rank
 """Seed and rank of each adapter, by name under /adapters in the tiny-model image."""
 WANTED = ("operator", "gateway", "ray-cpu", "tiny-model")
 """Images that the embedded cluster runs."""
+ENGINES = "engines"
+"""Image with engines of other projects, for stories."""
 OURS = ("operator", "gateway")
 """Images of Daybreak's own programs."""
 
 _IMAGES = paths.REPOSITORY / "images"
+_ENGINES = Path(__file__).parent / "engines"
 _RUNTIME = paths.REPOSITORY / "runtime"
 _OF_BOTH_RAY_IMAGES = (_IMAGES / "ray" / "install_runtime.py", _IMAGES / "ray" / "ray.sh", _RUNTIME)
 
@@ -85,6 +88,12 @@ def _model_context(folder: Path) -> Path:
     return folder
 
 
+def _engines_context(folder: Path) -> Path:
+    shutil.copytree(_ENGINES, folder / "engines")
+    tiny_model.write(folder / "model", MODELS["tiny"])
+    return folder
+
+
 def recipes() -> Mapping[str, Recipe]:
     """Return the recipe of every image that can be built here, by name."""
     model = (Path(tiny_model.__file__),)
@@ -111,6 +120,9 @@ def recipes() -> Mapping[str, Recipe]:
             True,
             _ray_cpu_context,
             made,
+        ),
+        ENGINES: Recipe(
+            (_ENGINES / "Dockerfile").read_text(), (_ENGINES, *model), True, _engines_context, made
         ),
         "tiny-model": Recipe("FROM scratch\nCOPY . /\n", model, False, _model_context, made),
     }

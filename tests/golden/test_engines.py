@@ -34,6 +34,8 @@ SPEC: dict[str, dict[str, Any]] = {
     "custom": {"args": ["serve", "{weights}"]},
 }
 """Fields of each engine's spec in addition to its model."""
+REGISTERED = {"ollama": "ollama://llama3", "mlflow": "mlflow://churn@best"}
+"""Source in the registry of each engine that has one."""
 KEPT = ("image", "command", "args", "env", "ports", "readinessProbe")
 
 
@@ -70,6 +72,12 @@ def test_start_command_on_several_nodes_matches_snapshot(engine: str, snapshot: 
 @pytest.mark.parametrize("engine", sorted(profiles()))
 def test_start_command_for_path_matches_snapshot(engine: str, snapshot: SnapshotAssertion) -> None:
     model = {"name": "chat", "source": "pvc://weights/deep"}
+    assert started(engine, model) == snapshot(extension_class=Manifests)
+
+
+@pytest.mark.parametrize("engine", REGISTERED)
+def test_start_command_for_registry_model_matches_snapshot(engine: str, snapshot: SnapshotAssertion) -> None:
+    model = {"name": "chat", "source": REGISTERED[engine]}
     assert started(engine, model) == snapshot(extension_class=Manifests)
 
 

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 import yaml
 
-from daybreak.api.common.source import Scheme
+from daybreak.api.common.source import WEIGHTS, Scheme
 from daybreak.api.llmbatch import validation as batch_validation
 from daybreak.api.llmbatch.definition import KIND as BATCH
 from daybreak.api.llmbatch.definition import LLMBatch
@@ -124,7 +124,7 @@ def test_samples_cover_expected_sources_accelerators_and_parallelism() -> None:
         model for path in FILES for model in LLMService.from_manifest(read(path)).spec.models
     ]  # every model of every sample
     # The sample of a bucket has S3's scheme.
-    assert {model.source.split("://")[0] for model in models} == set(Scheme) - {Scheme.GCS}
+    assert {model.source.split("://")[0] for model in models} == set(WEIGHTS) - {Scheme.GCS}
     assert {model.accelerator.kind.value for model in models} == {"gpu", "cpu"}
     assert [
         model

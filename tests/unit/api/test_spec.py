@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from daybreak.api.common.source import FORMS
+from daybreak.api.common.source import FORMS, WEIGHTS
 from daybreak.api.gates.rollout import RolloutStrategy
 from daybreak.api.llmservice.definition import NAME_RULES, LLMService
 from daybreak.api.llmservice.spec import LLMServiceSpec
@@ -65,7 +65,7 @@ def test_every_rule_has_a_manifest_that_breaks_it() -> None:
                 yield from models(child)
 
     rules = {rule.message for model in models(ApiModel) for rule in model.rules}
-    rules |= {rule.message for rule in NAME_RULES} | {form.desired for form in FORMS.values()}
+    rules |= {rule.message for rule in NAME_RULES} | {FORMS[scheme].desired for scheme in WEIGHTS}
     assert rules <= {broken.rule for broken in BY_RULE}
 
 

@@ -52,7 +52,7 @@ def test_images_built_on_base_change_when_base_changes(monkeypatch: pytest.Monke
     monkeypatch.setattr(catalog, "recipes", lambda: recipes)
     after = catalog.references()
     changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"base", "operator", "gateway", "ray", "ray-cpu"}
+    assert changed == {"base", "operator", "gateway", "ray", "ray-cpu", "engines"}
 
 
 def test_image_reference_contains_project_name_and_short_tag() -> None:

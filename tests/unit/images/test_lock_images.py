@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from daybreak.api.common.source import Scheme
+from daybreak.api.common.source import WEIGHTS, Scheme
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "lock_images.py"))
@@ -56,7 +56,7 @@ def test_every_requirement_is_in_lock_file(image: str) -> None:
 
 
 @pytest.mark.parametrize("image", ["ray", "ray-cpu"])
-@pytest.mark.parametrize("scheme", sorted(set(Scheme) - {Scheme.CLAIM, Scheme.IMAGE, Scheme.FILE}))
+@pytest.mark.parametrize("scheme", sorted(set(WEIGHTS) - {Scheme.CLAIM, Scheme.IMAGE, Scheme.FILE}))
 def test_lock_file_has_package_for_each_source_scheme(image: str, scheme: Scheme) -> None:
     locked = (ROOT / "images" / image / "requirements.txt").read_text()
     assert re.search(rf"^{FETCHED_WITH[scheme]}==", locked, re.MULTILINE)

@@ -73,6 +73,18 @@ def test_ollama_pulls_repository_and_copies_pull_to_model_name(tmp_path: Path) -
     )
 
 
+def test_ollama_pulls_model_of_its_library_and_copies_it_to_model_name(tmp_path: Path) -> None:
+    assert started(tmp_path, "ollama://llama3.2:3b") == (
+        0,
+        [
+            f"{INSIDE} serve",
+            f"{INSIDE} pull llama3.2:3b",
+            f"{INSIDE} cp llama3.2:3b chat",
+            "0.0.0.0:11434 serve",
+        ],
+    )
+
+
 def test_ollama_does_not_serve_if_pull_fails(tmp_path: Path) -> None:
     status, requested = started(tmp_path, "hf://owner/name", NO_NETWORK="1")
     assert status != 0

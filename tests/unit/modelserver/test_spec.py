@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from daybreak.api.common.source import OF_THE_HUB
+from daybreak.api.common.source import FORMS, OF_THE_HUB, Scheme
 from daybreak.api.modelserver import crd, spec
 from daybreak.api.modelserver.definition import NAME_RULES, ModelServer
 from daybreak.api.modelserver.profiles import OF_PATHS, EngineProfile, profiles, unknown, with_own
@@ -47,6 +47,8 @@ BY_RULE: list[tuple[dict[str, Any], str]] = [
         {"model": {"name": "t", "source": "file:///m", "token": {"secretKeyRef": {"name": "s", "key": "k"}}}},
         OF_THE_HUB[0].message,
     ),
+    ({"model": {"name": "tiny", "source": "ollama://a/b/c"}}, FORMS[Scheme.OLLAMA].desired),
+    ({"model": {"name": "tiny", "source": "mlflow://words/latest"}}, FORMS[Scheme.MLFLOW].desired),
     (
         {"parallelism": {"tensor": 2}},
         "accelerator kind cpu has no parallelism: leave tensor and pipeline at 1",
@@ -105,6 +107,14 @@ BY_PROBLEM: list[tuple[dict[str, Any], str]] = [
     (
         {"engine": "triton", "image": "triton:1", "model": MODEL},
         "spec.model.source: engine triton takes no hf:// model; use pvc://, image:// or file://",
+    ),
+    (
+        LLAMA | {"model": {"name": "tiny", "source": "ollama://llama3"}},
+        "spec.model.source: engine llama.cpp takes no ollama:// model; use engine ollama",
+    ),
+    (
+        {"engine": "ollama", "image": "ollama:1", "model": {"name": "tiny", "source": "mlflow://words/1"}},
+        "spec.model.source: engine ollama takes no mlflow:// model; use engine mlflow",
     ),
     (
         {"engine": "ollama", "image": "ollama:1", "engineArgs": {"a": 1}},

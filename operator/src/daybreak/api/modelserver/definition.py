@@ -139,7 +139,8 @@ class ModelServer:
         if spec.nodes > 1:
             each = parallelism.tensor * parallelism.pipeline // spec.nodes
             parallelism = Parallelism(tensor=each, pipeline=spec.nodes)
-        return Model(
+        # Without validation: the values are valid, and a registry is no source of a Ray model.
+        return Model.model_construct(
             name=spec.model.name,
             source=spec.model.source,
             revision=spec.model.revision,

@@ -15,6 +15,7 @@ import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from daybreak.api.common.engine_args import nearest
+from daybreak.api.common.source import Registry
 from daybreak.api.gates.protocol import Protocol
 from daybreak.api.schema.base import ApiModel, readable
 
@@ -80,6 +81,10 @@ class EngineProfile(ApiModel):
     """Additional arguments for a model of the Hugging Face Hub."""
     path_args: list[str] = Field(default_factory=list)
     """Additional arguments for a model at a path."""
+    registry: Registry | None = None
+    """Registry from which the engine loads a model itself. A source with this scheme names the model."""
+    registry_args: list[str] = Field(default_factory=list)
+    """Additional arguments for a model of the registry."""
     revision_args: list[str] = Field(default_factory=list)
     """Additional arguments for a model with a revision. Empty if the engine supports no revisions, or
     receives them in another way."""
@@ -122,7 +127,8 @@ class EngineProfile(ApiModel):
     @property
     def of_container(self) -> Sequence[str]:
         """All templates of the container."""
-        of_model = (*self.hub_args, *self.path_args, *self.revision_args, *self.remote_code_args)
+        of_source = (*self.hub_args, *self.path_args, *self.registry_args)
+        of_model = (*of_source, *self.revision_args, *self.remote_code_args)
         spread = self.distributed.templates if self.distributed is not None else ()
         return (*self.command, *self.args, *of_model, *spread, *self.env.values())
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from daybreak.api.common.source import OF_THE_HUB, Source
+from daybreak.api.common.source import OF_THE_HUB, EngineSource
 from daybreak.api.common.task import Task
 from daybreak.api.gates.access import Access
 from daybreak.api.gates.protocol import Protocol
@@ -54,11 +54,13 @@ class ServedModel(ApiModel):
 
     name: ModelName
     """Model name that clients send as `model`."""
-    source: Source
+    source: EngineSource
     """Location of the weights: `hf://owner/name`, `pvc://claim/path`, `image://registry/name:tag#path` (an
     image volume) or `file:///path` (in the engine's image). `s3://bucket/prefix` and `gs://bucket/prefix`
     require an engine that reads buckets itself, such as vLLM with `engineArgs.load_format:
-    runai_streamer`."""
+    runai_streamer`. `ollama://name:tag` requires engine `ollama`, which pulls the model from Ollama's
+    library. `mlflow://name/version` and `mlflow://name@alias` require engine `mlflow` and the variable
+    `MLFLOW_TRACKING_URI` in `env`."""
     revision: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """Commit, tag or branch of an `hf://` model. A commit pins the model."""
     token: SecretKeySource | None = None

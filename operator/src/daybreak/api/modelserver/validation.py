@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from daybreak import versions
 from daybreak.api.common import engine_args, volume_names
-from daybreak.api.common.source import ModelSource, Scheme
+from daybreak.api.common.source import REGISTRIES, ModelSource, Scheme
 from daybreak.api.gates import health_check_rules, schedule_rules
 from daybreak.api.modelserver.definition import ModelServer
 from daybreak.api.modelserver.profiles import (
@@ -92,8 +92,11 @@ def _unsupported_settings(server: ModelServer) -> Iterator[str]:
         yield f"spec.model.revision: engine {engine} knows no revisions"
     if model.revision is None and any("{revision}" in each for each in _always(profile)):
         yield f"spec.model.revision: engine {engine} needs one, since {{revision}} is among its arguments"
-    if not profile.hub and ModelSource.parse(model.source).scheme is Scheme.HUGGING_FACE:
+    scheme = ModelSource.parse(model.source).scheme
+    if not profile.hub and scheme is Scheme.HUGGING_FACE:
         yield f"spec.model.source: engine {engine} takes no hf:// model; use pvc://, image:// or file://"
+    if scheme in REGISTRIES and scheme != profile.registry:
+        yield f"spec.model.source: engine {engine} takes no {scheme}:// model; use engine {scheme}"
 
 
 def _always(profile: EngineProfile) -> Sequence[str]:

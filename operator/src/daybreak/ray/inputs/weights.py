@@ -60,6 +60,8 @@ def weights(service: str, model: Model, pull_policy: str) -> Weights:
         case Scheme.IMAGE:
             image = {"reference": source.reference, "pullPolicy": pull_policy}
             return _mounted(model, source.path, {"image": image})
+        case Scheme.OLLAMA | Scheme.MLFLOW:
+            raise ValueError(f"{model.source} names a model of a registry, which has no weights for Ray")
 
 
 def _copied(bucket: str) -> Weights:

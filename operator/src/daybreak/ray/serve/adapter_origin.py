@@ -33,6 +33,8 @@ def origin(adapter: Adapter) -> dict[str, Any]:
             return {"path": _path(source), "copy": True}
         case Scheme.IMAGE:
             return {"path": _path(source)}
+        case Scheme.OLLAMA | Scheme.MLFLOW:
+            raise ValueError(f"{adapter.source} names a model of a registry, which has no adapters")
 
 
 def identity(adapter: Adapter) -> str:

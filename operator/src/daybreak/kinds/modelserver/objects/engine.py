@@ -79,9 +79,15 @@ def _values(server: ModelServer, weights: Weights) -> dict[str, str]:
 def _of_model(server: ModelServer) -> list[str]:
     """Return the arguments that depend on the model's source."""
     profile, model = server.profile, server.spec.model
-    hub = ModelSource.parse(model.source).scheme is Scheme.HUGGING_FACE
+    match ModelSource.parse(model.source).scheme:
+        case Scheme.HUGGING_FACE:
+            of_source = profile.hub_args
+        case Scheme.OLLAMA | Scheme.MLFLOW:
+            of_source = profile.registry_args
+        case _:
+            of_source = profile.path_args
     return [
-        *(profile.hub_args if hub else profile.path_args),
+        *of_source,
         *(profile.revision_args if model.revision is not None else ()),
         *(profile.remote_code_args if model.trust_remote_code else ()),
     ]

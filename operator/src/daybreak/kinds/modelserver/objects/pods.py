@@ -128,10 +128,13 @@ def _scraped(port: int, path: str) -> dict[str, str]:
 
 
 def _weights(server: ModelServer) -> weights.Weights:
-    """Return the weights: the engine reads a bucket itself, without a copy by Ray."""
+    """Return the weights: the engine reads a bucket or a registry itself, without a copy by Ray."""
     source = ModelSource.parse(server.spec.model.source)
-    if source.scheme in (Scheme.S3, Scheme.GCS):
-        return weights.Weights(source.reference)
+    match source.scheme:
+        case Scheme.S3 | Scheme.GCS | Scheme.OLLAMA:
+            return weights.Weights(source.reference)
+        case Scheme.MLFLOW:
+            return weights.Weights(f"models:/{source.reference}")
     return weights.weights(server.owner, server.model, server.spec.image_pull_policy)
 
 
