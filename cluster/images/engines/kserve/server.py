@@ -5,6 +5,7 @@ python server.py --model_name=NAME --http_port=PORT --enable_grpc=false
 
 import argparse
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from kserve import InferOutput, InferRequest, InferResponse, Model, ModelServer, logging, model_server
@@ -23,7 +24,7 @@ class Sum(Model):  # type: ignore[misc]  # KServe is only in the image
         rows = payload.inputs[0].as_numpy()
         output = InferOutput(name="y", shape=[len(rows)], datatype="FP32")
         output.set_data_from_numpy(rows.sum(axis=1).astype(np.float32), binary_data=False)
-        return InferResponse(payload.id, self.name, [output])
+        return InferResponse(payload.id or str(uuid4()), self.name, [output])
 
 
 if __name__ == "__main__":

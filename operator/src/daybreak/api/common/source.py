@@ -83,8 +83,8 @@ class ModelSource:
     """Model source in its parts.
 
     `reference` is the repository (`hf`), the bucket URI (`s3`, `gs`), the name of the PVC (`pvc`), the image
-    reference (`image`), the name in the registry (`ollama`, `mlflow`) or empty (`file`). `path` is the directory inside the PVC, the image or the pod's file
-    system. It is empty if there is none.
+    reference (`image`), the name in the registry (`ollama`, `mlflow`) or empty (`file`). `path` is the
+    directory inside the PVC, the image or the pod's file system. It is empty if there is none.
     """
 
     scheme: Scheme
