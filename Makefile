@@ -89,7 +89,7 @@ gpu-check: ## Compare Daybreak with `vllm serve` on this machine's GPUs; GPU_PYT
 	@PYTHONPATH=operator/src:e2e:.:$${PYTHONPATH-} $(GPU_PYTHON) -m bench.gpu $(GPU_CHECK)
 
 lock: $(VENV)/.made ## Recompile every lock file from its .in file
-	@for file in requirements/bootstrap requirements/dev requirements/loaders images/operator/requirements images/gateway/requirements; do \
+	@for file in requirements/bootstrap requirements/dev requirements/loaders requirements/triton images/operator/requirements images/gateway/requirements; do \
 	  $(VENV)/bin/uv pip compile -q --generate-hashes --no-emit-index-url --python-version 3.11 \
 	    $$file.in -o $$file.txt; done
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PYTHON) scripts/lock_images.py
