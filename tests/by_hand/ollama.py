@@ -1,6 +1,6 @@
 """Ollama itself, started as a ModelServer starts it, behind the real gateway: by hand (CONTRIBUTING.md).
 
-OLLAMA is the program, whose file name must be `ollama`, and LLAMA_MODEL a small GGUF file.
+OLLAMA is the program, with the file name `ollama`, and LLAMA_MODEL a small GGUF file.
 """
 
 import os
@@ -17,6 +17,8 @@ from tests.gateway.village import Village, village
 
 PROGRAMS = [Path(os.environ.get("OLLAMA", "/usr/local/bin/ollama")).parent]
 WEIGHTS = Path(os.environ.get("LLAMA_MODEL", "tiny.gguf")).resolve()
+NO_REGISTRY = {"name": "HTTPS_PROXY", "value": "http://127.0.0.1:9"}
+"""Proxy at which nothing listens: the registry is not reachable."""
 ANSWER: dict[str, Any] = {"model": MODEL, "messages": [{"role": "user", "content": "Hello"}]}
 SHORT = {"num_predict": 8}
 
@@ -43,5 +45,16 @@ async def check(place: Village, engine: EngineProcess) -> None:
 
 async def test_ollama_imports_file_and_answers(place: Village, tmp_path: Path) -> None:
     spec: dict[str, Any] = {"model": {"name": MODEL, "source": f"file://{WEIGHTS}"}}
+    async with engine_process(tmp_path, PROGRAMS, "ollama", **spec) as engine:
+        await check(place, engine)
+
+
+async def test_ollama_serves_library_model_on_volume_without_registry(place: Village, tmp_path: Path) -> None:
+    """A server that imports a file creates the model, as an earlier pull does."""
+    filled: dict[str, Any] = {"model": {"name": "llama3:8b", "source": f"file://{WEIGHTS}"}}
+    async with engine_process(tmp_path, PROGRAMS, "ollama", **filled) as engine:
+        await engine.start()
+        await engine.stop()
+    spec: dict[str, Any] = {"model": {"name": MODEL, "source": "ollama://llama3:8b"}, "env": [NO_REGISTRY]}
     async with engine_process(tmp_path, PROGRAMS, "ollama", **spec) as engine:
         await check(place, engine)

@@ -92,12 +92,13 @@ def gguf(folder: Path) -> str:
     return str(file)
 
 
-@pytest.mark.parametrize("scheme", ["file", "hf"])
+@pytest.mark.parametrize("scheme", ["file", "hf", "ollama"])
 async def test_ollama_wakes_answers_and_sleeps(place: Village, tmp_path: Path, scheme: str) -> None:
     """Ollama's client sends the requests. Each wake imports or pulls the model."""
     source, origin = {
         "file": (f"file://{gguf(tmp_path)}", gguf(tmp_path)),
         "hf": ("hf://owner/name", "pull of hf.co/owner/name"),
+        "ollama": ("ollama://llama3:8b", "pull of llama3:8b"),
     }[scheme]
     spec: dict[str, Any] = {"model": {"name": MODEL, "source": source}}
     async with engine_process(tmp_path, stub_programs(tmp_path), "ollama", **spec) as engine:

@@ -1,8 +1,9 @@
 """Start script of MLflow: the container's stop signal reaches MLflow's HTTP server."""
 
+import asyncio
+import contextlib
 import os
 import signal
-import subprocess
 from pathlib import Path
 
 from tests.unit.modelserver.test_objects import container
@@ -33,10 +34,15 @@ async def test_stop_signal_lets_mlflow_server_finish_its_requests(tmp_path: Path
     log = tmp_path / "log"
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(log)}
     words = [*found["command"], *found["args"]]
-    with subprocess.Popen(words, env=env, start_new_session=True) as shell:  # noqa: S603 -- the profile's own words
+    shell = await asyncio.create_subprocess_exec(*words, env=env, start_new_session=True)
+    try:
         await until(lambda: log.exists() and "server starts" in log.read_text())
         shell.send_signal(signal.SIGTERM)
-        shell.wait(30)
+        async with asyncio.timeout(30):
+            await shell.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
     assert log.read_text().splitlines() == [
         "mlflow models serve --model-uri models:/words/1 --host 0.0.0.0 --port 5000 --env-manager local",
         "server starts",

@@ -6,6 +6,8 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.unit.modelserver.test_objects import container
 
 STAND_IN = """#!/bin/sh
@@ -20,6 +22,7 @@ serve)
 list) [ -e "$LOG.up" ] ;;
 create) cat "$4" >> "$LOG" ;;
 pull) [ -z "$NO_NETWORK" ] ;;
+show) [ -n "$ON_VOLUME" ] ;;
 esac
 """
 """Stub that logs its commands; `serve` ends at once on the address that gateways use."""
@@ -50,11 +53,12 @@ def started(folder: Path, source: str, **environment: str) -> tuple[int, list[st
 def test_ollama_creates_model_from_file_before_serving(tmp_path: Path) -> None:
     file = tmp_path / "m.gguf"
     file.touch()
-    assert started(tmp_path, f"file://{file}") == (
+    status, requested = started(tmp_path, f"file://{file}")
+    assert (status, requested) == (
         0,
         [
             f"{INSIDE} serve",
-            f"{INSIDE} create chat -f /tmp/Modelfile",
+            f"{INSIDE} create chat -f {requested[1].rpartition(' ')[2]}",
             f"FROM {file}",
             "0.0.0.0:11434 serve",
         ],
@@ -73,13 +77,14 @@ def test_ollama_pulls_repository_and_copies_pull_to_model_name(tmp_path: Path) -
     )
 
 
-def test_ollama_pulls_model_of_its_library_and_copies_it_to_model_name(tmp_path: Path) -> None:
-    assert started(tmp_path, "ollama://llama3.2:3b") == (
+@pytest.mark.parametrize("name", ["llama3", "qwen3:0.6b", "jmorgan/llama3:8b"])
+def test_ollama_pulls_model_of_library(tmp_path: Path, name: str) -> None:
+    assert started(tmp_path, f"ollama://{name}") == (
         0,
         [
             f"{INSIDE} serve",
-            f"{INSIDE} pull llama3.2:3b",
-            f"{INSIDE} cp llama3.2:3b chat",
+            f"{INSIDE} pull {name}",
+            f"{INSIDE} cp {name} chat",
             "0.0.0.0:11434 serve",
         ],
     )
@@ -88,4 +93,10 @@ def test_ollama_pulls_model_of_its_library_and_copies_it_to_model_name(tmp_path:
 def test_ollama_does_not_serve_if_pull_fails(tmp_path: Path) -> None:
     status, requested = started(tmp_path, "hf://owner/name", NO_NETWORK="1")
     assert status != 0
-    assert requested[-1] == f"{INSIDE} pull hf.co/owner/name"
+    assert requested[-2:] == [f"{INSIDE} pull hf.co/owner/name", f"{INSIDE} show hf.co/owner/name"]
+
+
+def test_ollama_serves_model_on_volume_if_pull_fails(tmp_path: Path) -> None:
+    status, requested = started(tmp_path, "ollama://llama3", NO_NETWORK="1", ON_VOLUME="1")
+    assert status == 0
+    assert requested[-2:] == [f"{INSIDE} cp llama3 chat", "0.0.0.0:11434 serve"]
