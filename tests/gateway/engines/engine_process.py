@@ -57,8 +57,8 @@ class EngineProcess:
     def __init__(
         self, folder: Path, programs: Sequence[Path], engine: str, secrets: Mapping[str, str], **spec: Any
     ) -> None:
-        wanted = manifest(engine=engine, image=f"{engine}:1", **spec)
-        self.server = ModelServer.from_manifest(wanted, on_free_ports(engine))
+        desired = manifest(engine=engine, image=f"{engine}:1", **spec)
+        self.server = ModelServer.from_manifest(desired, on_free_ports(engine))
         assert problems(self.server) == ()
         [container] = deployment(self.server, PLATFORM, 1)["spec"]["template"]["spec"]["containers"]
         entry = [] if container.get("command") or engine not in ENTRY_POINTS else [ENTRY_POINTS[engine]]

@@ -158,13 +158,13 @@ class OpenAI:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
-        said = {"role": "assistant", "content": self._settings.location}
+        message = {"role": "assistant", "content": self._settings.location}
         if not body.get("stream"):
-            choice = {"index": 0, "message": said, "finish_reason": "stop"}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
             return web.json_response(self._answer(body, "chat.completion", choice))
         answer = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await answer.prepare(request)
-        choice = {"index": 0, "delta": said, "finish_reason": "stop"}
+        choice = {"index": 0, "delta": message, "finish_reason": "stop"}
         event = json.dumps(self._answer(body, "chat.completion.chunk", choice))
         await answer.write(f"data: {event}\n\ndata: [DONE]\n\n".encode())
         return answer
